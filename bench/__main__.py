@@ -14,10 +14,10 @@ from bench.ground import Ground, prepared
 
 def main() -> int:
     """Run the benchmarks asked for; a benchmark that breaks does not keep the others from it."""
-    asked = _parser().parse_args()
+    options = _parser().parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
-    quick = asked.quick or os.environ.get("BENCH_QUICK", "0") not in {"", "0"}
-    names = asked.names or list(BENCHMARKS)
+    quick = options.quick or os.environ.get("BENCH_QUICK", "0") not in {"", "0"}
+    names = options.names or list(BENCHMARKS)
     with prepared(quick=quick) as ground:
         missed = [name for name in names if not _is_reached(name, ground)]
     if missed:

@@ -61,7 +61,7 @@ def _since(before: dict[int, float], now: dict[int, float]) -> float:
     return sum(used - before.get(pid, 0.0) for pid, used in now.items())
 
 
-def told(ours: Sequence[Used], theirs: Sequence[Used], messages: int) -> dict[str, object]:
+def as_facts(ours: Sequence[Used], theirs: Sequence[Used], messages: int) -> dict[str, object]:
     """Medians in microseconds per message, and what the ratio would be by processor time."""
     mine, other = _median(ours), _median(theirs)
     return {

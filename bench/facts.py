@@ -1,4 +1,4 @@
-"""What the database knows: how fast messages were settled, by the commit times it keeps itself."""
+"""Facts from the database: how fast messages were settled, by the commit times it keeps."""
 
 import math
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ def rate(rig: Rig, table: str, condition: str = "true") -> float:
 
 def every_one_once(rig: Rig, table: str, count: int, condition: str = "true") -> None:
     """Raise BenchmarkError unless offsets 0 … count-1 are tracked, each once."""
-    found = rig.rows(
+    counts = rig.rows(
         f'SELECT count(*), count(DISTINCT "offset"), min("offset"), max("offset") '
         f"FROM {table} WHERE {condition}"
     )[0]
-    if found != (count, count, 0, count - 1):
-        raise BenchmarkError(f"{table} should hold {count} offsets once each, but: {found}")
+    if counts != (count, count, 0, count - 1):
+        raise BenchmarkError(f"{table} should hold {count} offsets once each, but: {counts}")
 
 
 def percentile(sample: Sequence[float], share: float) -> float:

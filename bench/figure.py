@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a result has to reach: a bound of its value or of its ratio."""
+    """The target of a result: a bound of its value or of its ratio."""
 
     of: Literal["value", "ratio"]
     bound: float

@@ -12,7 +12,7 @@ from playwright.sync_api import Error, Locator, Page, sync_playwright
 from bench.rig import BenchmarkError
 from devstack import chromium
 
-# What a quick person needs to find the next button, before every click and every field.
+# The time a quick person needs to find the next button, before every click and every field.
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 60.0
 
@@ -25,7 +25,7 @@ class Hand:
         self.clicks = 0
         self.fields = 0
         self.complaints: list[str] = []
-        page.on("console", lambda said: self._note(said.type, said.text))
+        page.on("console", lambda entry: self._note(entry.type, entry.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def log_in(self, name: str, password: str) -> None:

@@ -32,7 +32,7 @@ def main() -> None:
     """Send until nothing waits; everything it did is in the database."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("provider", type=int)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     producer = traffic.producer(
         os.environ["SLUICE_KAFKA_BOOTSTRAP"],
         **{"transactional.id": "bench-handrelay", "linger.ms": 5, "retry.backoff.ms": 1},
@@ -46,7 +46,7 @@ def main() -> None:
 
     began = time.process_time()
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"]) as session:
-        while rows := session.execute(_DUE, [asked.provider, BATCH]).fetchall():
+        while rows := session.execute(_DUE, [options.provider, BATCH]).fetchall():
             producer.begin_transaction()
             for _, topic, key, value, headers in rows:
                 producer.produce(topic, value, key, headers=_decoded(headers), on_delivery=reported)

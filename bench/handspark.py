@@ -58,8 +58,8 @@ def judged(session: Any, folder: str) -> Any:
     rows = session.read.csv(folder, schema=SCHEMA, header=True, escape='"')
     flaws = [flaw for name, kind, required in COLUMNS for flaw in _flaws(name, kind, required)]
     members = [_value(name, kind).alias(name) for name, kind, _ in COLUMNS]
-    found = rows.withColumn("why", fn.coalesce(*flaws))
-    return found.select(
+    explained = rows.withColumn("why", fn.coalesce(*flaws))
+    return explained.select(
         fn.monotonically_increasing_id().alias("place"),
         fn.to_json(fn.array(*KEY_COLUMNS)).alias("key"),
         fn.to_json(fn.struct(*members)).alias("document"),
@@ -80,16 +80,16 @@ def _flaws(name: str, kind: str, required: object) -> Iterator[Any]:
         yield fn.when(is_wrong, fn.lit(f"{name} is no {kind}"))
 
 
-def store(session: Any, said: Mapping[str, Any]) -> Counts:
+def store(session: Any, request: Mapping[str, Any]) -> Counts:
     """Copy all rows into the stage, then store the last document of each key."""
     database = os.environ["SLUICE_DATABASE_URL"]
     with psycopg.connect(database) as target:
         target.execute(STAGE)
         target.commit()
-        rows = judged(session, said["source"]).rdd
+        rows = judged(session, request["source"]).rdd
         refused = rows.mapPartitions(lambda part: _copied(database, part)).sum()
         target.execute("SET LOCAL work_mem = '128MB'")
-        sent = target.execute(STORE, said).rowcount
+        sent = target.execute(STORE, request).rowcount
         target.execute("DROP TABLE hand_stage")
     return {"sent": sent, "rejected": refused}
 
@@ -110,26 +110,26 @@ def _copied(database: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[int]:
     yield len(refused)
 
 
-def send(session: Any, said: Mapping[str, Any]) -> Counts:
+def send(session: Any, request: Mapping[str, Any]) -> Counts:
     """Give the last document of each key to Spark's Kafka sink, as an envelope."""
-    rows = judged(session, said["source"]).where("why IS NULL")
+    rows = judged(session, request["source"]).where("why IS NULL")
     newest = Window.partitionBy("key").orderBy(fn.col("place").desc())
     last = rows.withColumn("number", fn.row_number().over(newest)).where("number = 1")
     envelope = {
         "interfacetype": fn.lit("MAXIMO"),
-        "INTERFACE": fn.lit(said["interface"]),
+        "INTERFACE": fn.lit(request["interface"]),
         "payload": fn.col("document"),
-        "SENDER": fn.lit(said["sender"]),
-        "destination": fn.lit(said["destination"]),
-        "destjndiname": fn.lit(said["topic"]),
-        "MEAMessageID": fn.concat(fn.lit(f"{said['run']}~"), fn.col("place")),
+        "SENDER": fn.lit(request["sender"]),
+        "destination": fn.lit(request["destination"]),
+        "destjndiname": fn.lit(request["topic"]),
+        "MEAMessageID": fn.concat(fn.lit(f"{request['run']}~"), fn.col("place")),
         "mimetype": fn.lit("application/json"),
     }
     members = [column.alias(name) for name, column in envelope.items()]
     records = last.select("key", fn.to_json(fn.struct(*members)).alias("value"))
     where = {
         "kafka.bootstrap.servers": os.environ["SLUICE_KAFKA_BOOTSTRAP"],
-        "topic": said["topic"],
+        "topic": request["topic"],
     }
     records.write.format("kafka").options(**PRODUCER, **where).save()
     return {}
@@ -138,7 +138,7 @@ def send(session: Any, said: Mapping[str, Any]) -> Counts:
 def main() -> None:
     """Serve both jobs from one session."""
     session = session_of()
-    serve(SIDE, lambda said: (send if "topic" in said else store)(session, said))
+    serve(SIDE, lambda request: (send if "topic" in request else store)(session, request))
 
 
 if __name__ == "__main__":

@@ -186,12 +186,12 @@ def main() -> None:
     parser.add_argument("loop", choices=LOOPS)
     parser.add_argument("topic")
     parser.add_argument("until_offset", type=int)
-    asked = parser.parse_args()
-    settle, size = LOOPS[asked.loop]
+    options = parser.parse_args()
+    settle, size = LOOPS[options.loop]
     # What the interpreter and the imports took is not the loop's.
     began = time.process_time()
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"]) as session:
-        Loop(session, asked.topic).run(asked.until_offset, settle, size)
+        Loop(session, options.topic).run(options.until_offset, settle, size)
         used = time.process_time() - began, seconds_of(session.info.backend_pid)
         session.execute(statements.NOTE_CPU, used)
 

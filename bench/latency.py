@@ -1,4 +1,4 @@
-"""How long messages took from the moment they were sent to the commit of their effect."""
+"""Latencies: from the moment messages were sent to the commit of their effect."""
 
 import contextlib
 import random

@@ -112,12 +112,12 @@ def _drained(rig: Rig, queue: BenchQueue, count: int) -> None:
 
 
 def _claims(rig: Rig, address: str, count: int) -> dict[str, bool]:
-    found = json.loads(ask(f"{address}order", "GET"))
-    offsets = [int(id_.rpartition("~")[2]) for id_ in found["order"]]
+    arrivals = json.loads(ask(f"{address}order", "GET"))
+    offsets = [int(id_.rpartition("~")[2]) for id_ in arrivals["order"]]
     return {
         "no failure was written": rig.value(_FAILURES) == 0,
         "no retry was spent": rig.value(_RETRIES) == 0,
-        "each arrived once": found["posts"] == found["ids"] == count,
+        "each arrived once": arrivals["posts"] == arrivals["ids"] == count,
         "in order": offsets == list(range(count)),
         "nothing is in doubt": rig.value(_DOUBTED) == 0,
     }
@@ -131,9 +131,9 @@ def main() -> int:
     """Run it once; exit code 1 when something that must be true is not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with prepared(quick=True) as ground:
-        figure = outage(ground, asked.seconds)
+        figure = outage(ground, options.seconds)
     print(figure.line())
     return 0 if figure.is_ok else 1
 

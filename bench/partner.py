@@ -14,7 +14,7 @@ END: Final = b"\r\n\r\n"
 
 
 class Counts:
-    """What arrived since the last DELETE; `order` are the ids as they came first."""
+    """Arrivals since the last DELETE; `order` are the ids as they came first."""
 
     def __init__(self, latency_seconds: float) -> None:
         self.latency_seconds = latency_seconds
@@ -72,9 +72,9 @@ class Connection(asyncio.Protocol):
             case "PUT":
                 counts.is_down = path == "/down"
             case _:
-                told: dict[str, Any] = {"posts": counts.posts, "ids": len(counts.order)}
-                told |= {"order": list(counts.order)} if path == "/order" else {}
-                body = json.dumps(told).encode()
+                arrivals: dict[str, Any] = {"posts": counts.posts, "ids": len(counts.order)}
+                arrivals |= {"order": list(counts.order)} if path == "/order" else {}
+                body = json.dumps(arrivals).encode()
         answer = b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
         if method == "POST" and counts.latency_seconds:
             loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """How many posts a second were answered, and how long each took, in seconds."""
+    """The number of posts answered a second, and how long each took, in seconds."""
 
     rate: float
     took: Sequence[float]
@@ -29,10 +29,10 @@ def post_all(address: str, requests: Sequence[bytes], senders: int) -> Posted:
     where = (str(place.hostname), int(place.port or 80))
     with ThreadPoolExecutor(senders) as pool:
         began = time.perf_counter()
-        found = list(pool.map(lambda own: _sent(where, own), shares))
+        results = list(pool.map(lambda own: _sent(where, own), shares))
         seconds = time.perf_counter() - began
-    took = [one for each, _ in found for one in each]
-    statuses = frozenset(status for _, seen in found for status in seen)
+    took = [seconds for each, _ in results for seconds in each]
+    statuses = frozenset(status for _, codes in results for status in codes)
     return Posted(len(requests) / seconds, took, statuses)
 
 
@@ -47,9 +47,9 @@ def _sent(where: tuple[str, int], requests: Sequence[bytes]) -> tuple[list[float
     took, statuses = [], set()
     with socket.create_connection(where, timeout=_TIMEOUT_SECONDS) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for one in requests:
+        for content in requests:
             began = time.perf_counter()
-            line.sendall(one)
+            line.sendall(content)
             statuses.add(_answered(line))
             took.append(time.perf_counter() - began)
     return took, statuses
@@ -57,10 +57,10 @@ def _sent(where: tuple[str, int], requests: Sequence[bytes]) -> tuple[list[float
 
 def _answered(line: socket.socket) -> bytes:
     """Read one answer whole; returns its status."""
-    found = b""
-    while _END not in found:
-        found += _more(line)
-    head, _, body = found.partition(_END)
+    answer = b""
+    while _END not in answer:
+        answer += _more(line)
+    head, _, body = answer.partition(_END)
     lower = head.lower()
     at = lower.index(_LENGTH) + len(_LENGTH)
     left = int(lower[at:].split(b"\r\n", 1)[0]) - len(body)

@@ -40,12 +40,12 @@ class BenchQueue:
 
     def run(self, until_offset: int | None = None) -> None:
         """Let the worker read it from the beginning until the position reaches the offset."""
-        wanted = self.count if until_offset is None else until_offset
+        offset = self.count if until_offset is None else until_offset
         self.empty_tables()
         self.rig.write(_REWIND, [self.id])
         self.switch_on()
         self.rig.until(
-            lambda: self.position() >= wanted, f"queue {self.topic} is at offset {wanted}"
+            lambda: self.position() >= offset, f"queue {self.topic} is at offset {offset}"
         )
 
     def switch_on(self) -> None:

@@ -83,7 +83,7 @@ class Rig:
     def manage(
         self, *words: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> str:
-        """Run a management command to its end; returns what it printed."""
+        """Run a management command; returns what it printed. Raises BenchmarkError."""
         done = subprocess.run(
             [str(paths.python()), "manage.py", *words],
             cwd=paths.ROOT,
@@ -168,7 +168,7 @@ class Rig:
 
 
 def answers(address: str) -> bool:
-    """Whether a web server gives any answer there, be it a redirection to the login."""
+    """Return whether a web server gives any answer there, be it a redirection to the login."""
     try:
         with urllib.request.urlopen(address, timeout=5):  # noqa: S310 - our own http address
             return True

@@ -15,9 +15,9 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range
 
 
-def transform(session: Any, said: Mapping[str, Any]) -> Counts:
+def transform(session: Any, request: Mapping[str, Any]) -> Counts:
     """Read and map what the parameters name; how many documents and rejects come of it."""
-    parameters = ImportParameters.of(said)
+    parameters = ImportParameters.of(request)
     plan = planning.plan(parameters)
     names = sources.names_of((part.file for part in plan.ranges), parameters)
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("cores", type=int)
     cores: int = parser.parse_args().cores
     session = session_of(f"local[{cores}]")
-    serve(f"scale {cores}", lambda said: transform(session, said))
+    serve(f"scale {cores}", lambda request: transform(session, request))
 
 
 if __name__ == "__main__":

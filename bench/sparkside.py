@@ -30,21 +30,21 @@ def serve(side: str, act: Callable[[Mapping[str, Any]], Counts]) -> None:
     """Do one thing after the other that is asked of this side, and note how long each took."""
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"], autocommit=True) as session:
         while True:
-            asked = session.execute(_NEXT, [side]).fetchone()
-            if asked is None:
+            request = session.execute(_NEXT, [side]).fetchone()
+            if request is None:
                 time.sleep(LOOK_SECONDS)
                 continue
             began = time.monotonic()
-            counts = act(asked[1])
+            counts = act(request[1])
             seconds = time.monotonic() - began
-            session.execute(_DONE, [seconds, json.dumps(dict(counts)), asked[0]])
+            session.execute(_DONE, [seconds, json.dumps(dict(counts)), request[0]])
 
 
-def ask(rig: Rig, side: str, process: Process, said: Mapping[str, Any]) -> tuple[float, Counts]:
+def ask(rig: Rig, side: str, process: Process, request: Mapping[str, Any]) -> tuple[float, Counts]:
     """Let a side do something; returns the seconds it took, and what it counted."""
     number = rig.value(
         "INSERT INTO bench_spark (side, said) VALUES (%s, %s) RETURNING id",
-        [side, json.dumps(said)],
+        [side, json.dumps(request)],
     )
     query = "SELECT seconds, counts FROM bench_spark WHERE id = %s AND seconds IS NOT NULL"
     await_it(rig, process, lambda: rig.rows(query, [number]), f"{side} is done")

@@ -18,13 +18,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("messages", type=int, help="how many were settled while sampled")
     parser.add_argument("--below", default="attempt.py", help="only stacks that pass through this")
-    asked = parser.parse_args()
-    own, whole = read(asked.folder, asked.below)
-    print(f"total {sum(own.values()) / asked.messages:.1f} us per message")
+    options = parser.parse_args()
+    own, whole = read(options.folder, options.below)
+    print(f"total {sum(own.values()) / options.messages:.1f} us per message")
     for title, counted in (("in the line itself", own), ("with everything below", whole)):
         print(f"\n{title}")
         for place, microseconds in counted.most_common(SHOWN):
-            print(f"{microseconds / asked.messages:8.2f}  {place}")
+            print(f"{microseconds / options.messages:8.2f}  {place}")
 
 
 def read(folder: Path, below: str) -> tuple[Counter[str], Counter[str]]:

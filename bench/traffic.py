@@ -79,17 +79,17 @@ def end_of(bootstrap: str, topic: str) -> int:
 def read(bootstrap: str, topic: str, first: int, count: int) -> list[tuple[bytes, bytes]]:
     """Key and value of so many records of a topic with one partition. Raises TimeoutError."""
     reader = _reader(bootstrap)
-    found: list[tuple[bytes, bytes]] = []
+    pairs: list[tuple[bytes, bytes]] = []
     try:
         reader.assign([TopicPartition(topic, 0, first)])
-        while len(found) < count:
-            messages = reader.consume(min(count - len(found), BATCH), FLUSH_SECONDS)
+        while len(pairs) < count:
+            messages = reader.consume(min(count - len(pairs), BATCH), FLUSH_SECONDS)
             if not messages:
-                raise TimeoutError(f"{topic} has {len(found)} records behind {first}, not {count}")
-            found += [(one.key() or b"", one.value() or b"") for one in messages]
+                raise TimeoutError(f"{topic} has {len(pairs)} records behind {first}, not {count}")
+            pairs += [(record.key() or b"", record.value() or b"") for record in messages]
     finally:
         reader.close()
-    return found
+    return pairs
 
 
 def _reader(bootstrap: str) -> Consumer:

@@ -92,7 +92,7 @@ def row_of(body: Mapping[str, object]) -> Row:
 
 
 def csv_files(folder: Path, count: int, files: int) -> Path:
-    """So many assets in CSV files of a folder, each with a header. No key is there twice."""
+    """Write so many assets to CSV files of a folder, each with a header. No key is there twice."""
     folder.mkdir()
     per_file = -(-count // files)
     for number, first in enumerate(range(0, count, per_file)):

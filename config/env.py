@@ -27,11 +27,11 @@ class SettingsError(Exception):
         self.mistakes = mistakes
 
 
-# Where nothing is worth a secret of its own.
+# Environments where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
-# Who may read the figures of a laptop where nothing else is said: itself.
+# Readers of the figures of a laptop where nothing else is said: itself.
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
-# What .env.example has, so that it works as it stands.
+# Values of .env.example, so that it works as it stands.
 PUBLIC: Final = frozenset(
     {
         "for-a-laptop-only-replace-it-everywhere-else-with-your-own",
@@ -58,15 +58,15 @@ class Reader:
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.variables.get(name, "").strip().lower()
-        known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-        if value and value not in known:
+        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if value and value not in words:
             self.mistakes.append(f"{name} is {value!r}; write 1 or 0")
-        return known.get(value, default)
+        return words.get(value, default)
 
-    def choice(self, name: str, known: tuple[str, ...], default: str) -> str:
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = self.text(name, default).upper()
-        if value not in known:
-            self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(known)}")
+        if value not in choices:
+            self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(choices)}")
         return value
 
     def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
@@ -75,16 +75,16 @@ class Reader:
 
     def networks(self, name: str) -> tuple[str, ...]:
         """IP addresses and networks, by commas."""
-        found = self.words(name)
-        for one in found:
+        networks = self.words(name)
+        for word in networks:
             try:
-                ip_network(one)
+                ip_network(word)
             except ValueError:
                 self.mistakes.append(
-                    f"{name} names {one!r}; write addresses such as 10.0.0.7 or networks such as "
+                    f"{name} names {word!r}; write addresses such as 10.0.0.7 or networks such as "
                     "10.0.0.0/24, by commas"
                 )
-        return found
+        return networks
 
     def seconds(self, name: str, default: float) -> float:
         value = self.variables.get(name, "").strip()
@@ -108,12 +108,12 @@ class Reader:
         value = self.text(name, "")
         if not value:
             return None
-        found = Path(value)
-        if not found.is_absolute():
+        path = Path(value)
+        if not path.is_absolute():
             self.mistakes.append(f"{name} is {value!r}; write a path that begins with /")
-        elif not found.is_dir():
+        elif not path.is_dir():
             self.mistakes.append(f"{name} is {value!r}, and there is no such folder; make it first")
-        return found
+        return path
 
     def pairs(self, name: str, prefix: str) -> dict[str, str]:
         """Words `name=value` by commas or lines, each name beginning with `prefix`; or JSON.
@@ -121,13 +121,13 @@ class Reader:
         A comma that no such name follows is part of a value.
         """
         text = self.text(name, "")
-        found: Any = None
+        pairs: Any = None
         with suppress(ValueError):
-            found = json.loads(text) if text.startswith("{") else _pairs(text, prefix)
-        if isinstance(found, dict) and all(
-            key.startswith(prefix) and isinstance(value, str) for key, value in found.items()
+            pairs = json.loads(text) if text.startswith("{") else _pairs(text, prefix)
+        if isinstance(pairs, dict) and all(
+            key.startswith(prefix) and isinstance(value, str) for key, value in pairs.items()
         ):
-            return found
+            return pairs
         self.mistakes.append(
             f"{name} is {text!r}; write {prefix}name=value, several by commas, "
             "or an object of JSON with texts"
@@ -175,8 +175,8 @@ def _pairs(text: str, prefix: str) -> dict[str, str]:
 
 
 def _pair(word: str) -> tuple[str, str]:
-    name, found, value = word.partition("=")
-    if not found:
+    name, separator, value = word.partition("=")
+    if not separator:
         raise ValueError
     return name.strip(), value.strip()
 
@@ -189,7 +189,7 @@ def _is_fernet_key(key: str) -> bool:
 
 
 class Env:
-    """What the environment says. Durations carry their unit in the name."""
+    """The settings in the environment. Durations carry their unit in the name."""
 
     def __init__(self, r: Reader) -> None:
         self.database = r.database("SLUICE_DATABASE_URL")
@@ -237,11 +237,11 @@ class Env:
 
 def _public(env: Env) -> list[str]:
     """Secrets of this installation that everybody can read in the example."""
-    known = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
+    secrets = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
     return [
         f"{name} holds the public value of .env.example; write one of your own, or "
         f"SLUICE_ENVIRONMENT=development if this is a laptop"
-        for name, values in known.items()
+        for name, values in secrets.items()
         if PUBLIC & set(values)
     ]
 

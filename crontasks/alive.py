@@ -15,7 +15,7 @@ from config import env
 from crontasks.health.hearts import ALIVE_SECONDS
 
 CONNECT_SECONDS: Final = 5
-# What each of them writes of itself: the kind of its heartbeat, and the Celery queue it serves.
+# What each writes of itself: the kind of its heartbeat, and the Celery queue it serves.
 KINDS: Final = {
     "worker": ("worker", "celery"),
     "relay": ("worker", "relay"),
@@ -32,7 +32,7 @@ _ALIVE: Final = """
 
 
 def nodes(database: Mapping[str, Any], kind: str, host: str) -> dict[str, bool]:
-    """Who of this kind lives on this host, and whether it does its work. Raises psycopg.Error."""
+    """Map this kind's nodes on this host to whether they do their work. Raises psycopg.Error."""
     heart, queue = KINDS[kind]
     with psycopg.connect(
         dbname=database["NAME"],
@@ -54,16 +54,16 @@ def main(arguments: list[str]) -> str | None:
     (kind,) = arguments
     host = socket.gethostname()
     try:
-        found = nodes(env.read().database, kind, host)
+        living = nodes(env.read().database, kind, host)
     except env.SettingsError as e:
         return str(e)
     except psycopg.Error as e:
         return f"The database does not answer: {e}"
-    if any(found.values()):
+    if any(living.values()):
         return None
-    if found:
+    if living:
         return (
-            f"{', '.join(found)} lives but takes no Celery tasks. Look whether the Celery broker "
+            f"{', '.join(living)} lives but takes no Celery tasks. Look whether the Celery broker "
             "answers. If it does, this process ends by itself within three minutes."
         )
     return (

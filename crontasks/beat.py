@@ -73,12 +73,12 @@ class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no type
         return latest
 
     def _latest(self, instance: CronInstance, now: datetime) -> datetime | None:
-        known = getattr(self.model, "moments", None)
-        if known is None or not known[0] <= now < known[1]:
+        moments = getattr(self.model, "moments", None)
+        if moments is None or not moments[0] <= now < moments[1]:
             schedule = instance.schedule()
             upcoming = next(schedule.following(now), now + timedelta(days=1))
-            known = self.model.moments = (now, upcoming, schedule.latest(now))
-        latest: datetime | None = known[2]
+            moments = self.model.moments = (now, upcoming, schedule.latest(now))
+        latest: datetime | None = moments[2]
         return latest
 
     def _seconds_to_next(self, instance: CronInstance, now: datetime) -> float:
@@ -118,14 +118,14 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return self.Model.objects.enabled().select_related("instance", "interval", "crontab")
 
     def schedule_changed(self) -> bool:
-        """Whether an instance was saved since the last look.
+        """Return whether an instance was saved since the last look.
 
         The library asks whether the time stored with the last change is later than at the look
         before, and takes the first look for no change: what is saved while beat reads for the
         first time would wait five minutes, and so would the earlier of two that are saved at once.
         """
-        known, self.changed_at = self.changed_at, self.Changes.last_change()
-        return self.changed_at != known
+        before, self.changed_at = self.changed_at, self.Changes.last_change()
+        return self.changed_at != before
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """One step; returns seconds until the next. Never raises for an absent database."""
@@ -205,7 +205,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return leads
 
     def _look(self) -> None:
-        """Whether any worker lives; who else should say it when none does."""
+        """Look whether any worker lives; beat alone can tell people when none does."""
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""What a database is marked with when it is set up: whose it is, and with which keys."""
+"""The mark that a database gets when it is set up: whose it is, and with which keys."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def claim_database() -> None:
 
 
 def can_read_secrets() -> bool:
-    """Whether today's keys open what was encrypted when the database was set up."""
+    """Return whether today's keys open what was encrypted when the database was set up."""
     deployment = Deployment.objects.first()
     if deployment is None:
         return True

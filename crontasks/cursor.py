@@ -1,4 +1,4 @@
-"""What SQL of this room needs of a cursor, so that it runs on Django's and on a raw session."""
+"""The part of a cursor that SQL of this room needs, so that it runs on Django's and a raw one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,4 +1,4 @@
-"""Which cron tasks exist: classes registered by name, from every installed app."""
+"""The cron tasks that exist: classes registered by name, from every installed app."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,10 +57,10 @@ class Registry:
 
     def add(self, definition: Definition) -> None:
         """Raises CronTaskConflictError when another class has the name."""
-        known = self._by_name.setdefault(definition.name, definition)
-        if known.origin != definition.origin:
+        first = self._by_name.setdefault(definition.name, definition)
+        if first.origin != definition.origin:
             raise CronTaskConflictError(
-                name=definition.name, first=known.origin, second=definition.origin
+                name=definition.name, first=first.origin, second=definition.origin
             )
 
     def get(self, name: str) -> Definition | None:

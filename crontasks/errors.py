@@ -1,4 +1,4 @@
-"""What can be wrong with a cron task's settings, for the person who writes them."""
+"""Mistakes in a cron task's settings, as errors for the person who writes them."""
 
 from collections.abc import Sequence
 from datetime import datetime

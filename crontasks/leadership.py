@@ -27,7 +27,7 @@ class Leadership:
         self._session: psycopg.Connection[Any] | None = None
 
     def stand(self) -> bool:
-        """Whether this process leads now. Raises psycopg.Error when the database is away.
+        """Return whether this process leads now. Raises psycopg.Error when the database is away.
 
         Keeping the lead costs one round trip, which proves that the session still lives.
         """

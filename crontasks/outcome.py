@@ -1,4 +1,4 @@
-"""What a cron task is given, and what its run ended in."""
+"""The context that a cron task is given, and the outcome of its run."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ TEXT_LENGTH: Final = 2_000
 
 
 class RunState(StrEnum):
-    """How a run stands or ended."""
+    """The state of a run, or its end."""
 
     RUNNING = "RUNNING"  # at work, or its process died without a word
     DONE = "DONE"  # did what it was for
@@ -24,7 +24,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run did. Without counts and text it did nothing, and no row is kept of it."""
+    """The outcome of a run. Without counts and text it did nothing, and no row is kept of it."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
@@ -44,7 +44,7 @@ def _never() -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What a run may know: who it acts for, its scheduled time, and whether it must end.
+    """The facts a run may know: who it acts for, its scheduled time, and whether it must end.
 
     `should_stop()` turns true when the worker shuts down; long tasks ask between chunks.
     `say()` keeps a line for the run's page; the excerpt holds the last 200 lines.

@@ -36,9 +36,9 @@ def option(
     A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required;
     `lines`: a text of several lines.
     """
-    known: dict[str, Any] = {} if default is ... else {"default": default}
-    said = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
-    return dataclasses.field(**known, metadata=said)
+    default_of: dict[str, Any] = {} if default is ... else {"default": default}
+    facts = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
+    return dataclasses.field(**default_of, metadata=facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:
 
 def sealed_of(kind: type[Dataclass], raw: Mapping[str, object]) -> dict[str, object]:
     """The same values with every secret encrypted, as they are stored and sent to workers."""
-    secrets = {one.name for one in describe(kind) if one.is_secret}
+    secrets = {field.name for field in describe(kind) if field.is_secret}
     return {
         name: sealed.seal(value) if name in secrets and isinstance(value, str) and value else value
         for name, value in raw.items()
@@ -103,20 +103,20 @@ def read(kind: type[P], raw: Mapping[str, object]) -> P:
     """
     if not isinstance(raw, Mapping):
         raise BadParametersError(['Parameters are a JSON object such as {} or {"days": 30}.'])
-    known = {one.name: one for one in describe(kind)}
+    fields = {field.name: field for field in describe(kind)}
     mistakes = [
-        f"There is no parameter {name!r}; known are: {', '.join(known) or 'none'}."
-        for name in sorted(set(raw) - set(known))
+        f"There is no parameter {name!r}; known are: {', '.join(fields) or 'none'}."
+        for name in sorted(set(raw) - set(fields))
     ]
     values: dict[str, object] = {}
-    for name, one in known.items():
+    for name, field in fields.items():
         try:
             if name in raw:
-                values[name] = _limited(one, _value(one, raw[name]))
-            elif one.is_required:
-                mistakes.append(f"{name} is missing: write {one.kind}.")
+                values[name] = _limited(field, _value(field, raw[name]))
+            elif field.is_required:
+                mistakes.append(f"{name} is missing: write {field.kind}.")
         except ValueError as e:
-            shown = "not shown" if one.is_secret else _shown(raw[name])
+            shown = "not shown" if field.is_secret else _shown(raw[name])
             mistakes.append(f"{name} is {shown}: {e}.")
     if mistakes:
         raise BadParametersError(mistakes)
@@ -141,15 +141,15 @@ def _unwrapped(hint: Any) -> tuple[bool, Any]:
     return False, hint
 
 
-def _value(one: Described, raw: object) -> object:
-    if one.is_secret and isinstance(raw, Mapping) and sealed.is_sealed(raw):
+def _value(field: Described, raw: object) -> object:
+    if field.is_secret and isinstance(raw, Mapping) and sealed.is_sealed(raw):
         raw = sealed.unseal(raw)
-    if raw is None and one.is_optional:
+    if raw is None and field.is_optional:
         return None
     try:
-        return one.plain(raw) if issubclass(one.plain, Enum) else _READERS[one.plain](raw)
+        return field.plain(raw) if issubclass(field.plain, Enum) else _READERS[field.plain](raw)
     except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"write {one.kind}") from None
+        raise ValueError(f"write {field.kind}") from None
 
 
 def _text(raw: object) -> str:
@@ -176,9 +176,9 @@ def _number(raw: object) -> float:
 
 
 def _truth(raw: object) -> bool:
-    known = {"true": True, "false": False}
-    if isinstance(raw, str) and raw.strip().lower() in known:
-        return known[raw.strip().lower()]
+    words = {"true": True, "false": False}
+    if isinstance(raw, str) and raw.strip().lower() in words:
+        return words[raw.strip().lower()]
     if not isinstance(raw, bool):
         raise ValueError  # noqa: TRY004 - every reader refuses in the same way
     return raw
@@ -187,10 +187,10 @@ def _truth(raw: object) -> bool:
 _READERS = {str: _text, int: _whole, float: _number, bool: _truth}
 
 
-def _limited(one: Described, value: object) -> object:
+def _limited(field: Described, value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if one.least is not None and value < one.least:
-            raise ValueError(f"write at least {one.least:g}")
-        if one.most is not None and value > one.most:
-            raise ValueError(f"write at most {one.most:g}")
+        if field.least is not None and value < field.least:
+            raise ValueError(f"write at least {field.least:g}")
+        if field.most is not None and value > field.most:
+            raise ValueError(f"write at most {field.most:g}")
     return value

@@ -20,9 +20,9 @@ def tick(
     parameters: Mapping[str, object] | None = None,
 ) -> None:
     """One moment of a cron instance, or a run that a person asked for."""
-    asked = ticks.Asked(asked_by, parameters) if asked_by else None
+    request = ticks.RunRequest(asked_by, parameters) if asked_by else None
     with outage.in_one_line(f"A tick of cron instance {instance_id}"):
-        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), asked)
+        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), request)
 
 
 @shared_task(name=RUN_QUEUE)

@@ -27,13 +27,13 @@ from integration.store.sessions import raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
-# How long a tick waits for a worker before it is worthless.
+# The time a tick waits for a worker before it is worthless.
 _EXPIRES_SECONDS: Final = 3_600
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """A person's request for one run: who asked, and parameters for this run instead of the stored.
 
     Secrets in them are sealed: they travel through the broker of Celery.
@@ -43,14 +43,14 @@ class Asked:
     parameters: Mapping[str, object] | None = None
 
     def lines(self) -> Iterator[str]:
-        """What the run's log begins with."""
+        """Yield the first lines of the run's log."""
         yield f"Asked for by {self.by}."
         if self.parameters is not None:
-            given = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
-            yield f"Other parameters for this run: {', '.join(given) or 'all at their defaults'}."
+            values = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
+            yield f"Other parameters for this run: {', '.join(values) or 'all at their defaults'}."
 
 
-def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -> Outcome:
+def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = None) -> Outcome:
     """Act upon one moment. A moment that is not newer than the last one is nothing."""
     instance = claim(instance_id, scheduled_at)
     if instance is None or not may_act():
@@ -63,20 +63,20 @@ def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -
         queue_id=instance.queue_id,
         should_stop=shutdown.is_announced,
     )
-    if asked is not None:
-        _take_request(instance, asked, context)
+    if request is not None:
+        _take_request(instance, request, context)
     if definition.task.asks_only:
         settings = parameters.read(definition.task.parameters, instance.parameters)
         return definition.task().run(settings, context)
     return _run_alone(instance, definition, context)
 
 
-def _take_request(instance: CronInstance, asked: Asked, context: Context) -> None:
-    for line in asked.lines():
+def _take_request(instance: CronInstance, request: RunRequest, context: Context) -> None:
+    for line in request.lines():
         context.say(line)
-    if asked.parameters is not None:
+    if request.parameters is not None:
         # For this run only; the instance is not saved by it.
-        instance.parameters = dict(asked.parameters)
+        instance.parameters = dict(request.parameters)
 
 
 def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
@@ -88,10 +88,10 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
 
 
-def send(instance: CronInstance, scheduled_at: datetime, asked: Asked | None = None) -> None:
+def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | None = None) -> None:
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
     # A worker of the release before knows two arguments.
-    more = () if asked is None else (asked.by, asked.parameters)
+    more = () if request is None else (request.by, request.parameters)
     enqueue(
         TICK,
         (instance.pk, scheduled_at.isoformat(), *more),
@@ -102,7 +102,7 @@ def send(instance: CronInstance, scheduled_at: datetime, asked: Asked | None = N
     CronInstance.objects.filter(pk=instance.pk).update(asked_at=database_now())
 
 
-def run_now(instance: CronInstance, asked: Asked) -> None:
+def run_now(instance: CronInstance, request: RunRequest) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
     Raises kombu's OperationalError when the broker does not answer.
@@ -111,9 +111,9 @@ def run_now(instance: CronInstance, asked: Asked) -> None:
         starts.ask(instance.queue_id)
         return
     if registry.named(instance.task).task.asks_only:
-        tick(instance.pk, timezone.now(), asked)
+        tick(instance.pk, timezone.now(), request)
         return
-    send(instance, timezone.now(), asked)
+    send(instance, timezone.now(), request)
 
 
 def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
@@ -145,7 +145,7 @@ def _outcome(instance: CronInstance, definition: Definition, context: Context) -
 
 @contextmanager
 def _busy(instance: CronInstance) -> Iterator[bool]:
-    """Whether this run may work; its lock ends with the process, whatever happens to it."""
+    """Hold the run's lock, which ends with the process; yields whether this run may work."""
     shared = instance.overlap == CronInstance.Overlap.ALLOW
     statement = locks.TRY_SHARED if shared else locks.TRY
     session = raw_connection(f"sluice cron instance {instance.pk}")

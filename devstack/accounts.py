@@ -13,10 +13,10 @@ def unprivileged() -> Account:
     """Return the account that runs the server for root: PostgreSQL refuses to be root."""
     for user in ("postgres", "nobody"):
         try:
-            found = pwd.getpwnam(user)
+            entry = pwd.getpwnam(user)
         except KeyError:
             continue
-        return Account(found.pw_uid, found.pw_gid)
+        return Account(entry.pw_uid, entry.pw_gid)
     raise problems.Problem(
         "NO_DATABASE_USER",
         "PostgreSQL refuses to run as root, and neither user postgres nor nobody exists.",
@@ -25,16 +25,16 @@ def unprivileged() -> Account:
 
 
 def may_pass(folder: Path, account: Account) -> bool:
-    """Tell whether the account may go through a folder that may not exist yet."""
+    """Return whether the account may go through a folder that may not exist yet."""
     try:
-        found = folder.stat()
+        status = folder.stat()
     except FileNotFoundError:
         return True
-    if found.st_uid == account.user:
-        return bool(found.st_mode & stat.S_IXUSR)
-    if found.st_gid == account.group:
-        return bool(found.st_mode & stat.S_IXGRP)
-    return bool(found.st_mode & stat.S_IXOTH)
+    if status.st_uid == account.user:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid == account.group:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
 
 
 def own_folder(place: Path, account: Account | None) -> None:
@@ -44,8 +44,8 @@ def own_folder(place: Path, account: Account | None) -> None:
     try:
         place.mkdir(mode=0o700)
     except FileExistsError:
-        found = place.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {owner, os.geteuid()}:
+        status = place.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in {owner, os.geteuid()}:
             raise problems.Problem(
                 "FOREIGN_FOLDER",
                 f"The folder {place} should hold the database's files and is somebody else's.",

@@ -61,10 +61,10 @@ class App:
         }
 
     def _folder(self, name: str) -> Path:
-        """Where endpoints write files, or bulk jobs do: beside the servers' own folders."""
-        found = (self.folder / name).resolve()
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        """Make the folder where endpoints write files, or bulk jobs do: beside the servers' own."""
+        path = (self.folder / name).resolve()
+        path.mkdir(parents=True, exist_ok=True)
+        return path
 
     def prepare(self) -> None:
         """Bring the database and the static files up to date; needs PostgreSQL, waits for Kafka.
@@ -72,11 +72,11 @@ class App:
         Raises Problem COMMAND_FAILED.
         """
         log = self.folder / "prepare.log"
-        with log.open("wb") as said:
+        with log.open("wb") as errors:
             done = subprocess.run(
                 [paths.python(), "-m", "devstack.prepare"],
                 stdin=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 cwd=paths.ROOT,
                 env={**self.environment(), "SLUICE_ADMIN_PASSWORD": self._password()},
                 check=False,
@@ -92,13 +92,13 @@ class App:
         self._stop_what_is_outdated()
         self._sweep()
         self._choose_port()
-        wanted = parts.wanted(self.environment())
-        written = {part.name: self._start(part) for part in wanted}
-        for part in wanted:
+        chosen = parts.wanted(self.environment())
+        written = {part.name: self._start(part) for part in chosen}
+        for part in chosen:
             with step(part.title) as under_way:
                 self._wait_for(part, written[part.name])
                 under_way.note = self.address if part.name == "web" else ""
-        for part in wanted:
+        for part in chosen:
             self._fail_if_ended(part)
         keys.write_private(self.folder / "console.txt", self.login() + "\n")
 
@@ -172,9 +172,9 @@ class App:
         return self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
-        known = {"{web_port}": str(self._web_port()), "{files}": str(self._folder("files"))}
+        values = {"{web_port}": str(self._web_port()), "{files}": str(self._folder("files"))}
         words = list(part.arguments)
-        for mark, value in known.items():
+        for mark, value in values.items():
             words = [word.replace(mark, value) for word in words]
         return Command(
             argv=[paths.python(), *words], environment=self.environment(), folder=paths.ROOT

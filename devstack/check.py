@@ -52,11 +52,11 @@ def _passes(title: str) -> bool:
         check=False,
     )
     passed = done.returncode == 0
-    said = done.stdout.strip()
-    last_line = said.splitlines()[-1].strip("= ") if said else ""
+    output = done.stdout.strip()
+    last_line = output.splitlines()[-1].strip("= ") if output else ""
     say(line("ok" if passed else "XX", title, time.monotonic() - began, last_line[:100]))
     if not passed:
-        say(said)
+        say(output)
     return passed
 
 

@@ -14,7 +14,7 @@ from devstack import paths, tool
 SHELL = "chromium-headless-shell"
 NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-# Where Playwright puts its download, unless PLAYWRIGHT_BROWSERS_PATH names another folder.
+# Folders of Playwright's download, unless PLAYWRIGHT_BROWSERS_PATH names another.
 CACHES = (".cache/ms-playwright", "Library/Caches/ms-playwright")
 DOWNLOADS = (
     "chromium_headless_shell-*/chrome-*/*headless*shell",
@@ -34,9 +34,9 @@ PATIENCE = ("-o", "Acquire::http::Timeout=10", "-o", "Acquire::Retries=1")
 def find() -> Path | None:
     """Return a Chromium on this machine, its headless shell if there is one, or None."""
     for name in NAMES:
-        found = shutil.which(name)
-        if found:
-            return Path(found)
+        program = shutil.which(name)
+        if program:
+            return Path(program)
     for place in PLACES:
         if Path(place).exists():
             return Path(place)

@@ -20,9 +20,9 @@ NOT_RUNNING = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command; the answer is the exit status. A Problem is two sentences."""
-    asked = parse(sys.argv[1:] if arguments is None else arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        status: int = asked.command(asked)
+        status: int = options.command(options)
     except problems.Problem as problem:
         print(f"\n{problem.what}\n{problem.remedy}", file=sys.stderr)
         return 1
@@ -36,14 +36,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line. What follows `run` is another program's, options included."""
     is_ours = arguments[:1] != ["run"] or arguments[1:2] in (["-h"], ["--help"])
     cut = len(arguments) if is_ours else 1
-    asked = _parser().parse_args(arguments[:cut])
-    asked.words = [*arguments[cut:]]
-    return asked
+    options = _parser().parse_args(arguments[:cut])
+    options.words = [*arguments[cut:]]
+    return options
 
 
-def set_up(asked: argparse.Namespace) -> int:
+def set_up(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    install.everything(with_spark=asked.spark)
+    install.everything(with_spark=options.spark)
     say(f"Set up in {time.monotonic() - began:.1f} s.")
     return 0
 
@@ -54,14 +54,14 @@ def lock(_asked: argparse.Namespace) -> int:
     return 0
 
 
-def up(asked: argparse.Namespace) -> int:
+def up(options: argparse.Namespace) -> int:
     began = time.monotonic()
     # A slip in SAMPLE is named now, not after the set-up.
     with_spark = SPARK in [part.name for part in wanted()]
-    install.everything(with_spark=with_spark and not asked.servers)
+    install.everything(with_spark=with_spark and not options.servers)
     servers = in_folder(paths.STACK, durable=False)
     app = App(paths.STACK, servers)
-    if asked.servers:
+    if options.servers:
         servers.start(_start_with_a_line)
         for name, value in servers.environment.items():
             say(f"{name}={value}")
@@ -102,10 +102,10 @@ def status(_asked: argparse.Namespace) -> int:
     return 0 if all(process.is_alive() for _, process, _ in rows) else NOT_RUNNING
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Become another program with the settings of the running stack, such as `manage.py`."""
     settings = App(paths.STACK, as_left_in(paths.STACK)).environment()
-    words = asked.words or ["manage.py", "help"]
+    words = options.words or ["manage.py", "help"]
     os.chdir(paths.ROOT)
     os.execve(paths.python(), [str(paths.python()), *words], settings)  # noqa: S606 - no shell
 

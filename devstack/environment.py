@@ -33,13 +33,13 @@ def installer() -> Path:
     """Return uv, pinned like everything else and fetched once. Raises Problem NO_NETWORK."""
     uv = UV_FOLDER / "bin" / "uv"
     stamp = UV_FOLDER / "sluice.stamp"
-    wanted = stamps.digest([UV_REQUIREMENTS])
-    if uv.exists() and stamps.is_done(stamp, wanted):
+    digest = stamps.digest([UV_REQUIREMENTS])
+    if uv.exists() and stamps.is_done(stamp, digest):
         return uv
     shutil.rmtree(UV_FOLDER, ignore_errors=True)
     if not pip_into(UV_FOLDER, UV_REQUIREMENTS, "uv"):
         raise problems.no_network("The package installer uv", tool.log_for("uv"))
-    stamps.mark_done(stamp, wanted)
+    stamps.mark_done(stamp, digest)
     return uv
 
 

@@ -13,7 +13,7 @@ BUILT = paths.ROOT / "console" / "static" / "vendor"
 STAMP = paths.FETCHED / "frontend.stamp"
 NODE_REQUIREMENTS = FOLDER / "requirements-node.txt"
 NODE_FOLDER = paths.FETCHED / "node"
-# What the packages themselves ask for.
+# The version that the packages themselves ask for.
 OLDEST_NODE = 20
 
 
@@ -54,5 +54,5 @@ def programs() -> tuple[Path, list[Path]]:
 
 def version_of(node: Path) -> int:
     """Ask node for its major version; 0 when it cannot say."""
-    found = re.match(r"v(\d+)\.", tool.said_by(node, "--version"))
-    return int(found.group(1)) if found else 0
+    match = re.match(r"v(\d+)\.", tool.said_by(node, "--version"))
+    return int(match.group(1)) if match else 0

@@ -59,8 +59,8 @@ def _frontend() -> None:
 def _chromium() -> None:
     if chromium.wants_installation():
         with step("Chromium", at_first="up to a few minutes the first time"):
-            found = chromium.install()
-        if found is None:
+            browser = chromium.install()
+        if browser is None:
             loud(chromium.MISSING)
 
 

@@ -68,9 +68,9 @@ def checksums(configuration: str) -> dict[str, str]:
 
 def differences(locked: dict[str, str], folder: Path) -> list[str]:
     """List the jars that are missing, unknown or not what was locked."""
-    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
-    names = locked.keys() | found.keys()
-    return sorted(name for name in names if locked.get(name) != found.get(name))
+    jars = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    names = locked.keys() | jars.keys()
+    return sorted(name for name in names if locked.get(name) != jars.get(name))
 
 
 def _stamp(configuration: str) -> Path:

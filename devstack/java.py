@@ -43,7 +43,7 @@ def version_of(java: Path) -> int:
     return parse_version(tool.said_by(java, "-version"))
 
 
-def parse_version(said: str) -> int:
+def parse_version(text: str) -> int:
     """Read the major version out of `java -version`.
 
     >>> parse_version('openjdk version "17.0.15" 2025-04-15')
@@ -51,20 +51,20 @@ def parse_version(said: str) -> int:
     >>> parse_version('java version "1.8.0_392"')
     8
     """
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    if not found:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if not match:
         return 0
-    major = int(found.group(1))
+    major = int(match.group(1))
     # Up to Java 8 the versions were called 1.x.
-    return int(found.group(2) or 0) if major == 1 else major
+    return int(match.group(2) or 0) if major == 1 else major
 
 
 def _candidates() -> list[Path]:
     home = os.environ.get("JAVA_HOME", "")
     on_path = shutil.which("java")
-    found = [Path(home, "bin", "java")] if home else []
+    programs = [Path(home, "bin", "java")] if home else []
     if on_path:
-        found.append(Path(on_path))
+        programs.append(Path(on_path))
     # Debian's and macOS's own places, when neither of the above is new enough.
-    found += sorted(Path("/usr/lib/jvm").glob("*/bin/java"), reverse=True)
-    return found
+    programs += sorted(Path("/usr/lib/jvm").glob("*/bin/java"), reverse=True)
+    return programs

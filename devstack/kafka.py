@@ -74,10 +74,10 @@ class Kafka(Server):
     def prepare(self) -> None:
         self.room.mkdir(parents=True, exist_ok=True)
         # Rewritten at each start: the ports may be others than last time.
-        wanted = properties(
+        text = properties(
             port=self.port, controller_port=self.controller_port, log_dirs=self.room / "data"
         )
-        rows = [f"{name}={value}\n" for name, value in wanted.items()]
+        rows = [f"{name}={value}\n" for name, value in text.items()]
         self._properties.write_text("".join(rows))
         (self.room / "log4j2.properties").write_text(LOGGING)
         if not (self.room / "data" / "meta.properties").exists():
@@ -141,7 +141,7 @@ def cluster_id() -> str:
 
 
 def serves_clients(port: int) -> bool:
-    """Tell whether a broker is there for clients.
+    """Return whether a broker is there for clients.
 
     A listening port is not enough: the broker listens before the controller lets it serve.
     """

@@ -11,13 +11,13 @@ ADMINISTRATOR = "admin"
 
 def read_or_make(file: Path) -> dict[str, str]:
     """Return the secrets as environment variables, making those that are missing."""
-    kept = _read(file)
+    stored = _read(file)
     made = {
-        "SLUICE_SECRET_KEY": kept.get("SLUICE_SECRET_KEY") or secrets.token_urlsafe(48),
-        "SLUICE_ENCRYPTION_KEYS": kept.get("SLUICE_ENCRYPTION_KEYS") or encryption_key(),
-        "SLUICE_ADMIN_PASSWORD": kept.get("SLUICE_ADMIN_PASSWORD") or secrets.token_urlsafe(12),
+        "SLUICE_SECRET_KEY": stored.get("SLUICE_SECRET_KEY") or secrets.token_urlsafe(48),
+        "SLUICE_ENCRYPTION_KEYS": stored.get("SLUICE_ENCRYPTION_KEYS") or encryption_key(),
+        "SLUICE_ADMIN_PASSWORD": stored.get("SLUICE_ADMIN_PASSWORD") or secrets.token_urlsafe(12),
     }
-    if made != kept:
+    if made != stored:
         write_private(file, json.dumps(made, indent=1) + "\n")
     return made
 

@@ -1,4 +1,4 @@
-"""What Sluice runs on one machine: a table of its own processes, and which of them are wanted."""
+"""The parts of Sluice on one machine: a table of its processes, and which of them are wanted."""
 
 import os
 from collections.abc import Mapping
@@ -77,10 +77,9 @@ def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
 
 
 def shows_sample(variables: Mapping[str, str]) -> bool:
-    """Whether the sample's configuration is the first data, and its traffic runs.
+    """Return whether the sample's configuration is the first data, and its traffic runs.
 
-    So it is unless `make run SAMPLE=0` says no, or its app is not installed. Raises Problem
-    BAD_SWITCH.
+    It is unless `make run SAMPLE=0` says no, or it is not installed. Raises Problem BAD_SWITCH.
     """
     apps = remembered.integrations({}, variables).split(",")
     is_on = _is_on("SAMPLE", variables)
@@ -88,7 +87,7 @@ def shows_sample(variables: Mapping[str, str]) -> bool:
 
 
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:
-    said = variables.get(name, "").strip().lower()
-    if said not in SWITCH:
-        raise Problem("BAD_SWITCH", f"{name} is {said!r}.", "Write 1 or 0, then try again.")
-    return SWITCH[said]
+    value = variables.get(name, "").strip().lower()
+    if value not in SWITCH:
+        raise Problem("BAD_SWITCH", f"{name} is {value!r}.", "Write 1 or 0, then try again.")
+    return SWITCH[value]

@@ -1,4 +1,4 @@
-"""Where things lie: the checkout, what was fetched, and what the running stack keeps."""
+"""Places on this machine: the checkout, what was fetched, and what the running stack keeps."""
 
 import sys
 import sysconfig
@@ -21,8 +21,8 @@ def in_packages(pattern: str) -> Path | None:
     """
     places = [Path(sysconfig.get_path("purelib")), *VENV.glob("lib/python3.*/site-packages")]
     for place in places:
-        for found in sorted(place.glob(pattern)):
-            return found
+        for file in sorted(place.glob(pattern)):
+            return file
     return None
 
 

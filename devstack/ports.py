@@ -16,7 +16,7 @@ CHOICES = range(20_000, 32_000)
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the servers do: old connections in TIME_WAIT do not make a port busy.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,14 +60,14 @@ def assign(
     remembered or `preferred` one is given up for another when taken. Names in `running` are ours
     and keep what they have.
     """
-    kept = _read(file)
+    stored = _read(file)
     set_by_hand = os.environ if variables is None else variables
-    preferences = {**(preferred or {}), **kept}
+    preferences = {**(preferred or {}), **stored}
     ports: dict[str, int] = {}
     for name in names:
         variable = variable_for(name)
-        if name in running and name in kept:
-            ports[name] = kept[name]
+        if name in running and name in stored:
+            ports[name] = stored[name]
         elif set_by_hand.get(variable, "").strip():
             ports[name] = _as_set(name, set_by_hand[variable], variable)
         elif (
@@ -79,14 +79,14 @@ def assign(
         else:
             ports[name] = choose({*ports.values(), *preferences.values()})
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({**kept, **ports}, indent=1) + "\n")
+    file.write_text(json.dumps({**stored, **ports}, indent=1) + "\n")
     return ports
 
 
 def known(file: Path, names: Collection[str]) -> dict[str, int]:
     """Return the ports that were assigned, 0 for a name that never was; changes nothing."""
-    kept = _read(file)
-    return {name: kept.get(name, 0) for name in names}
+    stored = _read(file)
+    return {name: stored.get(name, 0) for name in names}
 
 
 def _as_set(name: str, value: str, variable: str) -> int:

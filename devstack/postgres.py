@@ -28,7 +28,7 @@ SETTINGS = {
     "max_connections": "200",
     "max_prepared_transactions": "64",
 }
-# What a power cut would notice and SIGKILL does not: the kernel keeps what was written.
+# Only a power cut would notice these, not SIGKILL: the kernel keeps what was written.
 HASTY_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 
 
@@ -72,11 +72,11 @@ class Postgres(Server):
         options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", *unsynced]
         self._make(programs / "initdb", "-D", half, *options)
         alone = ("--single", "-D", half, "postgres")
-        self._make(programs / "postgres", *alone, said=f"CREATE DATABASE {DATABASE}\n")
+        self._make(programs / "postgres", *alone, stdin=f"CREATE DATABASE {DATABASE}\n")
         half.replace(self.data)
 
-    def _make(self, *argv: str | Path, said: str = "") -> None:
-        if not carry_out(self._command(*argv), self.process.log, said):
+    def _make(self, *argv: str | Path, stdin: str = "") -> None:
+        if not carry_out(self._command(*argv), self.process.log, stdin):
             raise problems.command_failed("Making the database's files", self.process.log)
 
     def _command(self, *argv: str | Path) -> Command:
@@ -92,7 +92,7 @@ class Postgres(Server):
 
     @override
     def is_answering(self) -> bool:
-        """Whether it takes connections: the server notes that in its own file, as pg_ctl knows."""
+        """Return whether it takes connections: the server notes it in its file, as pg_ctl knows."""
         try:
             noted = (self.data / "postmaster.pid").read_text().split()
         except OSError:

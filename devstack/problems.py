@@ -1,4 +1,4 @@
-"""What can stop the stack, in one sentence with what to do about it."""
+"""Problems that stop the stack, in one sentence with what to do about it."""
 
 from pathlib import Path
 

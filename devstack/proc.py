@@ -1,4 +1,4 @@
-"""What the operating system knows about processes: who lives, since when, and whose child."""
+"""Processes as the operating system knows them: who lives, since when, and whose child."""
 
 import os
 import subprocess
@@ -25,10 +25,10 @@ def started(pid: int) -> str | None:
 def tree(pid: int) -> list[int]:
     """List a process and all its descendants, parents before children."""
     parents = _parents()
-    found = [pid]
-    for known in found:
-        found += [child for child, parent in parents.items() if parent == known]
-    return found
+    pids = [pid]
+    for ancestor in pids:
+        pids += [child for child, parent in parents.items() if parent == ancestor]
+    return pids
 
 
 def reap(pid: int) -> None:

@@ -1,4 +1,4 @@
-"""What was written down at the last start: the next one compares, and keeps its apps."""
+"""Notes of the last start: the next one compares with them, and keeps its apps."""
 
 import json
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ AT_FIRST = "sample"
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What a file of JSON says; nothing before the first start, or when it is damaged."""
+    """Read a file of JSON; nothing before the first start, or when it is damaged."""
     try:
-        kept = json.loads(file.read_text())
+        stored = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def write(file: Path, settings: Mapping[str, str]) -> None:
@@ -25,15 +25,15 @@ def write(file: Path, settings: Mapping[str, str]) -> None:
     keys.write_private(file, json.dumps(settings, indent=1, sort_keys=True) + "\n")
 
 
-def changed(kept: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
+def changed(stored: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
     """Name the settings that differ. Nothing is known of a stack that never started."""
-    if not kept:
+    if not stored:
         return []
     return sorted(
-        name for name in {*kept, *settings} if kept.get(name, "") != settings.get(name, "")
+        name for name in {*stored, *settings} if stored.get(name, "") != settings.get(name, "")
     )
 
 
-def integrations(kept: Mapping[str, str], variables: Mapping[str, str]) -> str:
+def integrations(stored: Mapping[str, str], variables: Mapping[str, str]) -> str:
     """The apps with handlers: as the shell says, else as at the last start, else the sample."""
-    return variables.get(INTEGRATIONS, kept.get(INTEGRATIONS, AT_FIRST))
+    return variables.get(INTEGRATIONS, stored.get(INTEGRATIONS, AT_FIRST))

@@ -34,7 +34,7 @@ def identity(account: Account | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run: arguments, environment, folder, and an unprivileged account, if need be."""
+    """A command: arguments, environment, folder, and an unprivileged account, if need be."""
 
     argv: Sequence[str | Path]
     environment: Mapping[str, str]
@@ -42,16 +42,16 @@ class Command:
     account: Account | None = None
 
 
-def carry_out(command: Command, log: Path, said: str = "") -> bool:
+def carry_out(command: Command, log: Path, stdin: str = "") -> bool:
     """Run it to its end, what it says appended to the log; returns whether it succeeded.
 
-    `said` is its input.
+    `stdin` is its input.
     """
     with log.open("ab") as output:
         try:
             done = subprocess.run(
                 [str(part) for part in command.argv],
-                input=said.encode(),
+                input=stdin.encode(),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=command.folder,
@@ -80,9 +80,9 @@ class Process:
     @property
     def pid(self) -> int | None:
         """The pid while the process lives, else None."""
-        kept = remembered.read(self.pid_file)
+        stored = remembered.read(self.pid_file)
         try:
-            pid, mark = int(kept["pid"]), str(kept["started"])
+            pid, mark = int(stored["pid"]), str(stored["started"])
         except (ValueError, KeyError, TypeError):
             return None
         return pid if self._lives(pid, mark) else None
@@ -117,19 +117,19 @@ class Process:
 
     def remember(self, pid: int, *, is_ending: bool = False) -> None:
         """Write the pid file for a process that runs already."""
-        kept = {
+        facts = {
             "pid": pid,
             "started": proc.started(pid),
             "name": self.name,
             "is_ending": is_ending,
         }
         partial = self.pid_file.with_suffix(".new")
-        partial.write_text(json.dumps(kept) + "\n")
+        partial.write_text(json.dumps(facts) + "\n")
         partial.replace(self.pid_file)
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was asked to stop and still lives: whoever asked did not wait for its end."""
+        """Return whether it still lives, asked to stop: the asker did not wait for its end."""
         return self.is_alive() and bool(remembered.read(self.pid_file).get("is_ending"))
 
     def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> bool:
@@ -182,7 +182,7 @@ class Process:
         return {member: mark for member in proc.tree(pid) if (mark := proc.started(member))}
 
     def _kill_all(self, family: Mapping[int, str]) -> None:
-        """Only members that are still the same processes; raises Problem DID_NOT_STOP."""
+        """Signal only members that are still the same processes; raises Problem DID_NOT_STOP."""
         for member, mark in family.items():
             if self._lives(member, mark):
                 self.send(signal.SIGKILL, member)

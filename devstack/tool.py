@@ -35,12 +35,12 @@ def log_for(name: str) -> Path:
 def said_by(program: str | Path, *options: str) -> str:
     """Everything that a program says when it is asked for its version; empty when it cannot say."""
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             [program, *options], capture_output=True, text=True, check=False, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return asked.stdout + asked.stderr
+    return process.stdout + process.stderr
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]]) -> list[T]:

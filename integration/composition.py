@@ -9,6 +9,6 @@ from integration.store import objects, outbox
 
 
 def compose() -> None:
-    """Once in each process, before handlers are looked for."""
+    """Compose once in each process, before handlers are looked for."""
     ports.fill(ports.Ports(outbox=outbox.insert, guard=objects.claim_all))
     register_types()

@@ -39,14 +39,14 @@ def read(text: str) -> float:
     total = Decimal(0)
     place = 0
     while place < len(rest):
-        found = _PART.match(rest, place)
-        unit = _WORDS.get(found[2] or "s") if found is not None else None
-        if found is None or unit is None:
+        match = _PART.match(rest, place)
+        unit = _WORDS.get(match[2] or "s") if match is not None else None
+        if match is None or unit is None:
             raise ValueError(
                 f"“{text.strip()[:40]}” is no duration: write 10 s, 5 min, 2 h or 7 d."
             )
-        total += Decimal(found[1]) * unit
-        place = found.end()
+        total += Decimal(match[1]) * unit
+        place = match.end()
     if not rest:
         raise ValueError("Write a duration, such as 10 s, 5 min, 2 h or 7 d.")
     if total > LONGEST_SECONDS:

@@ -1,4 +1,4 @@
-"""What a handler gets: the message with its context. One object is made per message."""
+"""The message as a handler gets it, with its context. One object is made per message."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from integration.values import Record
 
 
 class Position(NamedTuple):
-    """Where a record stands in Kafka: provenance, never age."""
+    """The place of a record in Kafka: provenance, never age."""
 
     topic: str
     partition: int
@@ -16,14 +16,14 @@ class Position(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """When a message arrived; the only thing ages are compared by, batch first, then place."""
+    """The arrival of a message; the only thing ages are compared by, batch first, then place."""
 
     batch: int
     place: int
 
 
 class Origin(NamedTuple):
-    """What all messages of one service on one queue have in common."""
+    """The facts that all messages of one service on one queue have in common."""
 
     interface: str
     system: str | None
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def document(self) -> Document | None:
-        """What the envelope said; None for a tombstone. Made here when there was no envelope."""
+        """The envelope's word; None for a tombstone. Made here when there was no envelope."""
         if self._document is None and self.record.value is not None:
             self._document = Bare(self.body, self.record.value)
         return self._document
@@ -130,8 +130,8 @@ class Message:
 
     def header(self, name: str) -> str | None:
         """The header's text, or None; bytes that are not UTF-8 are read as Latin-1."""
-        for known, value in self.headers:
-            if known.lower() == name.lower():
+        for key, value in self.headers:
+            if key.lower() == name.lower():
                 if value is None:
                     return ""
                 try:

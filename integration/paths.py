@@ -111,13 +111,13 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     Numbers are written in their shortest plain form and quoted in the array, so that 7, 7.0
     and "7", from JSON or XML, are one key.
     """
-    found: list[str] = []
+    values: list[str] = []
     for path in paths:
         value = path.first(body)
         if value is None:
             return Flaw(FlawCode.NO_KEY, f"The key path {path.text} finds no value.")
-        found.append(value if type(value) is str else _plain_number(value))
-    key = found[0] if len(found) == 1 else _array(found)
+        values.append(value if type(value) is str else _plain_number(value))
+    key = values[0] if len(values) == 1 else _array(values)
     if len(key) * 4 > MAX_KEY_BYTES and len(key.encode()) > MAX_KEY_BYTES:
         return Flaw(FlawCode.KEY_TOO_LONG, f"The key is longer than {MAX_KEY_BYTES:,} bytes.")
     return key
@@ -242,10 +242,10 @@ class _XmlPath:
     def first(self, body: object) -> Value | None:
         if not isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it
             return None
-        found = self._compiled(body)
-        if not isinstance(found, list) or not found:
+        nodes = self._compiled(body)
+        if not isinstance(nodes, list) or not nodes:
             return None
-        place = found[0]
+        place = nodes[0]
         if isinstance(place, etree._Element):  # noqa: SLF001
             text = "" if len(place) else place.text or ""
         else:
@@ -285,10 +285,10 @@ def _costly(kinds: Iterator[str]) -> str | None:
     return None
 
 
-def _value(found: object) -> Value | None:
-    if type(found) is str:
-        return found if found and not found.isspace() else None
-    return found if type(found) is int or type(found) is Decimal else None
+def _value(value: object) -> Value | None:
+    if type(value) is str:
+        return value if value and not value.isspace() else None
+    return value if type(value) is int or type(value) is Decimal else None
 
 
 def _plain_number(number: Value) -> str:

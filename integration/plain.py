@@ -19,5 +19,5 @@ def plain(text: str) -> str:
     return _UNPLAIN.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

@@ -9,14 +9,14 @@ from integration.store.operations import Content
 
 
 def rules_now() -> Rules:
-    """In two queries."""
+    """Read the rules in two queries."""
     return Rules.of(structures_now(), defaults_now())
 
 
 def structures_now() -> dict[str, ObjectStructure]:
     """The structure that each service stores into, by the service's name."""
     services = EnterpriseService.objects.select_related("structure").exclude(structure=None)
-    return {one.interface: one.structure for one in services if one.structure is not None}
+    return {row.interface: row.structure for row in services if row.structure is not None}
 
 
 def defaults_now() -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""What a recipe makes of one message: the changed record, nothing new, or why it does not fit.
+"""The use of a recipe on one message: the changed record, nothing new, or why it does not fit.
 
 Without Django: the operations of the console and the repairs on Spark change messages by it.
 """
@@ -39,7 +39,7 @@ class Refused(Misfit):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which structure's schema and key a message has to fit, by the service that takes it."""
+    """The structure whose schema and key a message has to fit, by the service that takes it."""
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)
@@ -74,25 +74,25 @@ def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misf
     """Change one message; nothing is stored. Never raises, whatever the bytes are."""
     if subject.record is None:
         return Misfit("It has no value: it is a tombstone.")
-    found = read(subject.record, subject.headers)
-    if isinstance(found, Flaw):
-        return Misfit(f"It cannot be read ({found.code}); edit it singly.")
-    if found.mimetype == XML:
+    document = read(subject.record, subject.headers)
+    if isinstance(document, Flaw):
+        return Misfit(f"It cannot be read ({document.code}); edit it singly.")
+    if document.mimetype == XML:
         return Misfit("It is XML, which is edited singly.")
-    before = encode(found.body)
-    body = recipe.apply(found.body)
+    before = encode(document.body)
+    body = recipe.apply(document.body)
     if isinstance(body, Misfit):
         return body
     after = encode(body)
     return (
         Same()
         if after == before
-        else _kept(subject, found, rules, body, before=before, after=after)
+        else _kept(subject, document, rules, body, before=before, after=after)
     )
 
 
 def _kept(
-    subject: Subject, found: Document, rules: Rules, body: object, *, before: str, after: str
+    subject: Subject, document: Document, rules: Rules, body: object, *, before: str, after: str
 ) -> Changed | Misfit:
     try:
         refused = rules.objection(subject.interface, subject.queue_id, body)
@@ -101,7 +101,7 @@ def _kept(
     if refused is not None:
         # Its text may quote values, and reasons are shown to people who may not see payloads.
         return Refused(f"{refused.code}: {cause_of(refused)}")
-    record = with_text(subject.record or b"", found, after)
+    record = with_text(subject.record or b"", document, after)
     if len(record) > DEFAULT.max_bytes:
         return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
     return Changed(record, before, after)

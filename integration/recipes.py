@@ -43,7 +43,7 @@ class Unreadable(ValueError):  # noqa: N818 - named after what it is about
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a recipe cannot be applied to one document, as a sentence without its values."""
+    """The reason why a recipe does not fit one document, as a sentence without its values."""
 
     why: str
 
@@ -119,7 +119,7 @@ def set_value(path: str, value: str, *, is_text: bool, add_missing: bool) -> str
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """What `set_value` was asked for; `value` as it was typed."""
+    """The arguments of `set_value`; `value` as it was typed."""
 
     path: str
     value: str
@@ -128,7 +128,7 @@ class ValueSet:
 
 
 def value_set(recipe: str) -> ValueSet | None:
-    """What makes this recipe by `set_value`, or None for any other patch.
+    """Return what makes this recipe by `set_value`, or None for any other patch.
 
     >>> value_set('[{"op":"add","path":"/siteid","value":"007"}]')
     ValueSet(path='/siteid', value='007', is_text=True, add_missing=True)
@@ -200,25 +200,25 @@ def _refuse_escape(text: str, name: str) -> None:
 
 
 def _bound(body: object) -> int:
-    """How long a document may become: a patch is no way to make it many times as large."""
+    """Return how long a document may become: a patch is no way to multiply its size."""
     return min(DEFAULT.max_bytes, 2 * _length(body, DEFAULT.max_bytes) + GROWTH_CHARACTERS)
 
 
 def _length(body: object, most: int) -> int:
-    """At least so long is the text of a document; above `most` where it is longer or too deep."""
-    found, waiting = 0, [(body, 1)]
-    while waiting and found <= most:
+    """Return a length that the text has at least; above `most` where it is longer or too deep."""
+    length, waiting = 0, [(body, 1)]
+    while waiting and length <= most:
         value, depth = waiting.pop()
         if not isinstance(value, dict | list):
-            found += len(value) if isinstance(value, str) else 1
+            length += len(value) if isinstance(value, str) else 1
             continue
         if depth > DEFAULT.max_depth:
             return most + 1
         if isinstance(value, dict):
-            found += sum(map(len, value)) + 3 * len(value)
-        found += len(value)
+            length += sum(map(len, value)) + 3 * len(value)
+        length += len(value)
         waiting += [(member, depth + 1) for member in _members(value)]
-    return found
+    return length
 
 
 def _members(value: dict[str, object] | list[object]) -> Iterable[object]:

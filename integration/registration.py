@@ -1,4 +1,4 @@
-"""What must be true when a queue is saved, and where its reading begins: resolved once."""
+"""The rules that a queue meets when it is saved, and its first position: resolved once."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -33,7 +33,7 @@ STAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StartChoice:
-    """What one choice of the first position would read and skip, in messages (at most).
+    """The consequence of one choice of the first position: messages read and skipped (at most).
 
     `problem` is a sentence where it cannot be chosen; it reads and skips nothing then.
     """
@@ -113,7 +113,7 @@ def _takes_failures(queue: Queue) -> bool:
 
 
 def _leads_back(queue: Queue) -> bool:
-    """Whether following the error queues from `queue` comes back to it or never ends."""
+    """Return whether following the error queues from `queue` comes back to it or never ends."""
     seen: set[int | None] = {queue.pk}
     following = queue.error_queue
     while following is not None:
@@ -139,7 +139,7 @@ def _unchangeable(queue: Queue, stored: Queue | None) -> Mistakes:
 
 
 def is_bound(queue: Queue) -> bool:
-    """Whether positions or open failures refer to the queue's topic, so that it has to stay."""
+    """Return whether positions or open failures refer to the queue's topic: then it stays."""
     return queue.partitions.exists() or _has_open_errors(queue)
 
 
@@ -167,7 +167,7 @@ def _topic(queue: Queue) -> Mistakes:
 
 
 def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
-    """What of the queue does not fit its topic, by field."""
+    """Tell what of the queue does not fit its topic, by field."""
     mistakes: Mistakes = {}
     if queue.is_sequential and topic.partitions > 1:
         mistakes["kind"] = [
@@ -182,10 +182,10 @@ def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
             f"{topic.name} {why}, so that retries cannot be put at its end: choose the row."
         ]
     if topic.deletes_old and topic.retention_ms is not None:
-        kept = topic.retention_ms // 1_000
-        if queue.retention_seconds != kept:
+        seconds = topic.retention_ms // 1_000
+        if queue.retention_seconds != seconds:
             mistakes["retention_seconds"] = [
-                f"{topic.name} keeps its messages for {kept} seconds; write the same here."
+                f"{topic.name} keeps its messages for {seconds} seconds; write the same here."
             ]
     return mistakes
 
@@ -200,7 +200,7 @@ def _needs_row_carrier(queue: Queue, topic: admin.TopicDescription) -> bool:
 
 
 def preview_start(queue: Queue) -> list[StartChoice]:
-    """What each possible choice would read and skip.
+    """Tell what each possible choice would read and skip.
 
     Times and groups are shown only when the queue names one. Raises IntegrationError when the
     broker or the topic cannot be asked.

@@ -1,4 +1,4 @@
-"""What an app brought along and can take away again: registered, so that the console offers it.
+"""Things that an app brought along and can take away: registered, so that the console offers it.
 
 The console knows no such app; it shows the title and the sentences, and asks before it happens.
 """

@@ -16,29 +16,29 @@ def resolved(host: str, port: int, seconds: float) -> list[Address]:
     Raises TimeoutError where there is no answer within `seconds`, else OSError.
     """
     # The system's resolver knows no time limit, so it has a thread.
-    told: SimpleQueue[list[Address] | OSError] = SimpleQueue()
+    answers: SimpleQueue[list[Address] | OSError] = SimpleQueue()
 
     def ask() -> None:
         try:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             # A link-local IPv6 address comes with its zone, which is no part of the address.
             texts = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
-            told.put([ipaddress.ip_address(text) for text in texts])
+            answers.put([ipaddress.ip_address(text) for text in texts])
         except OSError as problem:
-            told.put(problem)
+            answers.put(problem)
         except (UnicodeError, OverflowError):
-            told.put(socket.gaierror(socket.EAI_NONAME, "it is not written as one"))
+            answers.put(socket.gaierror(socket.EAI_NONAME, "it is not written as one"))
 
     Thread(target=ask, name="sluice-resolve", daemon=True).start()
     try:
-        found = told.get(timeout=max(seconds, 0.001))
+        answer = answers.get(timeout=max(seconds, 0.001))
     except Empty:
         raise TimeoutError from None
-    if isinstance(found, OSError):
-        raise found
-    if not found:
+    if isinstance(answer, OSError):
+        raise answer
+    if not answer:
         raise socket.gaierror(socket.EAI_NONAME, "no address")
-    return found
+    return answer
 
 
 def connected(host: str, port: int, seconds: float) -> socket.socket:
@@ -48,7 +48,7 @@ def connected(host: str, port: int, seconds: float) -> socket.socket:
     last address, TimeoutError where the time is over.
     """
     deadline = time.monotonic() + seconds
-    *others, last = [(str(one), port) for one in resolved(host, port, seconds)]
+    *others, last = [(str(address), port) for address in resolved(host, port, seconds)]
     for count, place in enumerate(others):
         share = (deadline - time.monotonic()) / (len(others) + 1 - count)
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ SET_ANEW: Final = "set anew"
 
 
 def seal(text: str) -> dict[str, str]:
-    """What is stored instead of the text."""
+    """Return what is stored instead of the text."""
     return {MARK: keyring().encrypt(text.encode()).decode()}
 
 
@@ -38,8 +38,8 @@ def masked(value: Any, before: Any = None) -> Any:
     if is_sealed(value):
         return SET_ANEW if is_sealed(before) and before != value else SET
     if isinstance(value, Mapping):
-        known = before if isinstance(before, Mapping) else {}
-        return {name: masked(part, known.get(name)) for name, part in value.items()}
+        parts = before if isinstance(before, Mapping) else {}
+        return {name: masked(part, parts.get(name)) for name, part in value.items()}
     if isinstance(value, list):
         return [masked(part) for part in value]
     return value

@@ -47,9 +47,9 @@ class NoHandlerError(IntegrationError):
     code = "HANDLER_MISSING"
 
     def __init__(self, interface: str) -> None:
-        known = ", ".join(found.interface for found in registry) or "none"
+        names = ", ".join(entry.interface for entry in registry) or "none"
         super().__init__(
-            f"No handler for {interface!r} is installed. Registered are: {known}.",
+            f"No handler for {interface!r} is installed. Registered are: {names}.",
             next_step="Check the name, and that the handler's app is in SLUICE_INTEGRATIONS.",
         )
 
@@ -94,7 +94,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the message: the verdict as the engine would see it, and what went out.
+    """The fate of the message: the verdict as the engine would see it, and what went out.
 
     After a Failure nothing the handler wrote or published is left, as in the engine.
     """
@@ -168,15 +168,15 @@ def run_handler(
     none): kept when applied or superseded, undone after a failure. Deferred constraints are
     checked, as the engine does before it settles. Raises NoHandlerError.
     """
-    found = _registration(taker)
+    entry = _registration(taker)
     facts.setdefault("arrival", Arrival(next_arrival(), 0))
     try:
         message = a_message(
-            payload, interface=found.interface, headers=headers, system=system, user=user, **facts
+            payload, interface=entry.interface, headers=headers, system=system, user=user, **facts
         )
     except UnreadablePayloadError as e:
         return Outcome(permanent(f"{e.flaw.message} {e.flaw.hint}", e.flaw.code))
-    return _run(found, message)
+    return _run(entry, message)
 
 
 def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
@@ -215,14 +215,14 @@ def a_publish_channel(name: str, *systems: str, **fields: Any) -> PublishChannel
     return channel
 
 
-def _run(found: Registration, message: Message) -> Outcome:
+def _run(registration: Registration, message: Message) -> Outcome:
     outbound = Outbound()
     token = current.set(outbound)
     verdict: Verdict
     try:
         with transaction.atomic(using=alias()):
             outbound.begin(message)
-            verdict = _verdict(found, message)
+            verdict = _verdict(registration, message)
             rows = list(outbound.rows)
             if isinstance(verdict, Failure):
                 transaction.set_rollback(True, using=alias())
@@ -233,10 +233,10 @@ def _run(found: Registration, message: Message) -> Outcome:
     return Outcome(verdict, [_published(row) for row in rows])
 
 
-def _verdict(found: Registration, message: Message) -> Verdict:
+def _verdict(registration: Registration, message: Message) -> Verdict:
     record = Record(message.partition, message.offset, None, message.key, b"", message.headers)
-    unit = Unit(record, message, found, None, message.message_id, message.interface)
-    ended = _called(found, unit)
+    unit = Unit(record, message, registration, None, message.message_id, message.interface)
+    ended = _called(registration, unit)
     if isinstance(ended, Failure):
         return ended
     try:
@@ -248,9 +248,9 @@ def _verdict(found: Registration, message: Message) -> Verdict:
     return ended
 
 
-def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
-    if found.batch:
-        ended = call_batch(found.call, [unit])
+def _called(registration: Registration, unit: Unit) -> Applied | Superseded | Failure:
+    if registration.batch:
+        ended = call_batch(registration.call, [unit])
         outcome = Failed(ended[1]) if isinstance(ended, tuple) else ended[0]
     else:
         outcome = call_one(unit)
@@ -263,20 +263,20 @@ def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
 def _registration(taker: str | Callable[..., Any]) -> Registration:
     if isinstance(taker, str):
         row = EnterpriseService.objects.select_related("structure").filter(interface=taker).first()
-        found = resolve(taker, row)
-        if isinstance(found, Missing):
+        registration = resolve(taker, row)
+        if isinstance(registration, Missing):
             raise NoHandlerError(taker)
-        return found
-    for known in registry:
-        if known.call is taker or type(known.call) is taker:
-            return guarded(known)
+        return registration
+    for entry in registry:
+        if entry.call is taker or type(entry.call) is taker:
+            return guarded(entry)
     call = taker() if isinstance(taker, type) else taker
     name = getattr(taker, "__name__", "handler")
     return guarded(Registration("TEST", call, False, False, False, name))
 
 
-def _headers(given: Headers, user: str | None) -> list[tuple[str, bytes | None]]:
-    pairs = list(given.items() if isinstance(given, Mapping) else given)
+def _headers(headers: Headers, user: str | None) -> list[tuple[str, bytes | None]]:
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     if user is not None:
         pairs.append(("sluice-user", user))
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

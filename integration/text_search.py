@@ -19,14 +19,14 @@ def needles(text: str) -> tuple[bytes, ...]:
 
 
 def is_in_document(text: str, record: bytes, headers: list[tuple[str, bytes | None]]) -> bool:
-    """Whether the document that a record comes to holds the text; of no use for broken ones."""
-    found = read(record, headers)
-    document = None if isinstance(found, Flaw) else document_text(found)
+    """Return whether the document a record comes to holds the text; of no use for broken ones."""
+    content = read(record, headers)
+    document = None if isinstance(content, Flaw) else document_text(content)
     return document is not None and any(way.decode() in document for way in needles(text))
 
 
 def is_in(text: str, record: bytes, headers: list[tuple[str, bytes | None]]) -> bool:
-    """Whether a record holds the text, as it is stored or in its document."""
+    """Return whether a record holds the text, as it is stored or in its document."""
     if any(needle in record for needle in needles(text)):
         return True
     return PACKED in record and is_in_document(text, record, headers)

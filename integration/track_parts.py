@@ -30,9 +30,9 @@ class Part:
 
 
 def parts_of(listed: Iterable[tuple[Any, ...]]) -> list[Part]:
-    """What LIST told, in UTC, without the default partition."""
-    found = [(name, _BOUNDS.search(bound)) for name, bound in listed]
-    return [Part(name, _moment(m[1]), _aware(m[2])) for name, m in found if m is not None]
+    """Read what LIST told, in UTC, without the default partition."""
+    matches = [(name, _BOUNDS.search(bound)) for name, bound in listed]
+    return [Part(name, _moment(m[1]), _aware(m[2])) for name, m in matches if m is not None]
 
 
 def _moment(text: str | None) -> datetime | None:

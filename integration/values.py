@@ -11,7 +11,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def content_hash(value: bytes | None) -> bytes:
-    """What tells a repetition of a message from another one under the same id."""
+    """Return what tells a repetition of a message from another one under the same id."""
     return hashlib.blake2b(value or b"", digest_size=16).digest()
 
 
@@ -42,7 +42,7 @@ class Record:
 
 
 class TroubleKind(StrEnum):
-    """What Kafka told instead of records."""
+    """The trouble that Kafka told of instead of records."""
 
     OUT_OF_RANGE = "OUT_OF_RANGE"  # the position is below the log's start or above its end
     UNKNOWN_TOPIC = "UNKNOWN_TOPIC"  # topic or partition is gone
@@ -63,7 +63,7 @@ class Trouble:
 
 @dataclass(slots=True)
 class Fetched:
-    """What one fetch brought: records by partition in offset order, ends reached, troubles.
+    """The result of one fetch: records by partition in offset order, ends reached, troubles.
 
     `ends` tells for each drained partition the position at its end. It lies beyond the last
     record's offset + 1 when transaction markers or aborted records follow: everything below
@@ -82,7 +82,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What the broker says about a topic right now.
+    """The broker's facts about a topic right now.
 
     `low` is the first offset still there, `high` the stable end a read_committed reader may
     reach, both by partition. `topic_uuid` changes when a topic is deleted and created again.

@@ -1,4 +1,4 @@
-"""Who this process is, for people: in leases, attempts and heartbeats."""
+"""This process's name for people: in leases, attempts and heartbeats."""
 
 import os
 import socket

@@ -17,7 +17,7 @@ def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) ->
 
 
 def with_text(record: bytes, document: Document | Flaw, text: str) -> bytes:
-    """As rewrap, for a record that has been read already."""
+    """Wrap like rewrap a record that has been read already."""
     if isinstance(document, Flaw) or not document.wrapped:
         return text.encode()
     envelope = json.loads(record, parse_float=Decimal)

@@ -124,13 +124,13 @@ class _Rewriter:
         self._at = min(self._at + 1, len(self._parts) - 1)
         return token
 
-    def _take(self, *wanted: str) -> str | None:
-        return self._step_on() if self._here in wanted else None
+    def _take(self, *expected: str) -> str | None:
+        return self._step_on() if self._here in expected else None
 
-    def _need(self, wanted: str) -> None:
-        if self._here != wanted:
-            found = repr(self._here) if self._here else "its end"
-            raise XPathProblem(f"{found} stands where {wanted or 'its end'} should be")
+    def _need(self, expected: str) -> None:
+        if self._here != expected:
+            actual = repr(self._here) if self._here else "its end"
+            raise XPathProblem(f"{actual} stands where {expected or 'its end'} should be")
         self._step_on()
 
     def _call(self, name: str) -> None:

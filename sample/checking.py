@@ -14,8 +14,8 @@ def check(row: Model, *, exclude: Collection[str] = ()) -> None:
     try:
         row.clean_fields(exclude=exclude)
     except ValidationError as e:
-        for name, found in e.error_dict.items():
-            for error in found:
+        for name, errors in e.error_dict.items():
+            for error in errors:
                 if error.code == "invalid_choice":
                     error.message = f"{error.message} Valid are: {_choices(row, name)}."
         raise
@@ -23,6 +23,6 @@ def check(row: Model, *, exclude: Collection[str] = ()) -> None:
 
 def _choices(row: Model, name: str) -> str:
     field = row._meta.get_field(name)
-    known = field.flatchoices if isinstance(field, Field) else []
+    choices = field.flatchoices if isinstance(field, Field) else []
     # Django fills a message in with the % operator.
-    return ", ".join(str(value).replace("%", "%%") for value, _ in known)
+    return ", ".join(str(value).replace("%", "%%") for value, _ in choices)

@@ -110,7 +110,7 @@ def order(random: Random, now: datetime) -> Fields:
 
 
 def level(random: Random) -> Fields:
-    """How many of a part lie in a depot."""
+    """Return how many of a part lie in a depot."""
     number = random.randrange(len(PARTS))
     return {
         "itemnum": f"IT-{100 + number}-{random.randrange(90)}",

@@ -54,5 +54,5 @@ def _as_sent(form: SetupForm) -> dict[str, Any]:
 
 def _refuse_mistakes(form: SetupForm) -> None:
     if not form.is_valid():
-        told = form.errors.get_json_data().items()
-        raise ValidationError([f"{name}: {one['message']}" for name, ones in told for one in ones])
+        errors = form.errors.get_json_data().items()
+        raise ValidationError([f"{name}: {e['message']}" for name, ones in errors for e in ones])

@@ -1,4 +1,4 @@
-"""What the sample department does with its messages: one handler for each kind."""
+"""The handlers of the sample department: one for each kind of message."""
 
 import os
 import signal
@@ -51,15 +51,15 @@ TRIES_WHILE_CLOSING: Final = 2
 def take_asset(message: Message) -> None:
     """Create or update one asset. Its queue is sequential: the last message is the newest."""
     fields = fields_of(message)
-    given = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
-    given.setdefault("description", "")
-    asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **given)
+    values = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
+    values.setdefault("description", "")
+    asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **values)
     check(asset)
     Asset.objects.bulk_create(
         [asset],
         update_conflicts=True,
         unique_fields=["siteid", "assetnum"],
-        update_fields=list(given),
+        update_fields=list(values),
     )
 
 
@@ -153,8 +153,8 @@ def _whole(fields: Fields, name: str) -> int:
 def take_readings(messages: Sequence[Message]) -> list[Verdict]:
     """Store readings, a whole batch with two statements. A reading sent twice is stored once."""
     read = [_reading(message) for message in messages]
-    wanted = {(r["siteid"], r["assetnum"]) for r in read if isinstance(r, dict)}
-    known = Asset.objects.filter(assetnum__in={number for _, number in wanted})
+    pairs = {(r["siteid"], r["assetnum"]) for r in read if isinstance(r, dict)}
+    known = Asset.objects.filter(assetnum__in={number for _, number in pairs})
     assets = {(asset.siteid, asset.assetnum): asset for asset in known}
     verdicts: list[Verdict] = []
     rows = []

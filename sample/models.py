@@ -1,4 +1,4 @@
-"""What the sample department keeps: assets, the orders placed for them, and their meters."""
+"""The tables of the sample department: assets, the orders placed for them, and their meters."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ class Asset(models.Model):
     """A machine at a site, as the ERP knows it."""
 
     class Status(models.TextChoices):
-        """What the machine is good for."""
+        """The use that the machine is good for."""
 
         OPERATING = "OPERATING", "Operating"
         NOT_READY = "NOT READY", "Not ready"
@@ -41,7 +41,7 @@ class PurchaseOrder(models.Model):
     """An order at its newest revision."""
 
     class Status(models.TextChoices):
-        """How far the order has come."""
+        """The progress of the order."""
 
         WAITING = "WAPPR", "Waiting for approval"
         APPROVED = "APPR", "Approved"
@@ -89,7 +89,7 @@ class PurchaseOrderLine(models.Model):
 
 
 class MeterReading(models.Model):
-    """What a meter of an asset showed at a time."""
+    """The value that a meter of an asset showed at a time."""
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="readings")
     meter = models.CharField(max_length=20)

@@ -80,12 +80,12 @@ def found_again() -> Iterator[str]:
         configuration.save(row, AUTHOR)
         yield f"the endpoint {row} point at {url}"
     ledger = Endpoint.objects.filter(name=names.LEDGER_TABLE).first()
-    known = partners.database_properties()
+    properties = partners.database_properties()
     # The servers of `make run` have taken another port.
-    if ledger is not None and ledger.properties.get("port", POSTGRES_PORT) != known["port"]:
-        ledger.properties.update(known)
+    if ledger is not None and ledger.properties.get("port", POSTGRES_PORT) != properties["port"]:
+        ledger.properties.update(properties)
         configuration.save(ledger, AUTHOR)
-        yield f"the endpoint {ledger} point at port {known['port']}"
+        yield f"the endpoint {ledger} point at port {properties['port']}"
 
 
 def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:

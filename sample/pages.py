@@ -12,6 +12,6 @@ from sample.shares import shares
 @require_GET
 @needs(Right.VIEW)
 def partners_page(request: HttpRequest) -> HttpResponse:
-    """What was committed for each partner, where it is, and what the partner counts itself."""
+    """Show what was committed for each partner, where it is, and what the partner counts itself."""
     context = {"rows": shares(scope_of(request.user)), "is_there": is_there()}
     return render(request, "sample/partners.html", context)

@@ -42,7 +42,7 @@ SAY: Final = "INSERT INTO said VALUES (?, 1) ON CONFLICT (what) DO UPDATE SET ti
 
 
 class Ledger:
-    """What was taken, in a file: a restart forgets nothing."""
+    """The messages that were taken, in a file: a restart forgets nothing."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Ledger:
             self._rows.execute(statement)
 
     def take(self, message_id: str, ponum: str) -> bool:
-        """Whether it is new."""
+        """Take a message; returns whether it is new."""
         with self._lock:
             (times,) = self._rows.execute(TAKE, (message_id, ponum)).fetchone()
             return bool(times == 1)
@@ -66,8 +66,8 @@ class Ledger:
             taken, again = self._rows.execute(
                 "SELECT count(*), coalesce(sum(times - 1), 0) FROM got"
             ).fetchone()
-            said = dict(self._rows.execute("SELECT what, times FROM said").fetchall())
-        return {"messages": taken, "repeated": again, "refused": 0, "unavailable": 0, **said}
+            refused = dict(self._rows.execute("SELECT what, times FROM said").fetchall())
+        return {"messages": taken, "repeated": again, "refused": 0, "unavailable": 0, **refused}
 
     def ids(self) -> list[str]:
         with self._lock:
@@ -80,7 +80,7 @@ class Ledger:
 
 
 class Moods:
-    """When it is away or slow. `clock` gives seconds since it was started."""
+    """The times at which it is away or slow. `clock` gives seconds since it was started."""
 
     def __init__(
         self, random: Random, clock: Callable[[], float], slow_share: float = SLOW_SHARE
@@ -100,7 +100,7 @@ class Moods:
 
 
 def refusal(order: object) -> str:
-    """Why it does not take this order; empty when it does."""
+    """Return why it does not take this order; empty when it does."""
     if not isinstance(order, dict) or not order.get("ponum"):
         return "This is no purchase order: ponum is missing."
     try:
@@ -157,8 +157,8 @@ class Desk(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Counts tell enough."""
 
-    def _answer(self, status: HTTPStatus, said: dict[str, Any]) -> None:
-        body = json.dumps(said).encode()
+    def _answer(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -169,7 +169,7 @@ class Desk(BaseHTTPRequestHandler):
 def serve(folder: Path, moods: Moods | None = None) -> ThreadingHTTPServer:
     """A server on the port it had before if that is free, its address written to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = folder / ADDRESS_FILE
+    address_file = folder / ADDRESS_FILE
     began = time.monotonic()
     desk = type(
         "OneDesk",
@@ -180,20 +180,20 @@ def serve(folder: Path, moods: Moods | None = None) -> ThreadingHTTPServer:
         },
     )
     try:
-        server = ThreadingHTTPServer((HOST, _port_of(known)), desk)
+        server = ThreadingHTTPServer((HOST, _port_of(address_file)), desk)
     except OSError:
         server = ThreadingHTTPServer((HOST, 0), desk)
     server.daemon_threads = True
     text = json.dumps({"address": f"http://{HOST}:{server.server_address[1]}"})
-    fresh = known.with_suffix(".new")
+    fresh = address_file.with_suffix(".new")
     fresh.write_text(text)
-    fresh.replace(known)
+    fresh.replace(address_file)
     return server
 
 
-def _port_of(known: Path) -> int:
+def _port_of(address_file: Path) -> int:
     try:
-        return int(json.loads(known.read_text())["address"].rpartition(":")[2])
+        return int(json.loads(address_file.read_text())["address"].rpartition(":")[2])
     except (OSError, ValueError, KeyError):
         return 0
 

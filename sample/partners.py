@@ -15,7 +15,7 @@ from psycopg import sql
 FOLDER: Final = "sample"
 ORDERS_FOLDER: Final = f"{FOLDER}/archive"
 SUPPLIER_FOLDER: Final = f"{FOLDER}/supplier"
-# Where the supplier is until it has said so itself.
+# The supplier's address until it has named it itself.
 ADDRESS_AT_FIRST: Final = "http://127.0.0.1:8079"
 ASK_SECONDS: Final = 1.0
 TABLE: Final = "purchase_orders"
@@ -27,30 +27,30 @@ COUNT: Final = f"SELECT count(*) FROM {TABLE}"
 
 
 def supplier_address() -> str:
-    """Where the supplier's server listens, as it wrote it down; else where it would by itself."""
+    """Return where the supplier's server listens, as it wrote it down; else its own default."""
     root: Path | None = settings.SLUICE_FILES_ROOT
     if root is None:
         return ADDRESS_AT_FIRST
     try:
-        said = json.loads((Path(root) / SUPPLIER_FOLDER / "partner.json").read_text())
-        return str(said["address"])
+        facts = json.loads((Path(root) / SUPPLIER_FOLDER / "partner.json").read_text())
+        return str(facts["address"])
     except (OSError, ValueError, KeyError):
         return ADDRESS_AT_FIRST
 
 
 def supplier_counts(address: str) -> dict[str, int] | None:
-    """What the supplier counts itself; None when it does not answer."""
+    """Ask the supplier for its own counts; None when it does not answer."""
     try:
         # The address is that of the sample's own endpoint, on this machine.
         with urllib.request.urlopen(f"{address}/counts", timeout=ASK_SECONDS) as answer:  # noqa: S310 - see above
-            found: dict[str, int] = json.loads(answer.read(10_000))
-            return found
+            counts: dict[str, int] = json.loads(answer.read(10_000))
+            return counts
     except (OSError, ValueError):
         return None
 
 
 def archive_count() -> int | None:
-    """How many order files there are; None where this process cannot see the folder."""
+    """Count the order files; None where this process cannot see the folder."""
     root: Path | None = settings.SLUICE_FILES_ROOT
     if root is None:
         return None
@@ -61,11 +61,11 @@ def archive_count() -> int | None:
 
 
 def ledger_count() -> int | None:
-    """How many rows the other database has; None when it cannot be asked."""
+    """Count the rows of the other database; None when it cannot be asked."""
     try:
         with _connected(database_name()) as rows:
-            found = rows.execute(COUNT).fetchone()
-            return None if found is None else int(found[0])
+            row = rows.execute(COUNT).fetchone()
+            return None if row is None else int(row[0])
     except psycopg.Error:
         return None
 
@@ -79,8 +79,8 @@ def make_database() -> None:
     """The ledger's database with its table. Raises psycopg.Error where we may not make one."""
     name = database_name()
     with _connected("postgres") as rows:
-        known = rows.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-        if known is None:
+        row = rows.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if row is None:
             rows.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     with _connected(name) as rows:
         rows.execute(MAKE_TABLE)
@@ -107,13 +107,13 @@ def forget() -> list[str]:
 
 
 def database_properties() -> dict[str, Any]:
-    """How an endpoint reaches the ledger's database, without the password."""
-    known = connection.settings_dict
+    """Return how an endpoint reaches the ledger's database, without the password."""
+    database = connection.settings_dict
     return {
-        "host": known["HOST"] or "127.0.0.1",
-        "port": int(known["PORT"] or 5432),
+        "host": database["HOST"] or "127.0.0.1",
+        "port": int(database["PORT"] or 5432),
         "database": database_name(),
-        "username": known["USER"],
+        "username": database["USER"],
         "private_network": True,
         "table": TABLE,
         "columns": {
@@ -134,7 +134,7 @@ def database_password() -> str:
 def _connected(name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """A session of its own, without transactions: a database is not made in one."""
     known = connection.settings_dict
-    found = psycopg.connect(
+    session = psycopg.connect(
         host=known["HOST"] or None,
         port=known["PORT"] or None,
         user=known["USER"] or None,
@@ -144,6 +144,6 @@ def _connected(name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         connect_timeout=3,
     )
     try:
-        yield found
+        yield session
     finally:
-        found.close()
+        session.close()

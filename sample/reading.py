@@ -21,8 +21,8 @@ def fields_of(message: Message) -> Fields:
         raise PermanentError("The payload is neither an object nor an element.", code="NO_OBJECT")
     # <MXASSET><ASSET>…</ASSET></MXASSET>: the outer element is the message, not the object.
     root = body[0] if len(body) == 1 and len(body[0]) else body
-    found = _element(root)
-    return found if isinstance(found, dict) else {}
+    fields = _element(root)
+    return fields if isinstance(fields, dict) else {}
 
 
 def _element(element: Any) -> Any:
@@ -33,8 +33,8 @@ def _element(element: Any) -> Any:
         name = etree.QName(child).localname.lower()
         value = _element(child)
         if name in fields:
-            known = fields[name]
-            fields[name] = [*known, value] if isinstance(known, list) else [known, value]
+            earlier = fields[name]
+            fields[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
         else:
             fields[name] = value
     return fields

@@ -32,7 +32,7 @@ from sample.models import Asset, MeterReading, PurchaseOrder
 
 # A run notices within seconds that its queue is switched off, and ends with its batch.
 PATIENCE_SECONDS: Final = 15.0
-# How often the traffic looks whether the sample is still there, and a little more.
+# The time between looks of the traffic whether the sample is still there, and a little more.
 TRAFFIC_SECONDS: Final = 1.5
 ERRORS: Final = "SELECT id FROM integration_messageerror WHERE queue_id = ANY(%(queues)s)"
 PLACES: Final = "SELECT id FROM integration_queuepartition WHERE queue_id = ANY(%(queues)s)"
@@ -80,7 +80,7 @@ def is_there() -> bool:
 
 
 def was_removed() -> bool:
-    """Whether a person took it away: it then stays away until it is planted by hand."""
+    """Return whether a person took it away: it then stays away until it is planted by hand."""
     if is_there():
         return False
     last = ConfigurationChange.objects.filter(kind="externalsystem", name=names.SYSTEM).first()
@@ -112,8 +112,8 @@ def remove(author: Author) -> list[str]:
     with transaction.atomic():
         removed = _remove_rows(queues)
         gone, staying = _remove_configuration(queues, author)
-    told = [f"{removed:,} rows of messages and what they stored", *gone]
-    return [*told, *_remove_topics(queues), *partners.forget(), *staying]
+    done = [f"{removed:,} rows of messages and what they stored", *gone]
+    return [*done, *_remove_topics(queues), *partners.forget(), *staying]
 
 
 def _queues() -> models.QuerySet[Queue]:
@@ -125,17 +125,17 @@ def _wait_for_workers() -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         busy = PartitionLease.objects.filter(held).values_list("partition__queue__name", flat=True)
-        found = sorted(set(busy))
-        if not found:
+        queues = sorted(set(busy))
+        if not queues:
             return
         if time.monotonic() > until:
-            raise SampleBusyError(found)
+            raise SampleBusyError(queues)
         time.sleep(0.2)
 
 
 def _remove_rows(queues: list[Queue]) -> int:
-    """What is no configuration: messages, failures, positions, what handlers stored."""
-    said: dict[str, Any] = {
+    """Remove what is no configuration: messages, failures, positions, what handlers stored."""
+    values: dict[str, Any] = {
         "queues": [queue.pk for queue in queues],
         "topics": [queue.topic for queue in queues],
         "names": [queue.name for queue in queues],
@@ -150,7 +150,7 @@ def _remove_rows(queues: list[Queue]) -> int:
     removed = 0
     with connection.cursor() as cursor:
         for table, which in ROWS:
-            cursor.execute(f"DELETE FROM {table} WHERE {which}", said)
+            cursor.execute(f"DELETE FROM {table} WHERE {which}", values)
             removed += cursor.rowcount
     emptied = Operation.objects.filter(pk__in=operations, items__isnull=True)
     removed += emptied.delete()[0]
@@ -187,7 +187,7 @@ def _remove_configuration(queues: list[Queue], author: Author) -> tuple[list[str
 
 
 def _remove_topics(queues: list[Queue]) -> list[str]:
-    """Once the traffic has noticed; a cluster that is away keeps them, which is told."""
+    """Remove topics once the traffic has noticed; an absent cluster keeps them, which is told."""
     if queues:
         time.sleep(TRAFFIC_SECONDS)
     gone, staying = 0, []

@@ -1,4 +1,4 @@
-"""What each partner of the sample got, beside what was committed for it."""
+"""The share of each partner of the sample, beside what was committed for it."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ class Share:
 
 def shares(scope: Scope) -> list[Share]:
     """The targets a person may know of, in the order of the channel."""
-    known = Queue.objects.filter(scope.within("system"), name__in=names.TARGETS)
-    queues = {queue.name: queue for queue in known}
+    targets = Queue.objects.filter(scope.within("system"), name__in=names.TARGETS)
+    queues = {queue.name: queue for queue in targets}
     return [_share(queues[name]) for name in names.TARGETS if name in queues]
 
 
@@ -97,11 +97,11 @@ def _partner(queue: str) -> tuple[int | None, str]:
         return partners.archive_count(), "files in its folder"
     if queue == names.TO_LEDGER:
         return partners.ledger_count(), "rows in its table"
-    found = partners.supplier_counts(partners.supplier_address())
-    if found is None:
+    counts = partners.supplier_counts(partners.supplier_address())
+    if counts is None:
         return None, "its server does not answer"
     note = (
-        f"orders; {found['repeated']} came again and were dropped, {found['refused']} refused, "
-        f"{found['unavailable']} met it closed"
+        f"orders; {counts['repeated']} came again and were dropped, {counts['refused']} refused, "
+        f"{counts['unavailable']} met it closed"
     )
-    return found["messages"], note
+    return counts["messages"], note

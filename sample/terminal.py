@@ -26,7 +26,7 @@ class Terminal:
         self.refused = 0
 
     def post(self, level: Fields) -> bool:
-        """Whether it was taken; one that is not there yet is no reason to stop."""
+        """Post it; returns whether it was taken: an absent console is no reason to stop."""
         request = urllib.request.Request(  # noqa: S310 - the console of this machine
             self._address,
             data=encode(level).encode(),
@@ -51,5 +51,5 @@ def a_token() -> str:
     """A new token of the depot for this traffic; the one of the last start is no longer valid."""
     depot = ExternalSystem.objects.get(name=names.DEPOT)
     ApiToken.objects.filter(system=depot, name=names.TOKEN).delete()
-    asked = ApiToken(system=depot, name=names.TOKEN, services=[names.LEVEL])
-    return tokens.make(asked, Author(ACTOR, "for the sample's posts"), valid_for=None).text
+    token = ApiToken(system=depot, name=names.TOKEN, services=[names.LEVEL])
+    return tokens.make(token, Author(ACTOR, "for the sample's posts"), valid_for=None).text

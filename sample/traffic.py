@@ -1,4 +1,4 @@
-"""What the partners send: mostly sound messages, some that fail, one that blocks a queue."""
+"""The partners' messages: mostly sound ones, some that fail, one that blocks a queue."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class Traffic:
         ]
 
     def opening(self, now: datetime) -> Iterator[Sent]:
-        """What everything else refers to, one failure of each kind, and a terminal's long night."""
+        """Yield what all else refers to, one failure of each kind, and a terminal's long night."""
         for machine in documents.MACHINES:
             yield self._asset(machine)
         for _ in range(6):
@@ -59,8 +59,8 @@ class Traffic:
                 yield self._level()
 
     def due(self, now: datetime, elapsed_seconds: float) -> Iterator[Sent]:
-        """What happens at its time: the block, the crash, the outages."""
-        for planned in [one for one in self._planned if elapsed_seconds >= one[0]]:
+        """Yield what happens at its time: the block, the crash, the outages."""
+        for planned in [sent for sent in self._planned if elapsed_seconds >= sent[0]]:
             self._planned.remove(planned)
             yield from planned[1](now)
             if planned[1] == self._outage:
@@ -136,7 +136,7 @@ def truncated(random: Random, now: datetime) -> Sent:
 
 
 def curly_quotes(random: Random, now: datetime) -> Sent:
-    """As word processors spoil JSON that is sent by hand."""
+    """Spoil JSON as word processors do when it is sent by hand."""
     fields = documents.reading(random, now)
     text = re.sub(r'"([^"]*)"', r"“\1”", encode(fields))
     why = "permanent: typographic quotation marks"

@@ -19,7 +19,7 @@ OBJECT: Final = {
     names.LOCATION: "LOCATIONS",
     names.LEVEL: "STOCK",
 }
-# What names a document, and so its record's key.
+# Fields that name a document, and so its record's key.
 IDENTIFIERS: Final = ("ponum", "assetnum", "location", "wonum", "itemnum")
 USERS: Final = ("wilson", "maxadmin", "mueller")
 
@@ -85,9 +85,9 @@ def to_xml(interface: str, fields: Fields) -> str:
 
 def _fill(parent: etree._Element, fields: Fields) -> None:
     for name, value in fields.items():
-        for one in value if isinstance(value, list) else [value]:
+        for item in value if isinstance(value, list) else [value]:
             child = etree.SubElement(parent, name.upper())
-            if isinstance(one, dict):
-                _fill(child, one)
+            if isinstance(item, dict):
+                _fill(child, item)
             else:
-                child.text = str(one)
+                child.text = str(item)

@@ -23,18 +23,18 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--master", default="", help="Spark's master; spark-submit knows its own")
     parser.add_argument("--memory-mb", type=int, default=1_024)
     parser.add_argument("--jars", type=Path, help="the folder of the pinned connectors")
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     lines = Lines(_say)
     try:
-        arguments = Arguments.read(_text(asked.arguments))
-        if asked.dry_run:
+        arguments = Arguments.read(_text(options.arguments))
+        if options.dry_run:
             lines.preview(preview(arguments))
             return 0
         session = open_session(
-            SessionSettings(master=asked.master, memory_mb=asked.memory_mb, jars=asked.jars)
+            SessionSettings(master=options.master, memory_mb=options.memory_mb, jars=options.jars)
         )
     except JobError as e:
-        lines.report(Report(job="", run="", state=JobState.FAILED, problem=e.told))
+        lines.report(Report(job="", run="", state=JobState.FAILED, problem=e.as_tuple))
         return 1
     report = run(session, arguments, lines)
     lines.report(report)

@@ -1,4 +1,4 @@
-"""How a job is asked, what it says meanwhile, and what it answers: JSON in, JSON lines out.
+"""The contract of jobs: the request, reports meanwhile, the answer: JSON in, JSON lines out.
 
 The same job so runs in the driver that Sluice keeps, under `python -m spark_jobs` and under
 `spark-submit` on a cluster. Secrets travel in the arguments, which are a file of the job's own
@@ -19,7 +19,7 @@ SAMPLES: Final = 20
 
 
 class JobState(StrEnum):
-    """How a job ended."""
+    """The ending of a job."""
 
     DONE = "done"
     FAILED = "failed"
@@ -48,10 +48,10 @@ class Arguments:
     def read(text: str) -> "Arguments":
         """The inverse of `written`. Raises JobError BAD_ARGUMENTS."""
         try:
-            said = json.loads(text)
-            if said.pop("version") != VERSION:
+            facts = json.loads(text)
+            if facts.pop("version") != VERSION:
                 raise _bad(f"they are not of version {VERSION}")
-            return Arguments(**said)
+            return Arguments(**facts)
         except (ValueError, TypeError, KeyError, AttributeError) as e:
             raise _bad(str(e)) from e
 
@@ -61,7 +61,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a job is. `done` of `total` are units of the stage's own work.
+    """The progress of a job. `done` of `total` are units of the stage's own work.
 
     `skipped` units of `total` need no work at all: they are no part of the way. `stages` are those
     that this run goes through, in their order; a job of one stage need not name it.
@@ -77,7 +77,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a job did. Every row that was read was sent, rejected or skipped, and only once.
+    """The result of a job. Every row that was read was sent, rejected or skipped, and only once.
 
     `problem` is (code, text, next step) of a job that failed. `facts` are the job's own.
     """
@@ -110,7 +110,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a run would meet: its first rows, at most SAMPLES, and how many there are.
+    """The preview of a run: its first rows, at most SAMPLES, and how many there are.
 
     `rows` and `bytes` are estimates; None where nothing tells them. `columns` are the names that a
     source has, for whoever writes the map. `facts` are the job's own.
@@ -124,7 +124,7 @@ class Preview:
 
 
 class Tell:
-    """Where a job says how far it is, what it planned, and asks whether it may go on.
+    """The line to the asker: a job says how far it is, what it planned, and asks if it may go on.
 
     What it planned is refused by JobError RUN_TAKEN where another driver has the run by now.
     """
@@ -163,8 +163,8 @@ class Lines(Tell):
     def preview(self, preview: Preview) -> None:
         self._line("preview", asdict(preview))
 
-    def _line(self, name: str, said: Mapping[str, Any]) -> None:
-        self._write(json.dumps({name: said}) + "\n")
+    def _line(self, name: str, facts: Mapping[str, Any]) -> None:
+        self._write(json.dumps({name: facts}) + "\n")
 
 
 def _bad(why: str) -> JobError:

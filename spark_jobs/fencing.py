@@ -1,4 +1,4 @@
-"""Whose a run is, asked of its row: a driver that lost it writes nothing that counts.
+"""The ownership of a run, asked of its row: a driver that lost it writes nothing that counts.
 
 Each driver that takes a run raises its epoch. What a driver writes names the epoch that it has.
 """
@@ -47,7 +47,7 @@ class Owned(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """How a run stands: whether it was done, what it came to, and whether it is to stop."""
+    """The standing of a run: whether it was done, what it came to, and whether it is to stop."""
 
     applied: bool
     counts: Mapping[str, int]
@@ -60,10 +60,10 @@ def own(session: Session, arguments: Arguments) -> Owned:
 
     Under spark-submit nobody says under which epoch it is: the one that is there is ours.
     """
-    found = session.execute(_READ, [arguments.run]).fetchone()
-    if found is None:
+    row = session.execute(_READ, [arguments.run]).fetchone()
+    if row is None:
         raise gone("UNKNOWN_RUN", f"run {arguments.run}")
-    owned = Owned(arguments.run, *found)
+    owned = Owned(arguments.run, *row)
     if arguments.epoch not in (None, owned.epoch):
         raise lost()
     return owned
@@ -76,10 +76,10 @@ def claimed(session: Session, owned: Owned) -> Iterator[Claim]:
     Short, because its lease is not renewed meanwhile. Raises JobError RUN_TAKEN, UNKNOWN_RUN.
     """
     with session.transaction():
-        found = session.execute(_CLAIM, [owned.run]).fetchone()
-        if found is None:
+        row = session.execute(_CLAIM, [owned.run]).fetchone()
+        if row is None:
             raise gone("UNKNOWN_RUN", f"run {owned.run}")
-        epoch, *claim = found
+        epoch, *claim = row
         if epoch != owned.epoch:
             raise lost()
         yield Claim(*claim)

@@ -1,4 +1,4 @@
-"""What came as JSON is read by the annotations of frozen dataclasses: parameters, and plans."""
+"""Reading JSON by the annotations of frozen dataclasses: parameters, and plans."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -12,23 +12,23 @@ from spark_jobs.problems import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParameters:
-    """What a job is to do, checked before anything is read. `JOB` is what people call the job."""
+    """The parameters of a job, checked before anything is read. `JOB` is its name for people."""
 
     JOB: ClassVar[str]
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Read and check them. Raises JobError BAD_PARAMETERS, and what `check` raises.
 
         Enums, times (ISO texts), nested dataclasses, tuples and mappings are read by their types;
         numbers, texts and flags stay as they are.
         """
         try:
-            found: Self = _made(cls, said)
+            parameters: Self = _made(cls, values)
         except (TypeError, ValueError, AttributeError) as e:
             raise cls.bad(str(e)) from e
-        found.check()
-        return found
+        parameters.check()
+        return parameters
 
     @classmethod
     def bad(cls, why: str) -> JobError:
@@ -45,37 +45,37 @@ class JobParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run reads, stored before it reads: whoever goes on with the run reads the same."""
+    """The plan of a run, stored before it reads: whoever goes on with the run reads the same."""
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `as_json`."""
-        found: Self = _made(cls, said)
-        return found
+        parameters: Self = _made(cls, values)
+        return parameters
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def _made(kind: Any, said: Mapping[str, Any]) -> Any:
-    known = {field.name for field in fields(kind)}
-    if unknown := sorted(set(said) - known):
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    names = {field.name for field in fields(kind)}
+    if unknown := sorted(set(values) - names):
         raise ValueError(f"there is no parameter {unknown[0]!r}")
     hints = get_type_hints(kind)
-    return kind(**{name: _value(hints[name], value) for name, value in said.items()})
+    return kind(**{name: _value(hints[name], value) for name, value in values.items()})
 
 
 def _value(hint: Any, value: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:
-        wanted = [one for one in inner if one is not NoneType]
+        kinds = [one for one in inner if one is not NoneType]
         # What may be a text or a number is what it is.
-        return value if value is None or len(wanted) > 1 else _value(wanted[0], value)
+        return value if value is None or len(kinds) > 1 else _value(kinds[0], value)
     if origin is tuple:
         each = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_value(one, part) for one, part in zip(each, value, strict=True))
     if origin is not None and issubclass(origin, Mapping):
-        return {_value(inner[0], name): _value(inner[1], one) for name, one in value.items()}
+        return {_value(inner[0], name): _value(inner[1], member) for name, member in value.items()}
     return _single(hint, value)
 
 

@@ -1,4 +1,4 @@
-"""Why a job cannot go on, as a person can use it."""
+"""Reasons why a job cannot go on, as a person can use them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,7 +16,7 @@ class JobError(Exception):
         self.next_step = next_step
 
     @property
-    def told(self) -> tuple[str, str, str]:
+    def as_tuple(self) -> tuple[str, str, str]:
         return self.code, self.text, self.next_step
 
     def __reduce__(self) -> tuple[type["JobError"], tuple[str, str, str]]:
@@ -45,7 +45,7 @@ def unbalanced(counts: Mapping[str, int]) -> JobError:
 
 
 def gone(code: str, what: str) -> JobError:
-    """What the run is about was there when it was asked for."""
+    """Make the error of a run whose subject has gone since it was asked for."""
     return JobError(
         code, f"There is no {what} any more.", "Start a new run with one that is there."
     )

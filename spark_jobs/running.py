@@ -66,7 +66,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
 
 
 def preview(arguments: Arguments) -> Preview:
-    """What the job would meet; nothing is written, and no Spark is needed.
+    """Preview what the job would meet; nothing is written, and no Spark is needed.
 
     Raises JobError, also for what nobody foresaw.
     """
@@ -81,8 +81,8 @@ def preview(arguments: Arguments) -> Preview:
 def _job(name: str) -> Job:
     if name in JOBS:
         return JOBS[name]
-    known = ", ".join(sorted(JOBS))
-    raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {known}.")
+    names = ", ".join(sorted(JOBS))
+    raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {names}.")
 
 
 def _done(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:

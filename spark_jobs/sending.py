@@ -26,7 +26,7 @@ Records = Callable[[Session], Iterator[tuple[bytes | None, bytes]]]
 
 
 class Sending(NamedTuple):
-    """What a task needs: the database and Kafka, whose run it is, and the queue that takes it."""
+    """The needs of a task: the database and Kafka, whose run it is, and the queue that takes it."""
 
     database: str
     kafka: Mapping[str, str]
@@ -44,11 +44,11 @@ def claim_range(
     """
     tables.hold(session, number)
     try:
-        known = session.execute(tables.sql(_KNOWN), [number]).fetchone()
+        row = session.execute(tables.sql(_KNOWN), [number]).fetchone()
     except psycopg.errors.UndefinedTable:
         raise lost() from None
     stay_ours(session, owned)
-    return known
+    return row
 
 
 def send_range(what: Sending, tables: Stage, number: int, records: Records) -> None:
@@ -57,10 +57,10 @@ def send_range(what: Sending, tables: Stage, number: int, records: Records) -> N
     Raises JobError: NOT_DELIVERED, KAFKA_UNUSABLE, RUN_TAKEN.
     """
     with psycopg.connect(what.database, application_name=tables.NAME) as session:
-        known = claim_range(session, tables, what.owned, number)
-        if known is None:
+        sums = claim_range(session, tables, what.owned, number)
+        if sums is None:
             raise lost()
-        if known[0] is not None:
+        if sums[0] is not None:
             return
         sender = open_sender({"batch.size": what.target.packet_bytes, **what.kafka})
         for key, value in records(session):

@@ -47,7 +47,7 @@ FIXED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What a session is made of. `jars` is the folder of the pinned connectors.
+    """The settings of a session. `jars` is the folder of the pinned connectors.
 
     Without a master it is that of spark-submit, else this machine's processors. `extra` are
     settings of Spark's own and win over ours.
@@ -106,7 +106,7 @@ def open_session(settings: SessionSettings) -> "SparkSession":
 
 
 def is_alive() -> bool:
-    """Whether this process has a session that runs jobs; asks the JVM."""
+    """Return whether this process has a session that runs jobs; asks the JVM."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
     from pyspark import SparkContext  # noqa: PLC0415
 
@@ -143,8 +143,7 @@ def keep_workers(session: "SparkSession", task: Callable[[int], None]) -> None:
 def close_session() -> None:
     """End this process's session, if there is one, whatever is left of it, with its JVM.
 
-    PySpark keeps its gateway to the JVM for as long as the process lives, and would go on talking
-    to a dead one.
+    PySpark keeps its gateway to the JVM while the process lives, and would talk on to a dead one.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - as above
     from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -193,21 +192,21 @@ def _signals_kept() -> Iterator[None]:
 def _find_ourselves() -> None:
     """Workers on this machine import what we import, wherever this process was started."""
     root = str(Path(__file__).parents[1])
-    known = os.environ.get("PYTHONPATH", "")
-    if root not in known.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
+    path = os.environ.get("PYTHONPATH", "")
+    if root not in path.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, path]))
 
 
 def _configuration(settings: SessionSettings, *, is_local: bool) -> dict[str, str]:
-    said = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
+    options = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
     if is_local:
-        said |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        options |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         # The JVM knows nothing of TMPDIR, and has Spark's blocks and native libraries there.
         java = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'
-        said["spark.driver.extraJavaOptions"] = java
+        options["spark.driver.extraJavaOptions"] = java
     if settings.jars is not None:
-        said["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
-    return said | dict(settings.extra)
+        options["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
+    return options | dict(settings.extra)
 
 
 def _jars(folder: Path) -> list[Path]:
@@ -227,10 +226,10 @@ def _has_memory(heap_mb: int) -> None:
     except OSError:
         return
     sizes = {line.split(":")[0]: int(line.split()[1]) // 1_024 for line in lines if " kB" in line}
-    free, wanted = sizes.get("MemAvailable"), heap_mb + BESIDE_THE_HEAP_MB
-    if free is not None and free < wanted:
+    free, needed = sizes.get("MemAvailable"), heap_mb + BESIDE_THE_HEAP_MB
+    if free is not None and free < needed:
         raise JobError(
             "SPARK_MEMORY",
-            f"Spark needs {wanted:,} MB, and the machine has {free:,} MB left.",
+            f"Spark needs {needed:,} MB, and the machine has {free:,} MB left.",
             "Wait until other programs have ended, or give Spark less memory.",
         )

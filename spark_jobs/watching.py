@@ -66,15 +66,15 @@ def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:
 
 
 def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
-    """How many tasks of the group's jobs have ended, and how many there are."""
+    """Return how many tasks of the group's jobs have ended, and how many there are."""
     tracker = session.sparkContext.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
-        found = tracker.getJobInfo(job)
-        for stage in () if found is None else found.stageIds:
-            seen = tracker.getStageInfo(stage)
-            if seen is not None:
-                done, total = done + seen.numCompletedTasks, total + seen.numTasks
+        info = tracker.getJobInfo(job)
+        for stage in () if info is None else info.stageIds:
+            stage_info = tracker.getStageInfo(stage)
+            if stage_info is not None:
+                done, total = done + stage_info.numCompletedTasks, total + stage_info.numTasks
     return done, total
 
 

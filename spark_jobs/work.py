@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Plan = TypeVar("Plan", bound=RunPlan)
-# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
+# Problems that may be over at a task's next try; other refusals of a job are at once final.
 _PASSING: Final = frozenset({"NOT_DELIVERED"})
 TRIES: Final = 3
 
@@ -43,7 +43,7 @@ class Work:
         return claimed(self.database, self.owned)
 
     def planned(self, kind: type[Plan], make: Callable[[], Plan]) -> Plan:
-        """What was planned for this run, or a plan that is made now and stored."""
+        """Return the plan of this run, or make one now and store it."""
         if self.arguments.plan:
             return kind.of(self.arguments.plan)
         made = make()

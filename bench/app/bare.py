@@ -1,4 +1,4 @@
-"""What the HTTP API is measured against: a view that inserts one row, in the same project."""
+"""The yardstick for the HTTP API: a view that inserts one row, in the same project."""
 
 from django.db import models
 from django.http import HttpRequest, JsonResponse

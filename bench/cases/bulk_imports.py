@@ -1,4 +1,4 @@
-"""How fast rows of files come into the object store and into a queue, and on two processors."""
+"""The speed at which rows of files come into the object store and a queue; on two processors."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ def spark_scale(ground: Ground) -> Figure:
 def _on(rig: Rig, cores: int, source: Source) -> Side:
     """The transform stage in a session of its own, as a rate."""
     process = rig.spawn(f"scale-{cores}", ["-m", "bench.sparkscale", str(cores)])
-    said = {
+    parameters = {
         "source": str(source.folder),
         "format": "csv",
         "structure": {"name": STRUCTURE, "key_paths": _key_paths()},
@@ -132,7 +132,7 @@ def _on(rig: Rig, cores: int, source: Source) -> Side:
     }
 
     def run() -> float:
-        seconds, counts = sparkside.ask(rig, f"scale {cores}", process, said)
+        seconds, counts = sparkside.ask(rig, f"scale {cores}", process, parameters)
         if counts != {"sent": source.good, "rejected": source.bad}:
             raise BenchmarkError(f"on {cores} processors it counted {counts}")
         return source.rows / seconds
@@ -159,7 +159,7 @@ class Sides:
         rig.until(lambda: rig.rows(is_warm), "the Spark driver is warm", WARM_SECONDS)
 
     def warm(self, ours: Side, theirs: Side) -> Callable[[], None]:
-        """Both sides do a tenth of the rows; all of them are the source from then on."""
+        """Let both sides do a tenth of the rows; all of them are the source from then on."""
 
         def act() -> None:
             theirs()
@@ -196,13 +196,13 @@ class Sides:
         return self._sending(lambda: self._run("--queue", self.target))
 
     def sunk(self) -> float:
-        said = {
+        request = {
             "topic": self.target,
             "interface": INTERFACE,
             "sender": "benchmarks",
             "destination": self.rig.environment.get("SLUICE_DEPLOYMENT", "sluice"),
         }
-        return self._sending(lambda: self._hand(said))
+        return self._sending(lambda: self._hand(request))
 
     def _sending(self, act: Side) -> float:
         """Every good row is one record; while it is warmed up, these are read and compared."""
@@ -238,9 +238,9 @@ class Sides:
             raise BenchmarkError(f"the import ended as {state} with {counts}: {problem}")
         return float(read / seconds)
 
-    def _hand(self, said: Mapping[str, object]) -> float:
-        asked = {"source": str(self.source.folder), "run": str(uuid4()), **said}
-        seconds, _ = sparkside.ask(self.rig, "hand", self.theirs, asked)
+    def _hand(self, parameters: Mapping[str, object]) -> float:
+        request = {"source": str(self.source.folder), "run": str(uuid4()), **parameters}
+        seconds, _ = sparkside.ask(self.rig, "hand", self.theirs, request)
         return self.source.rows / seconds
 
     def _empty(self) -> None:

@@ -1,4 +1,4 @@
-"""What it takes to say of five million offsets what became of each of them."""
+"""The cost of telling for five million offsets what became of each of them."""
 
 import json
 import subprocess
@@ -72,10 +72,10 @@ def spark_reconcile(ground: Ground) -> Figure:
         folder = rig.folder / "bulk"
         folder.mkdir()
         began = time.monotonic()
-        told, peak, processes = _driven(rig)
+        report, peak, processes = _driven(rig)
         seconds = time.monotonic() - began
         names = (folder / "reports" / "names.jsonl").read_text().count("\n")
-    fates = told["facts"]["fates"]
+    fates = report["facts"]["fates"]
     return Figure(
         name="spark_reconcile",
         value=peak / MEGABYTE,
@@ -84,12 +84,12 @@ def spark_reconcile(ground: Ground) -> Figure:
         against="resident memory of the driver's Python, its JVM and its workers, added up",
         target=below("value", 2_048),
         claims={
-            "every offset is judged": told["read"] == count,
+            "every offset is judged": report["read"] == count,
             "lost": fates.get("lost") == LOST,
             "held": fates.get("held") == HELD,
             # Of the range that was read twice some were lost the first time.
             "doubled": fates.get("doubled") == DOUBLED,
-            "all others are applied": told["sent"] == count - LOST - HELD - DOUBLED,
+            "all others are applied": report["sent"] == count - LOST - HELD - DOUBLED,
             "every name is in the file": names == LOST + HELD + DOUBLED,
         },
         facts={"processes": processes, "seconds": round(seconds, 1)},
@@ -101,7 +101,7 @@ def _passed(rig: Rig, count: int) -> None:
     rig.topic(QUEUE, _payloads(count))
     queue = {"name": QUEUE, "topic": QUEUE, "kind": "continuous", "interface": "BenchBatch"}
     number = rig.configure(queue)[QUEUE]
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "queue": number,
         "count": count,
         "batch": BATCH,
@@ -112,7 +112,7 @@ def _passed(rig: Rig, count: int) -> None:
         "from": 2 * HELD,
     }
     for statement in (_PASSED, _BATCHES, _TRACKS, _FAILURES, _AGAIN):
-        rig.session.execute(statement, said)
+        rig.session.execute(statement, values)
     rig.write("VACUUM ANALYZE integration_messagetrack, integration_batchlog")
 
 
@@ -122,15 +122,15 @@ def _payloads(count: int) -> Iterator[bytes]:
 
 
 def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
-    """What the run told, the largest memory in bytes, and how many processes that was of."""
+    """Return the run's report, the largest memory in bytes, and the number of processes of that."""
     words = ["bulk_reconcile", QUEUE, "--file", "names.jsonl"]
     out = rig.folder / "reconcile.out"
-    with (rig.folder / "reconcile.log").open("wb") as log, out.open("wb") as said:
+    with (rig.folder / "reconcile.log").open("wb") as log, out.open("wb") as output:
         running = subprocess.Popen(
             [str(paths.python()), "manage.py", *words],
             cwd=paths.ROOT,
             env={**rig.environment, "SLUICE_BULK_ROOT": str(rig.folder / "bulk")},
-            stdout=said,
+            stdout=output,
             stderr=log,
         )
         peak = processes = 0
@@ -141,19 +141,19 @@ def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
             time.sleep(LOOK_SECONDS)
     if running.returncode:
         raise BenchmarkError(f"the reconciliation failed: {out.read_text()[-2_000:]}")
-    told: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
-    return told, peak, processes
+    report: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
+    return report, peak, processes
 
 
 def _sizes(root: psutil.Process) -> list[int]:
-    found: list[int] = []
+    sizes: list[int] = []
     try:
         tree = [root, *root.children(recursive=True)]
     except psutil.Error:
-        return found
-    for one in tree:
+        return sizes
+    for process in tree:
         try:
-            found.append(int(one.memory_info().rss))
+            sizes.append(int(process.memory_info().rss))
         except psutil.Error:
             continue
-    return found
+    return sizes

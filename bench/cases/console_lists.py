@@ -1,4 +1,4 @@
-"""How fast the console's pages are on a database of one million failures."""
+"""The speed of the console's pages on a database of one million failures."""
 
 import time
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ROWS: Final = 1_000_000
 NAME, PASSWORD = "bench", "only-for-the-benchmark"
 LEAST_RATIO: Final = 7.0
 ADMIN: Final = "admin/integration/messageerror/"
-# What people search the tracked messages by, as the page asks for it.
+# The conditions by which people search the tracked messages, as the page asks for them.
 TRACKED: Final = {
     "newest": "",
     "message": "id=bench/4711",
@@ -36,7 +36,7 @@ TRACKED: Final = {
 
 
 def console_lists(ground: Ground) -> Figure:
-    """From the request to the last byte, over one loopback connection after the other."""
+    """Measure from the request to the last byte, over one loopback connection after the other."""
     # Of twenty looks the 95th percentile is the slowest but one: a hiccup is no page's pace.
     rounds = 3 if ground.quick else 20
     with ground.rig("console_lists") as rig:
@@ -140,9 +140,9 @@ def _pages(rig: Rig) -> Mapping[str, str]:
 
 
 def _timed(person: Person, pages: Mapping[str, str]) -> dict[str, float]:
-    found = {}
+    seconds = {}
     for name, path in pages.items():
         began = time.perf_counter()
         person.read(path)
-        found[name] = time.perf_counter() - began
-    return found
+        seconds[name] = time.perf_counter() - began
+    return seconds

@@ -1,4 +1,4 @@
-"""What failing messages cost the others, and whether they leave old data behind."""
+"""The cost of failing messages to the others, and proof that they leave no old data behind."""
 
 import json
 from typing import Final
@@ -54,21 +54,21 @@ def inbound_failing_5pct(ground: Ground) -> Figure:
 
 def _configured(rig: Rig, topic: str, count: int, retries: dict[str, int]) -> BenchQueue:
     """A continuous queue of `count` messages that fail as they say, switched off as yet."""
-    known = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
-    ids = rig.configure({**known, "enabled": False, **retries})
+    settings = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
+    ids = rig.configure({**settings, "enabled": False, **retries})
     return BenchQueue(rig, ids[topic], topic, count)
 
 
 def _rate(rig: Rig, queue: BenchQueue, failing: int) -> float:
     """All messages a second, the failed ones counted as settled when their row is committed."""
     queue.run()
-    found = facts.rate(rig, facts.OURS)
+    rate = facts.rate(rig, facts.OURS)
     facts.every_one_once(rig, facts.OURS, queue.count)
     rows = rig.value("SELECT count(*) FROM integration_messageerror WHERE state = 'RETRY'")
     if rows != failing:
         raise BenchmarkError(f"{failing} messages should wait for a retry, not {rows}")
     queue.switch_off()
-    return found
+    return rate
 
 
 class OnePercent:
@@ -92,11 +92,11 @@ class OnePercent:
         """Good messages a second, once every failure is over."""
         self.queue.run()
         self.rig.until(lambda: _waiting(self.rig) == 0, "no failure waits for a further try")
-        found = facts.rate(self.rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
+        rate = facts.rate(self.rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
         self.held.add(self.rig.value(_HELD))
         self.stale.add(self.rig.value(_STALE))
         self.queue.switch_off()
-        return found
+        return rate
 
     def theirs(self) -> float:
         """The same of the hand-written loop, which sets failures aside."""
@@ -128,7 +128,7 @@ def failing_1pct(ground: Ground) -> Figure:
 
 
 def one_percent(count: int) -> dict[int, str]:
-    """Which messages fail: one in a hundred, by turns "once" and "always"."""
+    """Choose the messages that fail: one in a hundred, by turns "once" and "always"."""
     places = range(EVERY // 2, count, EVERY)
     return {seq: ("once", "always")[turn % 2] for turn, seq in enumerate(places)}
 

@@ -1,4 +1,4 @@
-"""How fast messages go out over HTTP: against a plain loop, and in parallel against in turn."""
+"""The speed of messages out over HTTP: against a plain loop, and in parallel against in turn."""
 
 import json
 import urllib.request
@@ -112,9 +112,9 @@ def partner(rig: Rig, name: str, latency_ms: int) -> str:
 
 def every_one_arrived(address: str, count: int) -> None:
     """Raise BenchmarkError unless each message was posted, and once."""
-    found = json.loads(ask(address, "GET"))
-    if (found["posts"], found["ids"]) != (count, count):
-        raise BenchmarkError(f"the partner should have {count} messages once each, but: {found}")
+    arrivals = json.loads(ask(address, "GET"))
+    if (arrivals["posts"], arrivals["ids"]) != (count, count):
+        raise BenchmarkError(f"the partner should have {count} messages once each, but: {arrivals}")
 
 
 def ask(address: str, method: str) -> bytes:

@@ -1,4 +1,4 @@
-"""How fast messages without failures come in, against the loops one would write by hand."""
+"""The speed of incoming messages without failures, against the loops one would write by hand."""
 
 from bench.cases.throughput import Comparison
 from bench.figure import Figure, at_least

@@ -1,4 +1,4 @@
-"""How soon a message is taken: after a tick, while attached, and among many queues."""
+"""The delay before a message is taken: after a tick, while attached, among many queues."""
 
 import time
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ SELECT count(*) FROM integration_partitionlease l JOIN integration_queuepartitio
 
 
 def tick_to_first_record(ground: Ground) -> Figure:
-    """From the worker's receipt of the schedule's tick to the commit of the first message."""
+    """Measure from the worker's receipt of the schedule's tick to the first message's commit."""
     count = 5 if ground.quick else 20
     with ground.rig("tick_to_first_record") as rig:
         topic = rig.topic("ticked")
@@ -83,12 +83,12 @@ def _has_run_before(rig: Rig, queue_id: int) -> bool:
     return bool(taken) and not rig.value(_FREE, [queue_id])
 
 
-def _received_at(receipts: Path, wanted: str, after: float) -> float:
+def _received_at(receipts: Path, worker: str, after: float) -> float:
     for line in receipts.read_text().splitlines():
         at, task = line.split()[:2]
-        if task == wanted and float(at) >= after:
+        if task == worker and float(at) >= after:
             return float(at)
-    raise BenchmarkError(f"the worker did not note the receipt of {wanted}")
+    raise BenchmarkError(f"the worker did not note the receipt of {worker}")
 
 
 def _committed_at(rig: Rig, seq: int) -> float:
@@ -101,7 +101,7 @@ def _committed_at(rig: Rig, seq: int) -> float:
 
 
 def attached_pickup(ground: Ground) -> Figure:
-    """From sending to commit while a run is attached, with everything else running."""
+    """Measure from sending to commit while a run is attached, with everything else running."""
     count = 300 if ground.quick else 2_000
     with ground.rig("attached_pickup") as rig:
         names = [rig.topic("attached"), rig.topic("beside")]

@@ -1,4 +1,4 @@
-"""Whether a consumer grows while it works through a million messages."""
+"""The memory of a consumer while it works through a million messages."""
 
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ def _consumer(rig: Rig, queue_id: int) -> int:
 
 
 def resident_kib(pid: int) -> int:
-    """VmRSS of a process."""
+    """Return the VmRSS of a process in KiB. Raises BenchmarkError without one."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])

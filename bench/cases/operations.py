@@ -1,4 +1,4 @@
-"""How fast one bulk operation gets 50,000 held messages through, from the click to RESOLVED."""
+"""The speed at which one operation gets 50,000 held messages from the click to RESOLVED."""
 
 import re
 import time
@@ -52,40 +52,40 @@ class Released:
 
 def bulk_release(ground: Ground) -> Figure:
     """One operation over 50,000 held messages; all are resolved by the shipped worker."""
-    found = _released(ground)
+    release = _released(ground)
     return Figure(
         name="bulk_release",
-        value=found.count / found.all_seconds,
+        value=release.count / release.all_seconds,
         unit="msg/s",
-        n=found.count,
+        n=release.count,
         against="from the POST that starts it to the commit that resolves the last",
         target=at_least("value", 1_500),
-        claims=found.claims,
+        claims=release.claims,
         facts={
-            "first_s": round(found.first_seconds, 2),
-            "all_s": round(found.all_seconds, 1),
-            "freeze_s": round(found.freeze_seconds, 2),
-            "cpu_us": [round(part / found.count * 1e6, 1) for part in found.used],
+            "first_s": round(release.first_seconds, 2),
+            "all_s": round(release.all_seconds, 1),
+            "freeze_s": round(release.freeze_seconds, 2),
+            "cpu_us": [round(part / release.count * 1e6, 1) for part in release.used],
         },
     )
 
 
 def bulk_release_first(ground: Ground) -> Figure:
     """The same operation: how long its first message took."""
-    found = _released(ground)
+    release = _released(ground)
     return Figure(
         name="bulk_release_first",
-        value=found.first_seconds,
+        value=release.first_seconds,
         unit="s",
         n=1,
         against="from the POST that starts it to the commit that resolves the first",
         target=below("value", 3),
-        claims={"frozen in less than 2 s": found.freeze_seconds < 2},
+        claims={"frozen in less than 2 s": release.freeze_seconds < 2},
     )
 
 
 def _released(ground: Ground) -> Released:
-    """Both figures are of one operation, whichever is asked for first."""
+    """Return the figures of one operation, whichever is asked for first."""
     if ground.folder not in _MEASURED:
         _MEASURED[ground.folder] = _measured(ground)
     return _MEASURED[ground.folder]
@@ -168,10 +168,10 @@ def _planned(person: Person, count: int) -> str:
     page = person.post("failures/choices/", person.read("failures/messages/?state=HOLD"), form)
     if f"{count:,}" not in page:
         raise BenchmarkError(f"the operation does not tell of {count:,} messages")
-    found = re.search(r'action="/(operations/[0-9a-f-]+/)starts/"', page)
-    if found is None:
+    match = re.search(r'action="/(operations/[0-9a-f-]+/)starts/"', page)
+    if match is None:
         raise BenchmarkError("the page has no form that starts the operation")
-    return found[1]
+    return match[1]
 
 
 def _wait_for_the_queue(rig: Rig, queue: int) -> None:
@@ -183,7 +183,7 @@ def _wait_for_the_queue(rig: Rig, queue: int) -> None:
 
 
 def _is_open(rig: Rig, queue: int) -> bool:
-    """Asked often: it looks for one row and counts none."""
+    """Look for one row and count none: it is asked often."""
     sql = (
         "SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
         "AND state IN ('HOLD', 'READY', 'RETRY', 'PROCESSING') LIMIT 1"

@@ -1,4 +1,4 @@
-"""How many posts a second the HTTP API takes for good."""
+"""The number of posts a second that the HTTP API takes for good."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def esqueue_intake(ground: Ground) -> Figure:
         stored = rig.value("SELECT count(DISTINCT message_id) FROM integration_outboxrow")
         receipts = rig.value("SELECT count(*) FROM integration_receipt")
     # The first round of each warms the processes up.
-    took = [one for each in ours[1:] for one in each.took]
+    took = [seconds for each in ours[1:] for seconds in each.took]
     p99 = percentile(took, 0.99)
     sent = len(ours) * count
     return Figure(
@@ -84,13 +84,13 @@ def _ready(rig: Rig) -> str:
     return rig.start_web({"DJANGO_SETTINGS_MODULE": "bench.app.bare_settings"})
 
 
-def _round(address: str, path: str, count: int, kept: list[posting.Posted]) -> float:
+def _round(address: str, path: str, count: int, rounds: list[posting.Posted]) -> float:
     """One round of posts; their number a second."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
     requests = [posting.request(f"/{path}", _body(n), headers) for n in range(count)]
-    found = posting.post_all(address, requests, SENDERS)
-    kept.append(found)
-    return found.rate
+    posted = posting.post_all(address, requests, SENDERS)
+    rounds.append(posted)
+    return posted.rate
 
 
 def _body(number: int) -> bytes:

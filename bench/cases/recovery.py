@@ -1,4 +1,4 @@
-"""How long nothing moves after the process that holds the lock was killed."""
+"""The standstill after the process that holds the lock was killed."""
 
 import time
 from statistics import median
@@ -65,7 +65,7 @@ def _round(rig: Rig, workers: dict[str, Process], topic: str, number: int) -> fl
 
 
 def _holder(rig: Rig, workers: dict[str, Process]) -> str:
-    """Which worker's pool process is in the slow statement now."""
+    """Return the worker whose pool process is in the slow statement now."""
     rig.until(lambda: rig.rows(_IN_STATEMENT), "a handler is in its slow statement", 60)
     owner = str(rig.rows(_IN_STATEMENT)[0][0])
     pid = int(owner.partition(":")[2].partition("/")[0])

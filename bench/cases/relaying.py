@@ -1,4 +1,4 @@
-"""How fast committed outgoing messages come to Kafka, and how old they grow at half that load."""
+"""The speed of committed outgoing messages into Kafka, and their age at half that load."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ FROM integration_outboxrow
 
 
 def relay(ground: Ground) -> Figure:
-    """From the committed outbox row to the commit that marks it PUBLISHED."""
+    """Measure from the committed outbox row to the commit that marks it PUBLISHED."""
     count = QUICK_COUNT if ground.quick else COUNT
     with ground.rig("relay") as rig:
         sides = Sides(rig, count)
@@ -53,7 +53,7 @@ def relay(ground: Ground) -> Figure:
             "p99_age_ms": round(age),
             "median_age_ms": round(percentile(ages, 0.5) * 1_000),
             "aged": len(ages),
-            **cpu.told(sides.ours_used, sides.theirs_used, count),
+            **cpu.as_facts(sides.ours_used, sides.theirs_used, count),
         },
     )
 

@@ -1,4 +1,4 @@
-"""How soon a bulk run that was asked for has its first task at work, on a driver that is warm."""
+"""The delay before a bulk run that was asked for has its first task at work, on a warm driver."""
 
 import json
 import threading
@@ -38,7 +38,7 @@ WHERE id = %s AND ended_at IS NOT NULL
 
 
 def spark_warm_start(ground: Ground) -> Figure:
-    """From the row of the run to the first statement of its first task."""
+    """Measure from the row of the run to the first statement of its first task."""
     rounds = 2 if ground.quick else 5
     with ground.rig(NAME) as rig:
         _set_up(rig)
@@ -49,18 +49,18 @@ def spark_warm_start(ground: Ground) -> Figure:
             if not ground.quick:
                 time.sleep(IDLE_SECONDS)
             idle = _round(rig, source, begun)
-    found = [milliseconds for milliseconds, _ in [*sample, idle]]
+    times = [milliseconds for milliseconds, _ in [*sample, idle]]
     return Figure(
         name=NAME,
-        value=median(found[:rounds]),
+        value=median(times[:rounds]),
         unit="ms",
         n=rounds,
         against="from asked for to the first task's session with the database; median",
         target=below("value", 1_500),
         claims={"every row is read": all(is_whole for _, is_whole in [*sample, idle])},
         facts={
-            "longest_ms": round(max(found[:rounds])),
-            "after_a_minute_idle_ms": round(found[-1]),
+            "longest_ms": round(max(times[:rounds])),
+            "after_a_minute_idle_ms": round(times[-1]),
         },
     )
 
@@ -87,7 +87,7 @@ def _a_file(path: Path) -> Path:
 
 @contextmanager
 def _seen_tasks(rig: Rig) -> Iterator[set[datetime]]:
-    """When tasks began, as they are seen in the database; the set grows meanwhile."""
+    """Note when tasks begin, as they are seen in the database; the set grows meanwhile."""
     begun: set[datetime] = set()
     over = threading.Event()
 
@@ -108,12 +108,12 @@ def _seen_tasks(rig: Rig) -> Iterator[set[datetime]]:
 def _round(rig: Rig, source: Path, begun: set[datetime]) -> tuple[float, bool]:
     """One run: milliseconds to its first task, and whether all of it was read."""
     begun.clear()
-    said = rig.manage(
+    output = rig.manage(
         *("bulk_import", str(source), "--structure", NAME, "--rejects-queue", NAME),
         *("--map", "ASSETNUM=assetnum!", "--map", "DESCRIPTION=description", "--leave"),
     )
-    run = json.loads(said.splitlines()[-1])["run"]
+    run = json.loads(output.splitlines()[-1])["run"]
     rig.until(lambda: rig.rows(_ENDED, [run]), "the run has ended")
-    [(asked, state, counts)] = rig.rows(_ENDED, [run])
+    [(asked_at, state, counts)] = rig.rows(_ENDED, [run])
     is_whole = state == "DONE" and counts["read"] == ROWS
-    return 1_000 * (min(begun).timestamp() - asked), is_whole
+    return 1_000 * (min(begun).timestamp() - asked_at), is_whole

@@ -1,4 +1,4 @@
-"""How long a person needs for a bad morning: 5,000 failures of one cause, mended with a mouse."""
+"""The time a person needs for a bad morning: 5,000 failures of one cause, mended with a mouse."""
 
 import json
 import re
@@ -38,7 +38,7 @@ WHERE a.seq IS DISTINCT FROM n.seq
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What the stopwatch said, and what the browser complained of."""
+    """The reading of the stopwatch, and what the browser complained of."""
 
     seconds: float
     clicks: int
@@ -47,7 +47,7 @@ class Repaired:
 
 
 def repair_stopwatch(ground: Ground) -> Figure:
-    """From the overview to 5,000 held messages of one cause repaired, while the queue runs."""
+    """Measure from the overview to the repair of 5,000 held messages, while the queue runs."""
     count = FAILURES // 10 if ground.quick else FAILURES
     with ground.rig("repair_stopwatch") as rig:
         address, password = _bad_morning(rig, count)
@@ -56,27 +56,27 @@ def repair_stopwatch(ground: Ground) -> Figure:
         try:
             with at_the_console(address, rig.folder) as hand:
                 hand.log_in(NAME, password)
-                found = _repaired(rig, hand, count)
+                repair = _repaired(rig, hand, count)
         finally:
             sent = trickle.end()
         rig.until(lambda: _effects(rig) >= sent, "every message has had its effect")
         claims = _claims(rig, count, sent)
     return Figure(
         name="repair_stopwatch",
-        value=found.seconds,
+        value=repair.seconds,
         unit="s",
         n=count,
         against="from asking for the overview to the page and SQL saying that all are resolved",
         target=below("value", 90),
         claims={
-            f"at most {MOST_CLICKS} clicks": found.clicks <= MOST_CLICKS,
-            "the browser complains of nothing": not found.complaints,
+            f"at most {MOST_CLICKS} clicks": repair.clicks <= MOST_CLICKS,
+            "the browser complains of nothing": not repair.complaints,
             **claims,
         },
         facts={
-            "clicks": found.clicks,
-            "fields": found.fields,
-            "looking_s": (found.clicks + found.fields) * LOOK_SECONDS,
+            "clicks": repair.clicks,
+            "fields": repair.fields,
+            "looking_s": (repair.clicks + repair.fields) * LOOK_SECONDS,
             "meanwhile": sent - 2 * count,
         },
     )
@@ -159,7 +159,7 @@ def _effects(rig: Rig) -> int:
 
 
 def _claims(rig: Rig, count: int, sent: int) -> dict[str, bool]:
-    """What SQL says of the failures and of every message that was sent."""
+    """Compare what SQL says of the failures and of every message that was sent."""
     states = rig.rows("SELECT state, count(*) FROM integration_messageerror GROUP BY state")
     effects = rig.rows("SELECT count(*), count(DISTINCT seq) FROM bench_effect")
     items = rig.rows("SELECT outcome, count(*) FROM integration_operationitem GROUP BY outcome")

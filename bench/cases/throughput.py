@@ -36,17 +36,17 @@ class Comparison:
                 meter = cpu.Meter(rig, worker)
                 queue.run()
                 ours_used.append(meter.used())
-                found = facts.rate(rig, facts.OURS)
+                rate = facts.rate(rig, facts.OURS)
                 facts.every_one_once(rig, facts.OURS, count)
                 queue.switch_off()
-                return found
+                return rate
 
             def theirs() -> float:
                 run_handwritten(queue, self.loop, worker)
                 theirs_used.append(cpu.Used(*rig.rows("SELECT process, session FROM bench_cpu")[0]))
-                found = facts.rate(rig, facts.THEIRS)
+                rate = facts.rate(rig, facts.THEIRS)
                 facts.every_one_once(rig, facts.THEIRS, count)
-                return found
+                return rate
 
             paired = run_pairs(ours, theirs, quick=ground.quick)
         return Figure(
@@ -57,7 +57,7 @@ class Comparison:
             ratio=paired.ratio,
             against=self.against,
             target=self.target,
-            facts={**paired.facts, **cpu.told(ours_used, theirs_used, count)},
+            facts={**paired.facts, **cpu.as_facts(ours_used, theirs_used, count)},
         )
 
 

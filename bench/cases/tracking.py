@@ -1,4 +1,4 @@
-"""What tracking costs: the same batches with it and without it."""
+"""The cost of tracking: the same batches with it and without it."""
 
 import json
 from typing import Final
@@ -69,15 +69,15 @@ def tracking_cost(ground: Ground) -> Figure:
         facts={
             "tracked": round(paired.value),
             **paired.facts,
-            **cpu.told(used[True], used[False], count),
+            **cpu.as_facts(used[True], used[False], count),
         },
     )
 
 
 def _check(queue: BenchQueue) -> None:
-    found = queue.rig.rows(_FOUND)[0]
-    if found != (queue.count,) * 3:
-        raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {found}")
+    counts = queue.rig.rows(_FOUND)[0]
+    if counts != (queue.count,) * 3:
+        raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {counts}")
 
 
 def _set(queue: BenchQueue, *, tracks: bool) -> None:

@@ -61,7 +61,7 @@ class Smoke:
         return sum(plan.expected_held for plan in self.plans)
 
     def look(self) -> None:
-        """What a bad night and a person on duty do about what they find."""
+        """Do what a bad night and a person on duty do about what they find."""
         if self.kills < KILLS and self._effects() > self.messages * (self.kills + 1) // (KILLS + 1):
             self.worker.kill()
             self.kills += 1
@@ -118,16 +118,16 @@ def _carry_out(rig: Rig, plans: list[Plan]) -> dict[str, object]:
         raise BenchmarkError(sending.failure)
     time.sleep(AFTERWARDS_SECONDS)
     accounting.remember(rig, sending.offsets)
-    found = accounting.account(rig, plans[0].queue)
+    account = accounting.account(rig, plans[0].queue)
     return {
-        "sent": found.sent,
-        "lost": found.lost,
-        "doubled": found.doubled,
-        "held": found.held,
+        "sent": account.sent,
+        "lost": account.lost,
+        "doubled": account.doubled,
+        "held": account.held,
         "expected_held": smoke.expected_held,
         "kills": smoke.kills,
         "seconds": round(seconds, 1),
-        "out_of_order": found.out_of_order,
+        "out_of_order": account.out_of_order,
         "released": len(smoke.released),
         "http": smoke.person.health(),
         **_told(smoke.way_out.account()),

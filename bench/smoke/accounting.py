@@ -6,7 +6,7 @@ from typing import Final
 
 from bench.rig import Rig
 
-# What became of each message that was sent, by its offset and by its own number.
+# The fate of each message that was sent, by its offset and by its own number.
 _BOOK: Final = """
 CREATE TABLE smoke_book AS
 SELECT s.queue, s.seq,

@@ -57,13 +57,13 @@ class WayOut:
         }
 
     def is_over(self) -> bool:
-        """Whether the partner has as many messages as are to reach it."""
+        """Return whether the partner has as many messages as are to reach it."""
         return int(json.loads(ask(self.address, "GET"))["ids"]) >= len(self.expected)
 
     def account(self) -> SentOut:
-        found = json.loads(ask(f"{self.address}order", "GET"))
+        arrivals = json.loads(ask(f"{self.address}order", "GET"))
         published = dict(self.rig.rows(_PUBLISHED, [QUEUE]))
-        return compare(self.expected, published, found["order"], found["posts"])
+        return compare(self.expected, published, arrivals["order"], arrivals["posts"])
 
 
 def way_out(rig: Rig, expected: Sequence[int]) -> WayOut:

@@ -1,4 +1,4 @@
-"""What the smoke run sends: two queues, and which of their messages fail in which way."""
+"""The plan of the smoke run: two queues, and which of their messages fail in which way."""
 
 import json
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ class Plan:
     publishing: range = range(0)
 
     def payload(self, seq: int) -> bytes:
-        said: dict[str, object] = {"seq": seq}
+        payload: dict[str, object] = {"seq": seq}
         if seq in self.failing:
-            said["fails"] = self.failing[seq]
+            payload["fails"] = self.failing[seq]
         if seq in self.publishing:
-            said["publishes"] = CHANNEL
-        return json.dumps(said).encode()
+            payload["publishes"] = CHANNEL
+        return json.dumps(payload).encode()
 
     @property
     def configuration(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ from integration.models import BulkRun
 
 @dataclass(frozen=True)
 class BulkJobParameters:
-    """Which job, and what is said of it."""
+    """The job, and the request for it."""
 
     job: str = option("import", "The bulk job, such as import.")
     job_request: str = option(
@@ -61,9 +61,9 @@ def _under_way(context: Context) -> BulkRun | None:
 def job_request_in(text: str) -> Mapping[str, Any]:
     """The job request that a parameter holds. Raises BulkError BAD_PARAMETERS."""
     try:
-        found = json.loads(text)
+        job_request = json.loads(text)
     except ValueError as e:
         raise bad_job_request(f"job_request is no JSON: {e}") from e
-    if not isinstance(found, dict):
+    if not isinstance(job_request, dict):
         raise bad_job_request("job_request is no object of JSON")
-    return found
+    return job_request

@@ -15,7 +15,7 @@ from integration.counting import so_many
 
 @dataclass(frozen=True)
 class CleanupParameters:
-    """How the cleanup works."""
+    """The settings of the cleanup."""
 
     chunk_rows: int = option(1_000, "Rows in one transaction.", least=1, most=50_000)
     simulate: bool = option(False, "Only count what would go; nothing is removed.")
@@ -31,26 +31,26 @@ class ErrorsCleanup:
     rules: tuple[Rule, ...] = (FAILURES,)
 
     def run(self, parameters: CleanupParameters, context: Context) -> Outcome:
-        said = self.said(parameters, removing.database_time())
+        values = self.sql_values(parameters, removing.database_time())
         if parameters.simulate:
-            return _simulated(said, context)
+            return _simulated(values, context)
         counts = {"RESOLVED": 0, "DELETED": 0}
-        counts.update(removing.remove(FAILURES, said, context.should_stop))
+        counts.update(removing.remove(FAILURES, values, context.should_stop))
         return Outcome(counts=counts)
 
     @staticmethod
-    def said(parameters: CleanupParameters, at: datetime) -> Mapping[str, object]:
+    def sql_values(parameters: CleanupParameters, at: datetime) -> Mapping[str, object]:
         """The parameters of the rules' SQL."""
         return {"at": at, "chunk": parameters.chunk_rows}
 
 
-def _simulated(said: Mapping[str, object], context: Context) -> Outcome:
-    at = said["at"]
+def _simulated(values: Mapping[str, object], context: Context) -> Outcome:
+    at = values["at"]
     assert isinstance(at, datetime)  # noqa: S101 - written a line above
-    (found,) = simulation.forecast((FAILURES,), said, (at,))
-    for old in found.old:
+    (forecast,) = simulation.forecast((FAILURES,), values, (at,))
+    for old in forecast.old:
         context.say(
             f"{so_many(old.rows, 'row')} {old.status}, closed {so_many(old.days, 'day')} ago, "
             f"about {old.size_bytes:,} bytes"
         )
-    return Outcome(counts=found.by_status, text="Simulated: nothing was removed.")
+    return Outcome(counts=forecast.by_status, text="Simulated: nothing was removed.")

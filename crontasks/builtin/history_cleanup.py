@@ -17,7 +17,7 @@ from integration.store import track_days
 
 @dataclass(frozen=True)
 class HistoryParameters:
-    """How long each kind of history is kept."""
+    """The time for which each kind of history is kept."""
 
     outbox_days: int = option(7, "Sent and cancelled outbox rows, in days.", least=0, most=3_650)
     tracking_days: int = option(30, "What became of every message, in days.", least=0, most=3_650)
@@ -64,9 +64,10 @@ class HistoryCleanup:
 
     def run(self, parameters: HistoryParameters, context: Context) -> Outcome:
         at = removing.database_time()
-        said = self.said(parameters, at)
+        values = self.sql_values(parameters, at)
         counts = {
-            rule.name: removing.remove(rule, said, context.should_stop).total() for rule in HISTORY
+            rule.name: removing.remove(rule, values, context.should_stop).total()
+            for rule in HISTORY
         }
         track_days.make_ahead()
         files = uploads.remove_old(parameters.uploads_days, at)
@@ -74,6 +75,6 @@ class HistoryCleanup:
         return Outcome(counts={**counts, **more})
 
     @staticmethod
-    def said(parameters: HistoryParameters, at: datetime) -> Mapping[str, object]:
+    def sql_values(parameters: HistoryParameters, at: datetime) -> Mapping[str, object]:
         """The parameters of the rules' SQL."""
         return {**asdict(parameters), "at": at, "chunk": parameters.chunk_rows}

@@ -32,7 +32,7 @@ _WRITE: Final = """
 
 @dataclass(frozen=True)
 class LagParameters:
-    """From when on an open transaction counts as one that hangs."""
+    """The age from which on an open transaction counts as one that hangs."""
 
     # Seen within 15 s and noted at the second look after that, also where a look comes a little
     # early: a person knows within a minute. Applications that commit more rarely than every 30 s,
@@ -82,52 +82,52 @@ def _look(
 ) -> Iterable[Condition]:
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
-        found = looks.look(provider, [queue.topic for queue in queues])
-        there = [(queue, seen) for queue in queues if (seen := found.get(queue.topic)) is not None]
+        facts = looks.look(provider, [queue.topic for queue in queues])
+        there = [(queue, look) for queue in queues if (look := facts.get(queue.topic)) is not None]
         _note_transactions(provider, there, patience)
-        for queue, seen in there:
-            _write_down(queue, seen, follows=follows)
+        for queue, look in there:
+            _write_down(queue, look, follows=follows)
     except IntegrationError as e:
-        said = f"{e.code}: {e.sentence}"
-        context.say(f"{provider.name}: {said}")
-        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", said)]
+        reason = f"{e.code}: {e.sentence}"
+        context.say(f"{provider.name}: {reason}")
+        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", reason)]
     return []
 
 
 def _note_transactions(
     provider: Provider, there: Iterable[tuple[Queue, TopicLook]], patience: int
 ) -> None:
-    """How long they may last is asked only where one hangs."""
-    hanging = [(queue, seen) for queue, seen in there if _hangs(queue, seen, patience)]
+    """Note the open transactions; how long they may last is asked only where one hangs."""
+    hanging = [(queue, look) for queue, look in there if _hangs(queue, look, patience)]
     longest = looks.longest_transaction(provider) if hanging else None
     if longest is not None:
-        for queue, seen in hanging:
-            _hangs(queue, seen, patience, longest)
+        for queue, look in hanging:
+            _hangs(queue, look, patience, longest)
 
 
-def _hangs(queue: Queue, seen: TopicLook, patience: int, longest: float | None = None) -> bool:
+def _hangs(queue: Queue, look: TopicLook, patience: int, longest: float | None = None) -> bool:
     """Note the open transactions of a topic; whether one of them hangs."""
     hanging = 0
     with django_cursor() as cursor:
-        for partition, stable in seen.facts.high.items():
-            place = (queue.pk, partition, seen.facts.topic_uuid)
-            ends = (stable, seen.ends[partition])
+        for partition, stable in look.facts.high.items():
+            place = (queue.pk, partition, look.facts.topic_uuid)
+            ends = (stable, look.ends[partition])
             hanging += stable_ends.note(cursor, place, ends, patience, longest)
     return hanging > 0
 
 
-def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:
+def _write_down(queue: Queue, look: TopicLook, *, follows: bool) -> None:
     # Asked before this look's own time is written.
-    known = _unmoved(queue, seen.facts)
-    write(queue.pk, seen.facts)
-    write_oldest(queue, seen.facts, known)
-    kept = seen.retention_seconds
-    if follows and kept is not None and kept != queue.retention_seconds:
-        Queue.objects.filter(pk=queue.pk).update(retention_seconds=kept)
+    unmoved = _unmoved(queue, look.facts)
+    write(queue.pk, look.facts)
+    write_oldest(queue, look.facts, unmoved)
+    seconds = look.retention_seconds
+    if follows and seconds is not None and seconds != queue.retention_seconds:
+        Queue.objects.filter(pk=queue.pk).update(retention_seconds=seconds)
 
 
 def _retention_follows() -> bool:
-    """Whether the queues' retention follows their topics': as the instance of its task is set."""
+    """Return whether queues' retention follows the topics': as the instance of its task is set."""
     sync = CronInstance.objects.filter(task="retention_sync", active=True).first()
     return sync is not None and sync.parameters.get("apply", True) is not False
 
@@ -140,19 +140,19 @@ def write(queue_id: int, facts: TopicFacts) -> None:
             cursor.execute(_WRITE, (low, high, queue_id, partition, facts.topic_uuid))
 
 
-def write_oldest(queue: Queue, facts: TopicFacts, known: Collection[int] = frozenset()) -> None:
+def write_oldest(queue: Queue, facts: TopicFacts, unmoved: Collection[int] = frozenset()) -> None:
     """Store since when the first message of each partition waits; nothing where none waits.
 
     Behind a message that is kept in its row (a sequential queue's failed head) the next one
-    counts: that is the one that can expire. About partitions in `known` nobody is asked.
+    counts: that is the one that can expire. About `unmoved` partitions nobody is asked.
     """
     rows = list(queue.partitions.filter(topic_uuid=facts.topic_uuid))
     waiting = {row.partition: first for row in rows if (first := _first(row, facts)) is not None}
-    asked = {p: first for p, first in waiting.items() if p not in known}
-    oldest = first_waiting(queue.provider, queue.topic, asked) if asked else {}
+    unknown = {p: first for p, first in waiting.items() if p not in unmoved}
+    oldest = first_waiting(queue.provider, queue.topic, unknown) if unknown else {}
     for row in rows:
         at = oldest.get(row.partition)
-        if at != row.oldest_waiting_at and row.partition not in known:
+        if at != row.oldest_waiting_at and row.partition not in unmoved:
             queue.partitions.filter(pk=row.pk).update(oldest_waiting_at=at)
 
 
@@ -168,7 +168,7 @@ def _unmoved(queue: Queue, facts: TopicFacts) -> set[int]:
 
     The state counts as well: a head that failed since moves the first waiting message on.
     """
-    known = queue.partitions.filter(
+    unmoved = queue.partitions.filter(
         Q(progressed_at=None) | Q(progressed_at__lt=F("seen_at")),
         Q(state_since=None) | Q(state_since__lt=F("seen_at")),
         oldest_waiting_at__isnull=False,
@@ -176,6 +176,6 @@ def _unmoved(queue: Queue, facts: TopicFacts) -> set[int]:
     )
     return {
         row.partition
-        for row in known
+        for row in unmoved
         if row.next_offset >= facts.low.get(row.partition, 0) and _first(row, facts) is not None
     }

@@ -19,13 +19,13 @@ from integration.errors import IntegrationError
 from integration.models import MessageError
 from integration.policy.states import ErrorState
 
-# How long a worker that ends waits for this task at most.
+# The longest that a worker which ends waits for this task.
 _PIECE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
 class ReprocessingParameters:
-    """Which failures are released, and how fast."""
+    """The failures to release, and how fast."""
 
     queue: str = option("", "Name of the queue; empty means every queue.")
     code: str = option("", "Failure code such as SERVICE_DISABLED; empty means any.")
@@ -48,7 +48,7 @@ class Reprocessing:
     def run(self, parameters: ReprocessingParameters, context: Context) -> Outcome:
         counts: Counter[str] = Counter()
         pace = Pace(parameters.per_second)
-        for error_id, version in _found(parameters):
+        for error_id, version in _chosen(parameters):
             if not pace.wait(context.should_stop):
                 break
             counts[_release(error_id, version, parameters, context)] += 1
@@ -56,7 +56,7 @@ class Reprocessing:
 
 
 class Pace:
-    """At most so many turns a second."""
+    """A pace of at most so many turns a second."""
 
     def __init__(
         self,
@@ -87,15 +87,15 @@ class Pace:
 def matching(parameters: ReprocessingParameters) -> QuerySet[MessageError]:
     """The failures a run would release now, oldest arrival first."""
     before = database_now() - timedelta(minutes=parameters.older_than_minutes)
-    found = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
+    failures = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
     if parameters.queue:
-        found = found.filter(queue__name=parameters.queue)
+        failures = failures.filter(queue__name=parameters.queue)
     if parameters.code:
-        found = found.filter(code=parameters.code)
-    return found.order_by("arrival_batch", "arrival_index", "id")
+        failures = failures.filter(code=parameters.code)
+    return failures.order_by("arrival_batch", "arrival_index", "id")
 
 
-def _found(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:
+def _chosen(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:
     return list(matching(parameters).values_list("id", "version")[: parameters.at_most])
 
 

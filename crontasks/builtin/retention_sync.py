@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SyncParameters:
-    """Whether the queues follow."""
+    """The setting whether the queues follow."""
 
     apply: bool = option(True, "Set the queue's retention; off = only tell the difference.")
 
@@ -63,8 +63,8 @@ def _sync(queue: Queue, parameters: SyncParameters, context: Context) -> str:
     seconds = max(1, topic.retention_ms // 1_000)
     if seconds == queue.retention_seconds:
         return "same"
-    kept = f"the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
-    difference = f"{queue.name}: {kept}"
+    times = f"the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
+    difference = f"{queue.name}: {times}"
     if not parameters.apply:
         context.say(f"{difference}; nothing was changed.")
         return "different"

@@ -46,7 +46,7 @@ AUDIT: Final = "Kept for ever unless days are set."
 
 
 def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
-    """What people decided: the audit of one kind, kept for ever unless the policy says days.
+    """Build the rule of one kind's audit, kept for ever unless the policy says days.
 
     `only` is a condition on the rows that it speaks of.
     """

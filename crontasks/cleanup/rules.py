@@ -1,7 +1,6 @@
 """A rule of the cleanup: which rows are over, which are spared, and how they are removed.
 
-The condition is built in one place, for counting and for removing: what a simulation tells is
-what a run does.
+The condition is built in one place, for counting and removing: simulations tell what runs do.
 """
 
 from dataclasses import dataclass
@@ -57,8 +56,8 @@ class Rule:
         return f"({self.due.format(at=at)})"
 
     def condition(self, at: str = AT) -> str:
-        """What is removed at that moment: due, and spared by nothing."""
-        return " AND ".join([self.is_due(at), *(f"NOT ({one.condition})" for one in self.spared)])
+        """Select what is removed at that moment: due, and spared by nothing."""
+        return " AND ".join([self.is_due(at), *(f"NOT ({rows.condition})" for rows in self.spared)])
 
     def pick(self) -> str:
         """SQL: the next %(chunk)s rows to remove, as key and status, locked."""

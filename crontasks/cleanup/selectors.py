@@ -1,4 +1,4 @@
-"""What the console shows of cleanup: its rules, its last runs, and what the next ones remove."""
+"""Cleanup as the console shows it: its rules, its last runs, and what the next ones remove."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Cleaning(CronTask, Protocol):
     rules: ClassVar[tuple[Rule, ...]]
 
     @staticmethod
-    def said(parameters: Any, at: datetime) -> Mapping[str, object]: ...
+    def sql_values(parameters: Any, at: datetime) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a run at `at` would remove; what it would not, and why; the five runs that follow."""
+    """The rows a run at `at` would remove; those it would not, and why; the next five runs."""
 
     at: datetime
     forecasts: tuple[RuleForecast, ...]
@@ -80,11 +80,11 @@ class Simulation:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.forecasts)
+        return sum(rule.rows for rule in self.forecasts)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.forecasts)
+        return sum(rule.size_bytes for rule in self.forecasts)
 
 
 def cleanups() -> list[Cleanup]:
@@ -105,16 +105,16 @@ def simulate(instance_id: int) -> Simulation | None:
     at = removing.database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
     values = parameters.read(task.parameters, instance.parameters)
-    found = simulation.forecast(task.rules, task.said(values, at), moments)
+    forecasts = simulation.forecast(task.rules, task.sql_values(values, at), moments)
     later = [
-        Upcoming(moment, sum(one.later[place] for one in found))
+        Upcoming(moment, sum(rule.later[place] for rule in forecasts))
         for place, moment in enumerate(moments[1:])
     ]
-    return Simulation(at, tuple(found), tuple(_grouped(found)), tuple(later))
+    return Simulation(at, tuple(forecasts), tuple(_grouped(forecasts)), tuple(later))
 
 
 def _tasks() -> list[str]:
-    return [one.name for one in registry if hasattr(one.task, "rules")]
+    return [task.name for task in registry if hasattr(task.task, "rules")]
 
 
 def _cleaning(name: str) -> type[Cleaning]:
@@ -141,16 +141,16 @@ def _keeps(rule: Rule, values: object) -> str:
     return "for ever" if days is None else so_many(days, "day")
 
 
-def _grouped(found: Sequence[RuleForecast]) -> Iterator[Group]:
-    for one in found:
+def _grouped(forecasts: Sequence[RuleForecast]) -> Iterator[Group]:
+    for forecast in forecasts:
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         # Oldest first within a status.
-        for old in sorted(one.old, key=lambda old: (old.status, -old.days)):
+        for old in sorted(forecast.old, key=lambda old: (old.status, -old.days)):
             key = (old.status, _age(old))
             rows, size = sums.get(key, (0, 0))
             sums[key] = (rows + old.rows, size + old.size_bytes)
         for (status, age), (rows, size) in sums.items():
-            yield Group(one.rule, status, age, rows, size)
+            yield Group(forecast.rule, status, age, rows, size)
 
 
 def _age(old: OldRows) -> str:

@@ -40,7 +40,7 @@ class Protected:
 
 @dataclass(frozen=True, slots=True)
 class RuleForecast:
-    """What one rule would remove at a moment, what it spares, and what becomes due later.
+    """The rows that one rule would remove at a moment, those it spares, and what becomes due later.
 
     `later` are the rows that each of the moments behind it would find besides.
     """
@@ -52,24 +52,24 @@ class RuleForecast:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.old)
+        return sum(old.rows for old in self.old)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.old)
+        return sum(old.size_bytes for old in self.old)
 
     @property
     def by_status(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
-        for one in self.old:
-            found[one.status] = found.get(one.status, 0) + one.rows
-        return found
+        rows: dict[str, int] = {}
+        for old in self.old:
+            rows[old.status] = rows.get(old.status, 0) + old.rows
+        return rows
 
 
 def forecast(
     rules: Sequence[Rule], parameters: Mapping[str, object], moments: Sequence[datetime]
 ) -> list[RuleForecast]:
-    """What a run at the first of these moments removes; removes nothing itself.
+    """Forecast what a run at the first of these moments removes; remove nothing.
 
     The others are later runs. Raises SimulationTooLongError.
     """
@@ -86,16 +86,16 @@ def forecast(
 def _forecast(
     cursor: Cursor, rule: Rule, parameters: Mapping[str, object], moments: Sequence[datetime]
 ) -> RuleForecast:
-    said = {**parameters, "at": moments[0], "last": moments[-1]}
+    values = {**parameters, "at": moments[0], "last": moments[-1]}
     names = [f"moment_{place}" for place in range(1, len(moments))]
-    said.update(zip(names, moments[1:], strict=True))
-    cursor.execute(_counting(rule, names), said)
-    found = list(cursor.fetchall())
-    old = tuple(OldRows(*row[:4]) for row in found if row[2])
-    sums = [sum(row[2] for row in found)]
-    sums += [sum(row[4 + place] for row in found) for place in range(len(names))]
+    values.update(zip(names, moments[1:], strict=True))
+    cursor.execute(_counting(rule, names), values)
+    rows = list(cursor.fetchall())
+    old = tuple(OldRows(*row[:4]) for row in rows if row[2])
+    sums = [sum(row[2] for row in rows)]
+    sums += [sum(row[4 + place] for row in rows) for place in range(len(names))]
     later = tuple(after - before for before, after in pairwise(sums))
-    return RuleForecast(rule, old, tuple(_protected(cursor, rule, said)), later)
+    return RuleForecast(rule, old, tuple(_protected(cursor, rule, values)), later)
 
 
 def _counting(rule: Rule, names: Sequence[str]) -> str:
@@ -112,16 +112,16 @@ def _counting(rule: Rule, names: Sequence[str]) -> str:
         ) over_rows GROUP BY status, days ORDER BY status, days"""
 
 
-def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
-    spared = [(one.why, f"{rule.is_due()} AND ({one.condition})") for one in rule.spared]
-    kept = [(one.why, one.condition.format(at=AT)) for one in rule.kept]
-    found = []
+def _protected(cursor: Cursor, rule: Rule, values: Mapping[str, object]) -> list[Protected]:
+    spared = [(rows.why, f"{rule.is_due()} AND ({rows.condition})") for rows in rule.spared]
+    kept = [(rows.why, rows.condition.format(at=AT)) for rows in rule.kept]
+    protected = []
     for why, condition in [*spared, *kept]:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "
             f"LIMIT {COUNT_CAP + 1}) counted",
-            said,
+            values,
         )
         rows = cursor.fetchone()[0]
-        found.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))
-    return found
+        protected.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))
+    return protected

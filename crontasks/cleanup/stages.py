@@ -93,8 +93,8 @@ def remove(
             f"WHERE {rule.condition()} ORDER BY t.name",
             parameters,
         )
-        found = list(cursor.fetchall())
-    for _, tables in groupby(found, key=lambda row: str(row[0])[:RUN_CHARACTERS]):
+        rows = list(cursor.fetchall())
+    for _, tables in groupby(rows, key=lambda row: str(row[0])[:RUN_CHARACTERS]):
         names, runs, states = zip(*tables, strict=True)
         if should_stop():
             break

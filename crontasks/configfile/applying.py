@@ -67,7 +67,7 @@ class _Subject:
 
 
 def plan(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
-    """What applying the file would do; nothing is changed. Raises ConfigFileError."""
+    """Plan what applying the file would do; nothing is changed. Raises ConfigFileError."""
     with transaction.atomic():
         steps = apply(content, lookup=lookup, author=author, prune=prune)
         transaction.set_rollback(True)
@@ -103,10 +103,10 @@ class _Walk:
             for section in SECTIONS
         }
         for section in SECTIONS:
-            seen: set[str] = set()
+            names: set[str] = set()
             _, entries = self.sections.get(section.name, (0, ()))
             for entry in entries if section.model is not Queue else _in_order(entries):
-                self._carry(section, entry, stored[section.name], seen)
+                self._carry(section, entry, stored[section.name], names)
         if prune and not self.mistakes:
             for section in reversed(SECTIONS):
                 self._prune(section, stored[section.name])
@@ -114,20 +114,20 @@ class _Walk:
     def _refuse(self, line: int, place: str, text: str) -> None:
         self.mistakes.append(Mistake(line, place, text))
 
-    def _carry(self, section: Section, entry: Entry, stored: Stored, seen: set[str]) -> None:
+    def _carry(self, section: Section, entry: Entry, stored: Stored, names: set[str]) -> None:
         """Bring one thing to what its entry says."""
         name = _name(section, entry)
         if name is None:
-            wanted = " and its ".join(section.keys)
-            why = f"Every entry begins with its {wanted}, a text."
+            keys = " and its ".join(section.keys)
+            why = f"Every entry begins with its {keys}, a text."
             self._refuse(entry.line, section.name, why)
             return
         place = f"{section.name} {name[:80]}"
-        if name in seen:
+        if name in names:
             line = entry.values[section.keys[0]].line
             self._refuse(line, place, "This name is given twice.")
             return
-        seen.add(name)
+        names.add(name)
         row = _row(section, entry)
         was = None if row.pk is None else section.rows.get(pk=row.pk)
         subject = _Subject(
@@ -141,17 +141,17 @@ class _Walk:
     def _fill(self, subject: _Subject) -> None:
         columns = subject.section.columns
         # Parameters are read by the task that the same entry names.
-        for name, given in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
+        for name, entry in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
             place = f"{subject.place}, {name}"
             if name not in columns:
                 why = f"There is no such field; known: {', '.join(columns)}."
-                self._refuse(given.line, place, why)
+                self._refuse(entry.line, place, why)
                 continue
             try:
-                value = facts.meant(subject.row, columns[name], given, self.lookup)
+                value = facts.meant(subject.row, columns[name], entry, self.lookup)
                 setattr(subject.row, name, value)
             except (ValueError, IntegrationError) as problem:
-                self._refuse(given.line, place, str(problem))
+                self._refuse(entry.line, place, str(problem))
 
     def _keep(self, subject: _Subject) -> None:
         """Judge the row as its form does and store it, where something differs."""
@@ -178,10 +178,10 @@ class _Walk:
     def _refuse_fields(self, subject: _Subject, problem: ValidationError) -> None:
         """Each mistake at the line of its field, or of the entry when the file does not name it."""
         for name, sentences in problem.message_dict.items():
-            given = subject.entry.values.get(name, Given(subject.entry.line, None))
+            entered = subject.entry.values.get(name, Given(subject.entry.line, None))
             place = subject.place if name == "__all__" else f"{subject.place}, {name}"
             for sentence in sentences:
-                self._refuse(given.line, place, sentence)
+                self._refuse(entered.line, place, sentence)
 
     def _prune(self, section: Section, stored: Stored) -> None:
         if section.name not in self.sections:
@@ -233,13 +233,13 @@ def _names(entries: Iterable[Entry]) -> set[str | None]:
 
 
 def _text(entry: Entry, field: str) -> str | None:
-    """What the entry says for a field, if that is a text."""
-    given = entry.values.get(field)
-    return given.value if given is not None and isinstance(given.value, str) else None
+    """Return what the entry says for a field, if that is a text."""
+    entered = entry.values.get(field)
+    return entered.value if entered is not None and isinstance(entered.value, str) else None
 
 
 def _name(section: Section, entry: Entry) -> str | None:
-    """What the entry is called; None where it does not say."""
+    """Return the entry's name; None where it does not say."""
     values = [_text(entry, key) for key in section.keys]
     return section.named(values) if all(values) else None
 

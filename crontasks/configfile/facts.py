@@ -82,19 +82,19 @@ def _hidden(names: Names | None, *parts: str) -> str:
 
 
 def differs(column: Column, before: Any, after: Any) -> bool:
-    """Whether two raw values are stored differently."""
+    """Return whether two raw values are stored differently."""
     if isinstance(column, models.JSONField):
         # Numbers of JSON come back from the database as they went in; key order does not count.
         return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
     return bool(before != after)
 
 
-def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> Any:
-    """What the file means for this column of this row.
+def meant(row: models.Model, column: Column, entered: Given, lookup: Lookup) -> Any:
+    """Return what the file means for this column of this row.
 
     Raises ValueError with a sentence, SecretReferenceError.
     """
-    value = given.value
+    value = entered.value
     if isinstance(row, Endpoint) and isinstance(column, SecretField):
         return secrets.gathered(value, getattr(row, column.name) or "", lookup)
     if isinstance(column, SecretField):
@@ -125,13 +125,13 @@ def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]
     values = dict(_object(value))
     definition = registry.get(row.task)
     described = [] if definition is None else parameters.describe(definition.task.parameters)
-    for one in described:
-        if one.is_secret and one.name in values:
-            stored = row.parameters.get(one.name)
-            known = unseal(stored) if is_sealed(stored) else ""
-            secret = secrets.resolve(values[one.name], known, lookup)
+    for field in described:
+        if field.is_secret and field.name in values:
+            stored = row.parameters.get(field.name)
+            plain = unseal(stored) if is_sealed(stored) else ""
+            secret = secrets.resolve(values[field.name], plain, lookup)
             # The same secret keeps its encrypted form: then nothing differs.
-            values[one.name] = stored if secret == known and known else secret
+            values[field.name] = stored if secret == plain and plain else secret
     return values
 
 
@@ -182,8 +182,8 @@ def _json(value: Any) -> Any:
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError("Write names with values, or {}.")  # noqa: TRY004 - as every reader
-    known: Mapping[str, Any] = _json(value)
-    return known
+    properties: Mapping[str, Any] = _json(value)
+    return properties
 
 
 # The first family that a column belongs to reads its values.

@@ -165,15 +165,15 @@ class _Reader:
             yield Entry(_line(part), values)
 
     def _members(self, node: yaml.MappingNode, place: str) -> Iterator[tuple[str, yaml.Node]]:
-        seen: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 self._refuse(_line(key), place, "A name before the colon is a word or in quotes.")
-            elif key.value in seen:
-                why = f"“{key.value}” is given twice; first in line {seen[key.value]}."
+            elif key.value in lines:
+                why = f"“{key.value}” is given twice; first in line {lines[key.value]}."
                 self._refuse(_line(key), place, why)
             else:
-                seen[key.value] = _line(key)
+                lines[key.value] = _line(key)
                 yield key.value, value
 
     def _plain(self, node: yaml.Node, place: str) -> Any:

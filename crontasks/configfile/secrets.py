@@ -50,18 +50,18 @@ class Names:
         return f"${{ENV:{name}}}"
 
 
-def resolve(said: object, stored: str, lookup: Lookup) -> str:
+def resolve(text: object, stored: str, lookup: Lookup) -> str:
     """The secret that the file means: a variable's content, the stored one, or none.
 
     Raises SecretReferenceError.
     """
-    if said is None or said == "":
+    if text is None or text == "":
         return ""
-    if said == KEPT:
+    if text == KEPT:
         if not stored:
             raise SecretReferenceError("There is no stored secret to keep.")
         return stored
-    reference = REFERENCE.fullmatch(said) if isinstance(said, str) else None
+    reference = REFERENCE.fullmatch(text) if isinstance(text, str) else None
     if reference is None:
         raise SecretReferenceError("A secret is never written into this file.")
     name = reference[1]
@@ -73,18 +73,18 @@ def resolve(said: object, stored: str, lookup: Lookup) -> str:
     return value
 
 
-def gathered(said: object, stored: str, lookup: Lookup) -> str:
+def gathered(references: object, stored: str, lookup: Lookup) -> str:
     """Several secrets that the file means, as they are stored; one it does not name is gone.
 
     Raises SecretReferenceError, ValueError with a sentence.
     """
-    if said is None or said == "":
+    if references is None or references == "":
         return ""
-    if said == KEPT:
+    if references == KEPT:
         return stored
-    if not isinstance(said, Mapping) or not all(isinstance(name, str) for name in said):
+    if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"Write names with references, or {KEPT}.")
-    known = read_secrets(stored)
-    secrets = {name: resolve(one, known.get(name, ""), lookup) for name, one in said.items()}
+    old = read_secrets(stored)
+    secrets = {name: resolve(text, old.get(name, ""), lookup) for name, text in references.items()}
     present = {name: value for name, value in secrets.items() if value}
     return json.dumps(present, sort_keys=True) if present else ""

@@ -1,4 +1,4 @@
-"""What a configuration file holds: sections with their names and fields, in a fixed order."""
+"""The contents of a configuration file: sections with their names and fields, in fixed order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Section:
 
     @cached_property
     def columns(self) -> dict[str, "models.Field[Any, Any]"]:
-        """What a file may set, the keys first."""
+        """The columns that a file may set, the keys first."""
         columns = {column.name: column for column in settable(self.model)}
         for name in self.left_out:
             del columns[name]
@@ -87,6 +87,6 @@ NAMES: Final = tuple(section.name for section in SECTIONS)
 
 
 def name_column(model: object) -> str:
-    """By which column a file refers to a row of this model."""
-    known = (section.keys[0] for section in SECTIONS if section.model is model)
-    return next(known, get_user_model().USERNAME_FIELD)
+    """Return the column by which a file refers to a row of this model."""
+    columns = (section.keys[0] for section in SECTIONS if section.model is model)
+    return next(columns, get_user_model().USERNAME_FIELD)

@@ -85,8 +85,8 @@ class Dispatcher(threading.Thread):
                 return []
             end_pauses(cursor)
             ripe = self.patience.select(due.find(cursor), time.monotonic())
-            asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
-            requests = {queue_id: at for queue_id, at in asked.items() if at is not None}
+            answers = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
+            requests = {queue_id: at for queue_id, at in answers.items() if at is not None}
             if starts.send(cursor, requests):
                 # A broker that is down costs seconds each time it is asked, and our heart's beat.
                 operating.ask(cursor)

@@ -1,4 +1,4 @@
-"""Which queues are due for a start right now and because of what, and how soon again."""
+"""Queues that are due for a start right now and because of what, and how soon again."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ class Due:
 
 
 def find(cursor: Cursor) -> list[Due]:
-    """In one query every queue with something due in a partition nobody owns, once for each cause.
+    """Read in one query the queues with something due in an unowned partition, once for each cause.
 
     Only enabled, unpaused queues that are read or sent here, with an active instance and without
     a request of the last ten seconds. Due are: queues that were never started; standing requests;
@@ -109,12 +109,12 @@ class Patience:
 
     def select(self, due: Iterable[Due], now_seconds: float) -> list[int]:
         """Queue ids to start now, each once. `now_seconds` is any clock that only grows."""
-        found = [one for one in due if not self._is_spent(one.queue_id, now_seconds)]
-        ripe = [one for one in found if self._is_ripe(one, now_seconds)]
-        for one in ripe:
-            self._serve(one, now_seconds)
-        self._forget(set(found), now_seconds)
-        started = sorted({one.queue_id for one in ripe})
+        unspent = [queue for queue in due if not self._is_spent(queue.queue_id, now_seconds)]
+        ripe = [queue for queue in unspent if self._is_ripe(queue, now_seconds)]
+        for queue in ripe:
+            self._serve(queue, now_seconds)
+        self._forget(set(unspent), now_seconds)
+        started = sorted({queue.queue_id for queue in ripe})
         for queue_id in started:
             self._starts.setdefault(queue_id, deque(maxlen=MOST_STARTS)).append(now_seconds)
         return started
@@ -125,22 +125,22 @@ class Patience:
             return False
         return now_seconds - starts[0] < WINDOW_SECONDS
 
-    def _is_ripe(self, one: Due, now_seconds: float) -> bool:
-        served = self._served.get(one)
+    def _is_ripe(self, queue: Due, now_seconds: float) -> bool:
+        served = self._served.get(queue)
         return served is None or now_seconds >= served[0]
 
-    def _serve(self, one: Due, now_seconds: float) -> None:
+    def _serve(self, queue: Due, now_seconds: float) -> None:
         pause = FIRST_PAUSE_SECONDS
-        if one in self._served:
-            pause = min(self._served[one][1] * 2, LONGEST_PAUSE_SECONDS)
-        self._served[one] = (now_seconds + pause, pause)
+        if queue in self._served:
+            pause = min(self._served[queue][1] * 2, LONGEST_PAUSE_SECONDS)
+        self._served[queue] = (now_seconds + pause, pause)
 
     def _forget(self, present: set[Due], now_seconds: float) -> None:
         # A cause is absent while its start stands or runs; one that stays away is over.
         self._served = {
-            one: (until, pause)
-            for one, (until, pause) in self._served.items()
-            if one in present or now_seconds < until + LONGEST_PAUSE_SECONDS
+            queue: (until, pause)
+            for queue, (until, pause) in self._served.items()
+            if queue in present or now_seconds < until + LONGEST_PAUSE_SECONDS
         }
         self._starts = {
             queue_id: starts

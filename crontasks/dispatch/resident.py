@@ -1,4 +1,4 @@
-"""What lives in a worker's main process beside its consumer, from ready to shutdown."""
+"""The parts of a worker's main process beside its consumer, from ready to shutdown."""
 
 import os
 import threading

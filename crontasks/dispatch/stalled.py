@@ -52,7 +52,7 @@ class StallWatch(threading.Thread):
                     self._end_process()
 
     def look(self, now_seconds: float) -> bool:
-        """Whether the consumer is to be given up. `now_seconds` is any clock that only grows."""
+        """Return whether to give the consumer up. `now_seconds` is any clock that only grows."""
         if self.signs.are_fresh():
             if self._is_logged:
                 logger.warning("the consumer takes Celery tasks again")

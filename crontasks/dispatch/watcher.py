@@ -1,7 +1,6 @@
 """The watch: a second thread beside the dispatcher tells people what went wrong, and samples.
 
-Apart from the dispatcher because a mail server may take its time, and the next start must not
-wait for it.
+Apart from the dispatcher: a mail server may take its time, and no start may wait for it.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Whether the broker of Celery answers: asked of itself, within two seconds."""
+"""The check whether the broker of Celery answers: asked of itself, within two seconds."""
 
 import time
 from typing import Final
@@ -20,7 +20,7 @@ _LIMITS: Final = {
 
 
 def silence() -> str | None:
-    """Why it does not answer, in its client's words, which may name hosts; None when it does."""
+    """Return why it does not answer, in its client's words, which may name hosts; else None."""
     try:
         with current_app.connection_for_write(transport_options=_LIMITS) as connection:
             connection.ensure_connection(max_retries=0, errback=None)
@@ -38,8 +38,8 @@ def lasting_silence() -> str | None:
 
 
 def look() -> HealthCheck:
-    """Whether it answers; `detail` is what the client said."""
-    said = silence()
-    if said is None:
+    """Check that it answers; `detail` is what the client said."""
+    why = silence()
+    if why is None:
         return good("broker", "The Celery broker answers.")
-    return broken("broker", *NO_BROKER, f"It said: {said.rstrip('.')}.")
+    return broken("broker", *NO_BROKER, f"It said: {why.rstrip('.')}.")

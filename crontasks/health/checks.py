@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Health(Enum):
-    """How one look ended."""
+    """The result of one look."""
 
     OK = "ok"
     FAILING = "failing"
@@ -15,7 +15,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """What was found: `next_step` is empty when there is nothing to do.
+    """The finding of one look: `next_step` is empty when there is nothing to do.
 
     `detail` may name internal hosts and environments: for commands and mails, not for pages.
     """
@@ -45,17 +45,17 @@ def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
 
 
 def lines(checks: Iterable[HealthCheck]) -> list[str]:
-    """As a command shows them."""
+    """Return the lines that a command shows."""
     shown = []
-    for one in checks:
-        mark = "ok    " if one.ok else "BROKEN"
-        shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
-        if not one.ok:
-            shown.append(f"{'':20}-> {one.next_step}")
+    for check in checks:
+        mark = "ok    " if check.ok else "BROKEN"
+        shown.append(f"{mark}  {check.name:<10}  {check.why} {check.detail}".rstrip())
+        if not check.ok:
+            shown.append(f"{'':20}-> {check.next_step}")
     return shown
 
 
 def reason(problem: Exception) -> str:
     """The first line of what a database says: the others guess at the cause."""
-    said = str(problem).strip()
-    return said.splitlines()[0].rstrip(".") if said else type(problem).__name__
+    text = str(problem).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(problem).__name__

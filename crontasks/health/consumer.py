@@ -1,4 +1,4 @@
-"""Whether this worker's consumer takes Celery tasks, as its own loop shows.
+"""The check whether this worker's consumer takes Celery tasks, as its own loop shows.
 
 A thread beside it lives on when the loop stands still or no longer asks the broker, as after a
 connection that broke off at the wrong moment. So the thread that writes the heartbeat only reads
@@ -19,7 +19,7 @@ _ASKING: Final = "BRPOP"
 
 
 class Signs:
-    """When the consumer last showed that it takes tasks. Written by its loop, read by threads."""
+    """Signs of the consumer that it takes tasks. Written by its loop, read by threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -41,7 +41,7 @@ class Signs:
         return 0.0 if self._is_at_work else self._clock() - self._last
 
     def are_fresh(self) -> bool:
-        """Whether this worker takes Celery tasks, or would if a slot were free."""
+        """Return whether this worker takes Celery tasks, or would if a slot were free."""
         return self.silent_seconds() < SILENT_SECONDS
 
 
@@ -84,6 +84,6 @@ def _look(c: Any) -> None:
 
 
 def _handlers(c: Any) -> dict[str, Callable[..., object]]:
-    """How the transport of Redis and Valkey reads answers; others have none of these."""
+    """Return how the transport of Redis and Valkey reads answers; others have none of these."""
     handlers: dict[str, Callable[..., object]] = getattr(c.task_consumer.channel, "handlers", {})
     return handlers

@@ -1,4 +1,4 @@
-"""Whether the installation can keep its promises: everything `manage.py doctor` looks at."""
+"""The diagnosis of an installation: everything that `manage.py doctor` looks at."""
 
 import time
 from collections.abc import Callable, Iterator

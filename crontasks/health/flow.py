@@ -1,4 +1,4 @@
-"""Why nothing flows: every link between a queue's topic and the database, looked at in order."""
+"""Reasons why nothing flows: every link between a queue's topic and the database, in order."""
 
 from collections.abc import Callable
 from copy import copy
@@ -30,7 +30,7 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
 
 
 def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[HealthCheck]:
-    """What stands between a message and its end: the relay's way first, then the queue's own.
+    """List what stands between a message and its end: the relay's way, then the queue's own.
 
     Empty when every link is as it should be. Asks and raises as `check_flow` does.
     """
@@ -38,9 +38,9 @@ def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Healt
         sending = copy(queue)
         # What leads to Kafka is looked at as for any queue that is sent to.
         sending.direction = Queue.Direction.OUTBOUND
-        found = [link for link in check_flow(sending, scope) if not link.ok]
-        if found or queue.direction == Queue.Direction.OUTBOUND:
-            return found
+        links = [link for link in check_flow(sending, scope) if not link.ok]
+        if links or queue.direction == Queue.Direction.OUTBOUND:
+            return links
     return [link for link in check_flow(queue, scope) if not link.ok]
 
 

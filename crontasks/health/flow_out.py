@@ -19,7 +19,7 @@ QUIET: Final = timedelta(minutes=15)
 
 
 def channel(queue: Queue) -> HealthCheck:
-    """Whether what names this queue may write to it: its channels and their targets."""
+    """Check that what names this queue may write to it: its channels and their targets."""
     targets = list(queue.targets.select_related("channel"))
     if not targets:
         return good("channel", "No channel sends here; handlers name the queue themselves.")
@@ -36,7 +36,7 @@ def channel(queue: Queue) -> HealthCheck:
 
 
 def switches(queue: Queue) -> HealthCheck:
-    """What people switch stops reading; sending is decided where publish() is called."""
+    """Check what stops reading; sending is decided where publish() is called."""
     text = "Outbound: what handlers give to publish() is sent."
     if not queue.enabled or queue.paused:
         word = "paused" if queue.enabled else "switched off"
@@ -45,38 +45,38 @@ def switches(queue: Queue) -> HealthCheck:
 
 
 def lease(queue: Queue) -> HealthCheck:
-    found = sending(queue)
-    if found.in_doubt_since is not None:
+    relay = sending(queue)
+    if relay.in_doubt_since is not None:
         return broken(
             "lease",
             f"The relay of {queue.provider.name} is in doubt since "
-            f"{found.in_doubt_since:%d %B %Y, %H:%M:%S} UTC and sends nothing. "
-            f"{found.in_doubt_text}",
+            f"{relay.in_doubt_since:%d %B %Y, %H:%M:%S} UTC and sends nothing. "
+            f"{relay.in_doubt_text}",
             "Open the outbox in the console: look whether the topic has the messages of the "
             "batch, then say whether they were sent.",
         )
-    if found.owner:
-        return good("lease", f"{queue.provider.name} is relayed by {found.owner}.")
+    if relay.owner:
+        return good("lease", f"{queue.provider.name} is relayed by {relay.owner}.")
     return good("lease", "Nobody relays at this moment; the next tick starts a relay.")
 
 
 def outbox(queue: Queue) -> HealthCheck:
-    found = sending(queue)
-    if found.refused:
+    outgoing = sending(queue)
+    if outgoing.refused:
         return broken(
             "outbox",
-            f"Kafka refused {so_many(found.refused, 'message')} of this queue. "
+            f"Kafka refused {so_many(outgoing.refused, 'message')} of this queue. "
             + (
                 "What follows them waits, so that the order is kept." if queue.is_sequential else ""
             ),
             "Open the outbox in the console: read why, then send them again or give them up.",
         )
-    if not found.waiting or found.oldest_at is None:
+    if not outgoing.waiting or outgoing.oldest_at is None:
         return good("outbox", "Nothing waits to be sent.")
-    waiting = so_many(found.shown_waiting, "message waits", "messages wait")
-    if found.is_capped:
-        waiting = f"{found.shown_waiting:,}+ messages wait"
-    age = timezone.now() - found.oldest_at
+    waiting = so_many(outgoing.shown_waiting, "message waits", "messages wait")
+    if outgoing.is_capped:
+        waiting = f"{outgoing.shown_waiting:,}+ messages wait"
+    age = timezone.now() - outgoing.oldest_at
     if age.total_seconds() < UNSENT_SECONDS:
         return good("outbox", f"{waiting} for the relay.")
     return broken(
@@ -87,7 +87,7 @@ def outbox(queue: Queue) -> HealthCheck:
 
 
 def endpoint(queue: Queue) -> HealthCheck:
-    """Whether the endpoints take messages: switches first, then what their circuits say."""
+    """Check that the endpoints take messages: switches first, then what their circuits say."""
     rows = of_queue(queue)
     stopped = next((row for row in rows if row.standing.stops), None)
     if stopped is not None:
@@ -101,7 +101,7 @@ def endpoint(queue: Queue) -> HealthCheck:
 
 
 def unknown(queue: Queue) -> HealthCheck:
-    """Whether messages that may have arrived wait for a person."""
+    """Check that no messages that may have arrived wait for a person."""
     count = sum(row.open.unknown for row in of_queue(queue))
     if not count:
         return good("unknown", "Of every call it is known how it ended.")
@@ -110,7 +110,7 @@ def unknown(queue: Queue) -> HealthCheck:
 
 
 def delivered(queue: Queue) -> HealthCheck:
-    """When something was delivered last, beside what waits."""
+    """Tell when something was delivered last, beside what waits."""
     rows = of_queue(queue)
     last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
     waiting = sum(row.waiting or 0 for row in rows)

@@ -84,8 +84,8 @@ def topic(queue: Queue) -> HealthCheck:
             f"{queue.topic} has {facts.partitions} partitions; a sequential queue needs one.",
             "Use a topic with one partition, or make the queue continuous.",
         )
-    known = set(queue.partitions.values_list("topic_uuid", flat=True))
-    if known - {facts.topic_uuid}:
+    uuids = set(queue.partitions.values_list("topic_uuid", flat=True))
+    if uuids - {facts.topic_uuid}:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
         return broken("topic", text, "Open the queue and choose where the new topic is read from.")
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
@@ -94,7 +94,7 @@ def topic(queue: Queue) -> HealthCheck:
 
 
 def _topic_settings(queue: Queue) -> str:
-    """What the broker says about the topic; reading it needs a right that consuming does not."""
+    """Tell the broker's word on the topic; reading it needs a right that consuming does not."""
     try:
         return admin.in_words(admin.describe(queue.provider, queue.topic))
     except IntegrationError as e:

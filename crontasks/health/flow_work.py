@@ -32,23 +32,23 @@ _OWNERS: Final = f"""
 
 def instance(queue: Queue) -> HealthCheck:
     """The schedule that starts what works for the queue."""
-    found = _instance_of(queue)
-    if found is None and _is_relayed(queue):
+    row = _instance_of(queue)
+    if row is None and _is_relayed(queue):
         why = "There is no cron instance of the relay, so no schedule starts it."
         return broken("instance", why, "Run `python manage.py migrate`; that creates one.")
-    if found is None:
+    if row is None:
         why = "The queue has no cron instance, so no schedule starts it."
         return broken("instance", why, "Save the queue again; that creates one.")
-    if not found.active:
-        return broken("instance", f"{found.name} is not active.", "Switch the instance on.")
-    if found.periodic_task is None or not found.periodic_task.enabled:
-        why = f"Beat does not know {found.name}: its periodic task is missing or switched off."
+    if not row.active:
+        return broken("instance", f"{row.name} is not active.", "Switch the instance on.")
+    if row.periodic_task is None or not row.periodic_task.enabled:
+        why = f"Beat does not know {row.name}: its periodic task is missing or switched off."
         return broken("instance", why, "Save the instance again; that mends it.")
-    return good("instance", f"{found.name}, {found.schedule_words}.")
+    return good("instance", f"{row.name}, {row.schedule_words}.")
 
 
 def _instance_of(queue: Queue) -> CronInstance | None:
-    """That of its consumer, or of the relay."""
+    """Return the instance of its consumer, or of the relay."""
     instances = CronInstance.objects.select_related("periodic_task")
     if _is_relayed(queue):
         return instances.filter(task="relay").order_by("-active", "pk").first()
@@ -56,56 +56,56 @@ def _instance_of(queue: Queue) -> CronInstance | None:
 
 
 def _is_relayed(queue: Queue) -> bool:
-    """Whether the relay alone works for it: nothing is delivered from here."""
+    """Return whether the relay alone works for it: nothing is delivered from here."""
     return queue.direction == Queue.Direction.OUTBOUND and not sends(queue)
 
 
 def beat(queue: Queue) -> HealthCheck:
-    """Whether one leads, and whether it ticks for this queue."""
-    found = live_processes.beat()
-    overdue = _overdue(queue) if found.ok else None
+    """Check that one leads, and that it ticks for this queue."""
+    check = live_processes.beat()
+    overdue = _overdue(queue) if check.ok else None
     if overdue is None:
-        return found
+        return check
     return broken("beat", overdue, "Look at beat's log; restart it if it says nothing.")
 
 
 def _overdue(queue: Queue) -> str | None:
-    found = _instance_of(queue)
-    if found is None or not found.active or found.last_scheduled_at is None:
+    row = _instance_of(queue)
+    if row is None or not row.active or row.last_scheduled_at is None:
         return None
-    missed = upcoming(found.schedule(), found.last_scheduled_at, 1)
+    missed = upcoming(row.schedule(), row.last_scheduled_at, 1)
     if not missed or timezone.now() - missed[0] < _LATE:
         return None
-    return f"{found.name} was due at {missed[0]:%H:%M:%S} UTC and nothing ticked."
+    return f"{row.name} was due at {missed[0]:%H:%M:%S} UTC and nothing ticked."
 
 
 def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
-    """Whether a slot is there for its start, and none of its own calls hangs.
+    """Check that a slot is there for its start, and that none of its own calls hangs.
 
     Of queues outside `scope` there is a number and no name.
     """
-    found = slots.look()
-    waits = next((one for one in found.waits if one.queue_id == queue.pk), None)
-    if waits is not None and (waits in found.lacking or found.now - waits.since > PATIENCE):
-        return _no_slot(found, waits, scope)
-    calls = [one for one in found.runs if one.queue_id == queue.pk and one.stage != Stage.WORKS]
-    for run in sorted(calls, key=lambda one: one.stage is not Stage.HANGS):
-        situation = slot_words.of_run(run, found.now)
+    usage = slots.look()
+    waits = next((wait for wait in usage.waits if wait.queue_id == queue.pk), None)
+    if waits is not None and (waits in usage.lacking or usage.now - waits.since > PATIENCE):
+        return _no_slot(usage, waits, scope)
+    calls = [run for run in usage.runs if run.queue_id == queue.pk and run.stage != Stage.WORKS]
+    for run in sorted(calls, key=lambda call: call.stage is not Stage.HANGS):
+        situation = slot_words.of_run(run, usage.now)
         if run.stage is not Stage.HANGS:
             return good("slot", situation.text)
-        if not run.has_lapsed(found.now):  # Else the next link says it.
+        if not run.has_lapsed(usage.now):  # Else the next link says it.
             return broken("slot", *situation)
-    taken = len(found.taking) + found.others
-    return good("slot", f"{taken} of {found.total} taken.")
+    taken = len(usage.taking) + usage.others
+    return good("slot", f"{taken} of {usage.total} taken.")
 
 
-def _no_slot(found: Slots, waits: Wait, scope: Scope) -> HealthCheck:
-    asked = f"A run was asked for {rough((found.now - waits.since).total_seconds())} ago"
-    if not found.is_full:
+def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> HealthCheck:
+    request = f"A run was asked for {rough((usage.now - waits.since).total_seconds())} ago"
+    if not usage.is_full:
         step = "Look at the workers' logs and at the broker of Celery."
-        return broken("slot", f"{asked}, and no worker took it though slots are free.", step)
-    situation = slot_words.of_all(found, scope.allows)
-    return broken("slot", f"{asked}. {situation.why}", situation.next_step)
+        return broken("slot", f"{request}, and no worker took it though slots are free.", step)
+    situation = slot_words.of_all(usage, scope.allows)
+    return broken("slot", f"{request}. {situation.why}", situation.next_step)
 
 
 def lock(queue: Queue) -> HealthCheck:

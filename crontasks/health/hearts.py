@@ -30,7 +30,7 @@ _ALIVE: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heart:
-    """Who a process is.
+    """The identity of a process.
 
     `takes` tells whether a worker takes Celery tasks. While it does not, it lives and has no slots;
     nobody counts on it.
@@ -65,7 +65,7 @@ def beat_node() -> str:
 
 
 def are_alive(cursor: Cursor, kind: str) -> bool:
-    """Whether any process of this kind was seen within 15 s, also one that takes no tasks."""
+    """Return whether any process of this kind was seen in the last 15 s, also one without tasks."""
     cursor.execute(_ALIVE, (kind, ALIVE_SECONDS))
     count: int = cursor.fetchone()[0]
     return count > 0

@@ -1,4 +1,4 @@
-"""Who is alive: workers, relays, drivers and beat, by the heartbeats of the last seconds.
+"""The processes that live: workers, relays, drivers and beat, by their latest heartbeats.
 
 And how many bulk runs wait for a driver.
 """
@@ -55,12 +55,12 @@ def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
 
 
 def live_processes() -> LiveProcesses:
-    """How many of each live, in one query."""
+    """Count those of each kind that live, in one query."""
     return _counted(alive("worker", "beat"))
 
 
 def worker() -> HealthCheck:
-    """Whether a worker takes the runs of queues, its clock is right, and a dispatcher leads."""
+    """Check that a worker takes the runs of queues, its clock is right, and a dispatcher leads."""
     hearts = alive("worker")
     serves = serving(hearts, RUNS)
     if not serves:

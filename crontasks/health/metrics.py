@@ -46,20 +46,20 @@ def _of_runs() -> Family:
     )
     with django_cursor() as cursor:
         cursor.execute(_RUNS)
-        found = {(task, state): count for task, state, count in cursor.fetchall()}
-    for task in sorted({task for task, _ in found}):
+        counts = {(task, state): count for task, state, count in cursor.fetchall()}
+    for task in sorted({task for task, _ in counts}):
         for state in RunState:
-            family.add(found.get((task, state.value), 0), task, state.value)
+            family.add(counts.get((task, state.value), 0), task, state.value)
     return family
 
 
 def _of_bulk() -> Iterator[Family]:
-    found = open_runs()
+    bulk = open_runs()
     runs = Family("bulk_runs", "Runs of bulk jobs that have not ended", ("state",))
-    runs.add(found.waiting, BulkState.ASKED.value)
-    runs.add(found.running, BulkState.RUNNING.value)
+    runs.add(bulk.waiting, BulkState.ASKED.value)
+    runs.add(bulk.running, BulkState.RUNNING.value)
     oldest = Family("bulk_waiting_seconds", "For how long the oldest bulk run waits for a driver")
-    oldest.add(found.oldest_seconds)
+    oldest.add(bulk.oldest_seconds)
     yield from [runs, oldest]
 
 

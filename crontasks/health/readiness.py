@@ -1,4 +1,4 @@
-"""Whether the installation makes progress: what /readyz answers, in counts and without names.
+"""The answer of /readyz: whether the installation makes progress, in counts without names.
 
 It is asked by monitoring, often and without a login: every look is cheap, and no answer names a
 queue, a host or an address. What waits for a person's decision is named and is not ill health.
@@ -34,7 +34,7 @@ STALLED_OWNED_SECONDS: Final = 900
 # The relay sends within a second; what is due for so long does not go out by itself.
 UNSENT_SECONDS: Final = 60
 SEE_OVERVIEW: Final = "The overview names the calls that hang."
-# What is asked of the database, in this order, once it answers.
+# Checks of the database, in this order, once it answers.
 LOOKED_AT: Final = (
     "migrations",
     "environment",
@@ -46,8 +46,7 @@ LOOKED_AT: Final = (
     "progress",
 )
 
-# What a person changed or decided lately is progress, too: a queue that was set up or resumed needs
-# a moment to begin.
+# What a person changed lately is progress, too: a queue set up or resumed needs a moment to begin.
 _PLACES: Final = f"""
     WITH place AS (
         SELECT q.id AS queue, CASE
@@ -98,8 +97,8 @@ def _in_database() -> list[HealthCheck]:
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
-    seen = {one.name for one in done}
-    left = [name for name in LOOKED_AT if name not in seen]
+    names = {check.name for check in done}
+    left = [name for name in LOOKED_AT if name not in names]
     return [*done, *(HealthCheck(name, Health.UNKNOWN, "Not looked at.") for name in left)]
 
 
@@ -142,20 +141,20 @@ def environment() -> HealthCheck:
 
 
 def _live_processes() -> Iterator[HealthCheck]:
-    found = live_processes()
-    yield _alive("worker", found.workers, found.no_worker)
-    yield _alive("beat", found.beats, NO_BEAT)
-    yield _relay(found)
+    living = live_processes()
+    yield _alive("worker", living.workers, living.no_worker)
+    yield _alive("beat", living.beats, NO_BEAT)
+    yield _relay(living)
     # Bulk runs alone need a driver: without one nothing is wrong until one of them waits.
-    if found.drivers or open_runs().oldest_seconds > UNSENT_SECONDS:
-        yield _alive("spark", found.drivers, NO_DRIVER)
+    if living.drivers or open_runs().oldest_seconds > UNSENT_SECONDS:
+        yield _alive("spark", living.drivers, NO_DRIVER)
     else:
         yield good("spark", "No bulk run waits.")
 
 
-def _relay(found: LiveProcesses) -> HealthCheck:
-    if not found.relays:
-        return _alive("relay", 0, found.no_relay)
+def _relay(living: LiveProcesses) -> HealthCheck:
+    if not living.relays:
+        return _alive("relay", 0, living.no_relay)
     late = sum(
         (row.oldest_due_seconds or 0) > UNSENT_SECONDS
         for row in relays()
@@ -165,7 +164,7 @@ def _relay(found: LiveProcesses) -> HealthCheck:
         why = f"Messages for {so_many(late, 'provider')} are due for over a minute, "
         step = "Look at the log of the relay's worker; `manage.py check_flow` names the link."
         return broken("relay", f"{why}and no relay sends them.", step)
-    return _alive("relay", found.relays, found.no_relay)
+    return _alive("relay", living.relays, living.no_relay)
 
 
 def _alive(name: str, count: int, lack: Situation) -> HealthCheck:
@@ -176,25 +175,25 @@ def _alive(name: str, count: int, lack: Situation) -> HealthCheck:
 
 def _slots() -> HealthCheck:
     """A wait of seconds is no ill health: a call that hangs gives its slot back by itself."""
-    found = slots.look()
-    taken = len(found.taking) + found.others
-    why = f"{taken:,} of {so_many(found.total, 'slot')} taken"
-    if found.hung:
-        why += f", {len(found.hung):,} by calls that hang; their processes end themselves"
+    usage = slots.look()
+    taken = len(usage.taking) + usage.others
+    why = f"{taken:,} of {so_many(usage.total, 'slot')} taken"
+    if usage.hung:
+        why += f", {len(usage.hung):,} by calls that hang; their processes end themselves"
     long = timedelta(seconds=UNSENT_SECONDS)
-    late = [one for one in found.lacking if found.now - one.since > long]
+    late = [wait for wait in usage.lacking if usage.now - wait.since > long]
     if late:
         why += f"; {so_many(len(late), 'queue has', 'queues have')} waited for over a minute"
         step = "Start workers with more slots (-c); the overview names what takes them."
         return broken("slots", f"{why}.", step)
-    return good("slots", f"{why}.", SEE_OVERVIEW if found.hung else "")
+    return good("slots", f"{why}.", SEE_OVERVIEW if usage.hung else "")
 
 
 def _progress() -> HealthCheck:
     with django_cursor() as cursor:
         cursor.execute(_PLACES)
-        found: dict[str, int] = dict(cursor.fetchall())
-    stalled, kafka = found.get("stalled", 0), found.get("kafka", 0)
+        counts: dict[str, int] = dict(cursor.fetchall())
+    stalled, kafka = counts.get("stalled", 0), counts.get("kafka", 0)
     if stalled:
         why = f"{so_many(stalled, 'queue has', 'queues have')} waiting messages and no progress."
         step = "Open the overview; `manage.py check_flow QUEUE` names the broken link."
@@ -203,17 +202,17 @@ def _progress() -> HealthCheck:
         why = f"Kafka does not serve {so_many(kafka, 'queue')}."
         step = "Bring Kafka back, or correct the provider's access; they go on by themselves."
         return broken("progress", why, step)
-    held_back = found.get("held back", 0)
+    held_back = counts.get("held back", 0)
     if held_back:
         why = f"Open transactions in Kafka hold back {so_many(held_back, 'queue')}."
         step = "Open the overview; `manage.py check_flow QUEUE` tells how to end it."
         return broken("progress", why, step)
-    return good("progress", "Every queue that can move does.", _for_people(found))
+    return good("progress", "Every queue that can move does.", _for_people(counts))
 
 
-def _for_people(found: dict[str, int]) -> str:
-    """What is not ill health, but somebody's work."""
-    count = found.get("person", 0) + found.get("unopened", 0)
+def _for_people(counts: dict[str, int]) -> str:
+    """Tell what is not ill health, but somebody's work."""
+    count = counts.get("person", 0) + counts.get("unopened", 0)
     if not count:
         return ""
     return f"{so_many(count, 'queue waits', 'queues wait')} for a person: see the overview."

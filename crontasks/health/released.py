@@ -1,4 +1,4 @@
-"""What a released message waits for: the links between its row and its next try.
+"""Reasons why a released message waits: the links between its row and its next try.
 
 Asks the database alone. The row lies there, so topic, relay and beat are no part of its way.
 """
@@ -17,8 +17,7 @@ from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.queues.partitions import situation_of
 
-# Here the engine tries released messages: the failure threshold keeps new ones back, a retry the
-# head.
+# The engine tries released messages here: the threshold keeps new ones back, a retry the head.
 TRIES: Final = (PartitionState.RUNNING, PartitionState.BACKOFF, PartitionState.BRAKED)
 
 
@@ -41,15 +40,15 @@ def _links(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
 
 
 def _system(queue: Queue) -> HealthCheck:
-    found = flow_set_up.system(queue)
-    if found.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
-        return found
+    link = flow_set_up.system(queue)
+    if link.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
+        return link
     text = f"{queue.system.name} is switched off, so it is put on hold again."
-    return broken(found.name, text, found.next_step)
+    return broken(link.name, text, link.next_step)
 
 
 def _endpoints(queue: Queue) -> Iterator[HealthCheck]:
-    """Only where none takes messages: which of several a message goes to, its channel says."""
+    """Judge only if none takes messages: which of several a message goes to, its channel says."""
     if not _is_inbound(queue) and all(row.standing.stops for row in of_queue(queue)):
         yield flow_out.endpoint(queue)
 
@@ -73,17 +72,17 @@ def _is_inbound(queue: Queue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What the released messages of some queues wait for, and what to do."""
+    """The thing that released messages of some queues wait for, and what to do."""
 
     queues: tuple[str, ...]
     why: str
     next_step: str
 
 
-def waits_of(found: Sequence[tuple[Queue, Collection[int]]]) -> list[Wait]:
+def waits_of(places: Sequence[tuple[Queue, Collection[int]]]) -> list[Wait]:
     """The same of several queues with their partitions; what is one for all stands once."""
     names: dict[tuple[str, str], list[str]] = {}
-    for queue, partitions in found:
+    for queue, partitions in places:
         link = waits_for(queue, partitions)
         if link is not None:
             names.setdefault((link.why, link.next_step), []).append(queue.name)

@@ -1,4 +1,4 @@
-"""What to say of slots that calls take: why, and what to do at each stage. Pure."""
+"""Sentences about slots that calls take: why, and what to do at each stage. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from integration.durations import rough
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING
 
-# What a person may know of: queues of their own external systems.
+# The queues a person may know of: those of their own external systems.
 Known = Callable[[int | None], bool]
 # More names than this say no more.
 NAMED: Final = 5
@@ -29,7 +29,7 @@ MORE: Final = (
 
 
 def of_run(run: Run, now: datetime) -> Situation:
-    """Of a call that hangs or hung: where it stands, and what becomes of its message."""
+    """Say of a call that hangs or hung where it stands, and what becomes of its message."""
     held = HELD.format(queue=run.queue)
     if run.stage is Stage.ENDED:
         why = f"Its process was ended because a call hung, at {_place(run)}."
@@ -65,7 +65,7 @@ def _end(run: Run, now: datetime) -> str:
 
 
 def of_all(slots: Slots, known: Known = EVERYTHING.allows) -> Situation:
-    """Of slots that are all taken: by which queues, who waits, and what to do."""
+    """Say of slots that are all taken by which queues, who waits, and what to do."""
     hung = slots.hung
     parts = [_takers("calls of {} hang", "a call of {} hangs", hung, known)]
     busy = [run for run in slots.taking.values() if run not in hung]
@@ -80,7 +80,7 @@ def of_all(slots: Slots, known: Known = EVERYTHING.allows) -> Situation:
 
 
 def step(slots: Slots) -> str:
-    """What to do while all slots are taken."""
+    """Say what to do while all slots are taken."""
     more = MORE.format(n=slots.total + max(1, len(slots.waits)))
     if not slots.hung:
         return more

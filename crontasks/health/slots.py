@@ -97,7 +97,7 @@ _WAITS: Final = f"""
 
 
 class Stage(Enum):
-    """How far a run is with its call; all but WORKS belong to a call that hangs or did."""
+    """The stage of a run's call; all but WORKS belong to a call that hangs or did."""
 
     WORKS = "works"
     HANGS = "hangs"
@@ -129,7 +129,7 @@ class Run:
     ends_by: datetime | None = None
 
     def has_lapsed(self, now: datetime) -> bool:
-        """Whether its lease is over: the next run may take the partition."""
+        """Return whether its lease is over: the next run may take the partition."""
         return self.is_silent and self.ends_by is not None and self.ends_by < now
 
 
@@ -155,7 +155,7 @@ class Slots:
 
     @property
     def taking(self) -> dict[str, Run]:
-        """By owner the run that takes a slot, of several partitions the one that hangs."""
+        """Map owners to the run that takes a slot, of several partitions the one that hangs."""
         by_owner: dict[str, Run] = {}
         for run in self.runs:
             if run.stage is not Stage.ENDED and not _hangs(by_owner.get(run.owner)):
@@ -199,8 +199,8 @@ def look() -> Slots:
 
 
 def _run(row: Sequence[Any], lease: timedelta) -> Run:
-    *known, since, lease_until, is_overdue, found = row
-    stage, most_seconds = Stage(found), known[-1]
+    *facts, since, lease_until, is_overdue, stage_text = row
+    stage, most_seconds = Stage(stage_text), facts[-1]
     is_silent = stage is Stage.HANGS and not is_overdue
     ends_by = None
     if is_silent:
@@ -210,4 +210,4 @@ def _run(row: Sequence[Any], lease: timedelta) -> Run:
         ends_by = since + timedelta(seconds=most_seconds) + lease * ENDS_AFTER_LEASES
     elif stage is Stage.HANGS:
         ends_by = lease_until
-    return Run(*known, since=since, stage=stage, is_silent=is_silent, ends_by=ends_by)
+    return Run(*facts, since=since, stage=stage, is_silent=is_silent, ends_by=ends_by)

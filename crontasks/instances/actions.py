@@ -1,4 +1,4 @@
-"""What a person may do with a cron task's instance: run it now, pause it, remove it."""
+"""Actions of a person on a cron task's instance: run it now, pause it, remove it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from crontasks.definitions import registry
 from crontasks.errors import InstanceNeededError, RunUnderWayError, WorkersUnreachableError
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
-from crontasks.ticks import Asked
+from crontasks.ticks import RunRequest
 from integration.actions import configuration, queues
 from integration.actions.configuration import Author
 from integration.sealed import masked
@@ -33,15 +33,15 @@ def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | N
         given = parameters.sealed_of(kind, given)
     _refuse_second(instance)
     try:
-        ticks.run_now(instance, Asked(author.actor, given))
+        ticks.run_now(instance, RunRequest(author.actor, given))
     except OperationalError as failure:
         raise WorkersUnreachableError from failure
     if instance.queue_id is not None:
         effect = "A run was asked for."
         queues.note(instance.queue_id, author.actor, "run now", reason=author.reason, effect=effect)
         return
-    asked = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
-    configuration.record(instance, {}, asked, author)
+    facts = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
+    configuration.record(instance, {}, facts, author)
 
 
 def switch(instance_id: int, author: Author, *, active: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What a schedule comes to, told while it is being typed."""
+"""The effect of a schedule, shown while it is being typed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from crontasks.schedule.words import in_words
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a schedule comes to: in words, with its next moments; or why it is none."""
+    """The effect of a schedule: in words, with its next moments; or why it is none."""
 
     words: str = ""
     moments: tuple[tuple[datetime, str], ...] = ()
@@ -21,7 +21,7 @@ class Effect:
 
 
 def effect(crontab: str, interval_seconds: int | None, zone: str, number: int = 0) -> Effect:
-    """What these settings of a schedule come to, with the next five moments on its own clocks."""
+    """Return the effect of these settings, with the next five moments on the schedule's clocks."""
     try:
         schedule = build(
             crontab=crontab, interval_seconds=interval_seconds, zone=zone, number=number

@@ -81,7 +81,7 @@ class InstancePage:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter:
-    """Which instances: by a part of the name or task, by one of STATES."""
+    """The filter of instances: by a part of the name or task, by one of STATES."""
 
     text: str = ""
     state: str = ""
@@ -117,11 +117,11 @@ class RunPage:
 
 
 def instances(
-    scope: Scope = EVERYTHING, wanted: InstanceFilter | None = None, after: str = ""
+    scope: Scope = EVERYTHING, filters: InstanceFilter | None = None, after: str = ""
 ) -> InstancePage:
     """A page of instances with their last runs, in two queries."""
-    wanted = wanted or InstanceFilter()
-    matching = list(_matching(_known(scope), wanted).filter(name__gt=after)[: ROWS + 1])
+    filters = filters or InstanceFilter()
+    matching = list(_matching(_known(scope), filters).filter(name__gt=after)[: ROWS + 1])
     last = matching[ROWS - 1].name if len(matching) > ROWS else ""
     return InstancePage(_rows(matching[:ROWS]), last)
 
@@ -148,12 +148,12 @@ def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | No
 
 def runs(instance_id: int, before: str = "") -> RunPage:
     """The newest runs of an instance, or those behind the place a page before ended at."""
-    known = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
+    newest = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
     place = _place(before)
     if place is not None:
         at, number = place
-        known = known.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
-    rows = list(known[: RUNS_SHOWN + 1])
+        newest = newest.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
+    rows = list(newest[: RUNS_SHOWN + 1])
     last = rows[RUNS_SHOWN - 1] if len(rows) > RUNS_SHOWN else None
     older = f"{last.started_at.isoformat()}_{last.pk}" if last is not None else ""
     return RunPage(tuple(rows[:RUNS_SHOWN]), older)
@@ -161,8 +161,8 @@ def runs(instance_id: int, before: str = "") -> RunPage:
 
 def run(run_id: int, scope: Scope = EVERYTHING) -> CronRun | None:
     """One run; None when there is none, or none this scope may know of."""
-    known = CronRun.objects.filter(scope.within("instance__queue__system"))
-    return known.select_related("instance", "instance__queue").filter(pk=run_id).first()
+    rows = CronRun.objects.filter(scope.within("instance__queue__system"))
+    return rows.select_related("instance", "instance__queue").filter(pk=run_id).first()
 
 
 def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
@@ -193,12 +193,12 @@ def _known(scope: Scope) -> QuerySet[CronInstance]:
     )
 
 
-def _matching(rows: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[CronInstance]:
-    if wanted.text:
-        rows = rows.filter(Q(name__icontains=wanted.text) | Q(task__icontains=wanted.text))
-    match wanted.state:
+def _matching(rows: QuerySet[CronInstance], filters: InstanceFilter) -> QuerySet[CronInstance]:
+    if filters.text:
+        rows = rows.filter(Q(name__icontains=filters.text) | Q(task__icontains=filters.text))
+    match filters.state:
         case "active" | "paused":
-            return rows.filter(active=wanted.state == "active")
+            return rows.filter(active=filters.state == "active")
         case "busy":
             return rows.filter(Q(last_state=RunState.RUNNING) | Q(is_reading=True))
         case "failed":
@@ -208,60 +208,60 @@ def _matching(rows: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[
 
 
 def _rows(instances: Sequence[CronInstance]) -> tuple[InstanceRow, ...]:
-    last_runs = CronRun.objects.in_bulk([_annotated(one, "last_run_id") for one in instances])
+    last_runs = CronRun.objects.in_bulk([_annotated(row, "last_run_id") for row in instances])
     now = timezone.now()
-    return tuple(_row(one, last_runs.get(_annotated(one, "last_run_id")), now) for one in instances)
+    return tuple(_row(row, last_runs.get(_annotated(row, "last_run_id")), now) for row in instances)
 
 
-def _row(one: CronInstance, last_run: CronRun | None, now: datetime) -> InstanceRow:
-    definition = registry.get(one.task)
+def _row(row: CronInstance, last_run: CronRun | None, now: datetime) -> InstanceRow:
+    definition = registry.get(row.task)
     late_since: datetime | None = None
     moments: tuple[datetime, ...] = ()
     try:
-        schedule = one.schedule()
+        schedule = row.schedule()
         words = in_words(schedule)
-        if one.active:
+        if row.active:
             moments = tuple(upcoming(schedule, now, MOMENTS_SHOWN))
-            late_since = _late_since(one, schedule, now)
+            late_since = _late_since(row, schedule, now)
     except BadScheduleError as problem:
         words = problem.sentence
     return InstanceRow(
-        id=one.pk,
-        name=one.name,
-        task=one.task,
-        title=definition.title if definition else f"{one.task} (not installed)",
+        id=row.pk,
+        name=row.name,
+        task=row.task,
+        title=definition.title if definition else f"{row.task} (not installed)",
         description=definition.description if definition else "",
-        queue=one.queue.name if one.queue else "",
+        queue=row.queue.name if row.queue else "",
         schedule=words,
-        raw=one.crontab or f"{one.interval_seconds} s",
-        time_zone=one.time_zone,
-        active=one.active,
-        run_as=one.run_as.get_username() if one.run_as else "",
+        raw=row.crontab or f"{row.interval_seconds} s",
+        time_zone=row.time_zone,
+        active=row.active,
+        run_as=row.run_as.get_username() if row.run_as else "",
         next_moments=moments,
         late_since=late_since,
-        is_busy=_annotated(one, "last_state") == RunState.RUNNING or _annotated(one, "is_reading"),
+        is_busy=_annotated(row, "last_state") == RunState.RUNNING or _annotated(row, "is_reading"),
         is_known=definition is not None,
         last_run=last_run,
     )
 
 
-def _late_since(one: CronInstance, schedule: Schedule, now: datetime) -> datetime | None:
+def _late_since(row: CronInstance, schedule: Schedule, now: datetime) -> datetime | None:
     """The first moment nobody acted upon; a queue that is switched off has nobody who should."""
-    queue, acted = one.queue, one.last_scheduled_at
+    queue, acted = row.queue, row.last_scheduled_at
     if acted is None or (queue is not None and (queue.paused or not queue.enabled)):
         return None
     missed = next(schedule.following(acted), now)
     return missed if (now - missed).total_seconds() > LATE_SECONDS else None
 
 
-def _settings(one: CronInstance) -> tuple[Setting, ...]:
-    definition = registry.get(one.task)
+def _settings(row: CronInstance) -> tuple[Setting, ...]:
+    definition = registry.get(row.task)
     if definition is None:
         return tuple(
             Setting(name, value, "", is_default=False)
-            for name, value in masked(one.parameters).items()
+            for name, value in masked(row.parameters).items()
         )
-    values: Mapping[str, Any] = masked(one.parameters)
+    values: Mapping[str, Any] = masked(row.parameters)
     return tuple(
         Setting(p.label, _shown(values.get(p.name, p.default)), p.text, p.name not in values)
         for p in parameters.describe(definition.task.parameters)
@@ -275,19 +275,19 @@ def _shown(value: object) -> object:
     return f"{value:,}" if isinstance(value, int) else getattr(value, "value", value)
 
 
-def _pausing(one: CronInstance) -> ConfigurationChange | None:
-    if one.active:
+def _pausing(row: CronInstance) -> ConfigurationChange | None:
+    if row.active:
         return None
-    changes = ConfigurationChange.objects.filter(kind="croninstance", subject=str(one.pk))
+    changes = ConfigurationChange.objects.filter(kind="croninstance", subject=str(row.pk))
     return changes.filter(after__active=False).order_by("-at", "-id").first()
 
 
-def _annotated(one: CronInstance, name: str) -> Any:
-    return getattr(one, name)
+def _annotated(row: CronInstance, name: str) -> Any:
+    return getattr(row, name)
 
 
 def _place(text: str) -> tuple[datetime, int] | None:
-    """Where a page ended; None for anything else: the list then begins at its start."""
+    """Read where a page ended; None for anything else: the list then begins at its start."""
     at, _, number = text.rpartition("_")
     try:
         moment = datetime.fromisoformat(at)

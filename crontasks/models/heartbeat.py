@@ -7,7 +7,7 @@ class Heartbeat(models.Model):
     """One process that works in the background. Judged by the database's clock only."""
 
     class Kind(models.TextChoices):
-        """What the process is."""
+        """The kind of process."""
 
         WORKER = "worker", "Celery worker"
         BEAT = "beat", "Celery beat"

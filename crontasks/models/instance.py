@@ -32,18 +32,17 @@ class CronInstance(models.Model):
     """A cron task, its parameters and when it runs.
 
     Saving validates it and keeps the PeriodicTask that beat reads. `last_scheduled_at` is the
-    last moment that was acted upon; it only moves by compare-and-set, so a doubled tick is
-    nothing.
+    last moment that was acted upon; it only moves by compare-and-set: a doubled tick is nothing.
     """
 
     class Overlap(models.TextChoices):
-        """What happens when a run is due while the one before is still at work."""
+        """The rule for a run that is due while the one before is still at work."""
 
         SKIP = "skip", "Skip it"
         ALLOW = "allow", "Run both"
 
     class Misfire(models.TextChoices):
-        """What happens to moments that passed while nothing could run."""
+        """The rule for moments that passed while nothing could run."""
 
         RUN_ONCE = "run_once", "Run once, late"
         SKIP = "skip", "Wait for the next moment"
@@ -134,7 +133,7 @@ class CronInstance(models.Model):
 
     @property
     def actor(self) -> str:
-        """Whose name the changes of its runs carry."""
+        """The person whose name the changes of its runs carry."""
         return f"{self.run_as} (cron task)" if self.run_as else "cron task"
 
     def clean(self) -> None:
@@ -153,7 +152,7 @@ class CronInstance(models.Model):
             raise ValidationError({"parameters": str(e)}) from e
 
     def _is_moved(self) -> bool:
-        """Whether its moments are other ones than before, so that counting begins now."""
+        """Return whether its moments have changed, so that counting begins now."""
         stored = type(self).objects.filter(pk=self.pk).values(*MOMENTS).first()
         return stored is None or any(stored[name] != getattr(self, name) for name in MOMENTS)
 
@@ -164,7 +163,7 @@ class CronInstance(models.Model):
 
     def _write_periodic_task(self) -> None:
         """Keep it as this instance says, and tell beat, which reads nothing else, of the change."""
-        wanted: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": f"cron instance {self.pk}: {self.name}",
             "task": TICK,
             "args": f"[{self.pk}]",
@@ -176,11 +175,11 @@ class CronInstance(models.Model):
         }
         owned = self.periodic_task
         if owned is None:
-            owned = PeriodicTask.objects.create(**wanted)
+            owned = PeriodicTask.objects.create(**fields)
             type(self).objects.filter(pk=self.pk).update(periodic_task=owned)
             self.periodic_task = owned
         else:
-            for name, value in wanted.items():
+            for name, value in fields.items():
                 setattr(owned, name, value)
             owned.save()
         PeriodicTasks.update_changed()

@@ -55,5 +55,5 @@ class Notice(models.Model):
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Who gets notices as the installation is set now; empty = only the log tells."""
+        """The people who get notices as the installation is set now; empty = only the log tells."""
         return tuple(settings.SLUICE_NOTIFY_EMAILS)

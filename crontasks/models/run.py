@@ -7,7 +7,7 @@ from crontasks.outcome import RunState
 
 
 class CronRun(models.Model):
-    """What one run did. Ticks that did nothing leave no row.
+    """One run and what it did. Ticks that did nothing leave no row.
 
     `ending` is the engine's word for a consumer's run (DRAINED, YIELDED, …); turns that only
     gave way to another queue are shown as one run.

@@ -45,15 +45,15 @@ def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
 
 def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) -> None:
     """Open what is new and close what is over, of these `kinds` and subjects; tells nobody."""
-    now = {(one.kind, one.subject): one for one in present}
+    now = {(condition.kind, condition.subject): condition for condition in present}
     open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
-    known = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
-    begun = [one for key, one in now.items() if key not in known]
+    noticed = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
+    begun = [condition for key, condition in now.items() if key not in noticed]
     # Two watches may look at the same time; the partial unique index lets one of them in.
     Notice.objects.bulk_create(
-        [Notice(**one._asdict(), opened_at=database_now()) for one in begun], ignore_conflicts=True
+        [Notice(**new._asdict(), opened_at=database_now()) for new in begun], ignore_conflicts=True
     )
-    for key, notice in known.items():
+    for key, notice in noticed.items():
         if key not in now:
             _close(notice)
         elif notice.text != now[key].text:
@@ -61,18 +61,18 @@ def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) 
 
 
 def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
-    """By queue the open notice of its block, in one query; none without any queue."""
-    wanted = set(queues)
-    if not wanted:
+    """Map queues to the open notice of their block, in one query; none without any queue."""
+    names = set(queues)
+    if not names:
         return {}
     notices = Notice.objects.filter(kind=NoticeKind.BLOCKED, closed_at__isnull=True)
-    found: dict[str, Notice] = {}
+    blocks: dict[str, Notice] = {}
     for notice in notices.order_by("opened_at"):
         # A partition's subject is "queue[0]", that of a strict outbound queue its name alone.
         name = notice.subject.partition("[")[0]
-        if name in wanted:
-            found.setdefault(name, notice)
-    return found
+        if name in names:
+            blocks.setdefault(name, notice)
+    return blocks
 
 
 def _close(notice: Notice) -> None:

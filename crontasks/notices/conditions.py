@@ -1,4 +1,4 @@
-"""What is wrong right now, found by plain queries; nothing here tells anybody."""
+"""Conditions that are wrong right now, by plain queries; nothing here tells anybody."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -107,21 +107,21 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
         text = f"{environment.why} {environment.detail} {environment.next_step}"
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_cursor() as cursor:
-        found = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
-        found += [*_expiring(cursor), *_slots()]
+        conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
+        conditions += [*_expiring(cursor), *_slots()]
         if is_settled:
-            found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
-        return found
+            conditions += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
+        return conditions
 
 
 def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:
-    """Of the broker a worker tells, or beat where none is: two hosts may see it differently."""
+    """List the broker's: a worker tells, or beat where none is, for two hosts may differ."""
     ours = frozenset({NoticeKind.NO_WORKER})
     return ours if workers_alive else ours | {NoticeKind.NO_BROKER}
 
 
 def seen_by_beat(*, workers_alive: bool) -> list[Condition]:
-    """What workers cannot say of themselves. Asks the broker of Celery where none is alive."""
+    """List what workers cannot say of themselves. Asks the broker of Celery where none is alive."""
     if workers_alive:
         return []
     return [_of_all(NoticeKind.NO_WORKER, NO_WORKER), *_broker()]
@@ -167,14 +167,14 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
 
 
 def _expiring(cursor: Cursor) -> Iterator[Condition]:
-    """Of each queue, however many partitions: what is to be done is the same."""
+    """Yield one for each queue, however many partitions: what is to be done is the same."""
     cursor.execute(_EXPIRING)
-    for subject, topic, kept, lag, at, now in cursor.fetchall():
+    for subject, topic, age, lag, at, now in cursor.fetchall():
         left = f"in {spoken(at - now)}, at {at:%d %B %Y %H:%M} UTC"
         when = "may leave Kafka at any moment" if at <= now else f"leaves Kafka {left}"
         text = (
             f"{so_many(lag, 'message waits', 'messages wait')} that nobody has tried yet, and the "
-            f"first {when}: {topic} keeps its messages for {rough(kept)}. Get the queue going now "
+            f"first {when}: {topic} keeps its messages for {rough(age)}. Get the queue going now "
             f"(`manage.py check_flow {subject}` names what stops it), or lengthen retention.ms of "
             f"{topic} first."
         )
@@ -182,13 +182,13 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
 
 
 def _slots() -> Iterator[Condition]:
-    """Of each queue with a call that hangs until its message is through, and of all slots."""
-    found = slots.look()
-    hung = {run.queue: run for run in reversed(found.runs) if _is_to_be_told(run, found.now)}
+    """Yield one for each queue with a hanging call until its message is through, and of all."""
+    usage = slots.look()
+    hung = {run.queue: run for run in reversed(usage.runs) if _is_to_be_told(run, usage.now)}
     for queue, run in sorted(hung.items()):
-        yield Condition(NoticeKind.HUNG, queue, slot_words.of_run(run, found.now).text)
-    if found.lacking and found.now - found.lacking[0].since > PATIENCE:
-        yield _of_all(NoticeKind.NO_SLOT, slot_words.of_all(found))
+        yield Condition(NoticeKind.HUNG, queue, slot_words.of_run(run, usage.now).text)
+    if usage.lacking and usage.now - usage.lacking[0].since > PATIENCE:
+        yield _of_all(NoticeKind.NO_SLOT, slot_words.of_all(usage))
 
 
 def _is_to_be_told(run: Run, now: datetime) -> bool:

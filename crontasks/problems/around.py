@@ -1,4 +1,4 @@
-"""What is wrong around the queues: processes, slots, clusters, partners, schedules. Pure."""
+"""Problems around the queues: processes, slots, clusters, partners, schedules. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -43,18 +43,18 @@ def spark(facts: Facts) -> Iterator[Problem]:
 
 
 def slots(facts: Facts) -> Iterator[Problem]:
-    """Once for all queues that wait, for whoever may know of one of them."""
-    found = facts.slots
-    if found is None:
+    """Yield one problem for all queues that wait, to whoever may know of one of them."""
+    usage = facts.slots
+    if usage is None:
         return
     systems = {row.system_id for row in facts.rows}
-    if any(wait.system_id in systems for wait in found.lacking):
-        lack = slot_words.of_all(found, systems.__contains__)
+    if any(wait.system_id in systems for wait in usage.lacking):
+        lack = slot_words.of_all(usage, systems.__contains__)
         yield Problem("All worker slots are taken", lack, Way.TERMINAL, rank=14)
 
 
 def providers(facts: Facts) -> Iterator[Problem]:
-    """One for each cluster that does not serve us, however many queues wait for it."""
+    """Yield one for each cluster that does not serve us, however many queues wait for it."""
     waiting: dict[str, list[QueueRow]] = defaultdict(list)
     for row in facts.rows:
         if is_wanted(row) and row.found[0] is Status.OUTAGE and has_kafka_code(row):
@@ -66,7 +66,7 @@ def providers(facts: Facts) -> Iterator[Problem]:
 
 
 def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, str, Situation]:
-    said = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
+    reason = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
     if _has_code("PROTOCOL", waiting, noticed):
@@ -75,15 +75,15 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
             "queues go on by themselves."
         )
         what = f"{name} is set to another protocol than its port speaks"
-        return 10, what, Situation(f"{said} {effect}", step)
+        return 10, what, Situation(f"{reason} {effect}", step)
     if _has_code("REFUSED", waiting, noticed):
         why = "The cluster answers, but refuses our user, certificate or rights."
         step = (
             f"Correct the access of the provider {name}, or its rights on the cluster; the queues "
             "go on by themselves."
         )
-        return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {said}", step)
-    why = f"No broker of the cluster answers. {effect} It said: {said}"
+        return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {reason}", step)
+    why = f"No broker of the cluster answers. {effect} It said: {reason}"
     step = "Bring Kafka back, or correct the provider's servers; the queues go on by themselves."
     return 11, f"{name} does not answer", Situation(why, step)
 
@@ -93,8 +93,8 @@ def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
 
 
 def _cause(row: QueueRow) -> str:
-    """What the client said: the engine's words without the sentence around them."""
-    return next((part.said for part in row.partitions if part.code.startswith("KAFKA_")), "")
+    """Return the client's words: the engine's without the sentence around them."""
+    return next((part.state_text for part in row.partitions if part.code.startswith("KAFKA_")), "")
 
 
 def services(facts: Facts) -> Iterator[Problem]:
@@ -172,13 +172,13 @@ def retention(facts: Facts) -> Iterator[Problem]:
 
 
 def endpoints(facts: Facts) -> Iterator[Problem]:
-    """One for each endpoint that takes nothing, however many queues wait for it.
+    """Yield one for each endpoint that takes nothing, however many queues wait for it.
 
     A pause is a plan with an end, so it is no problem.
     """
-    wanted = {row.name for row in facts.rows if row.sends and is_wanted(row)}
+    senders = {row.name for row in facts.rows if row.sends and is_wanted(row)}
     for row in facts.endpoints:
-        queues = [name for name in row.queues if name in wanted]
+        queues = [name for name in row.queues if name in senders]
         why, step = row.situation
         if row.standing in {Standing.DOWN, Standing.PROBING}:
             what, lack = f"{row.name} is down", Situation(why, step)

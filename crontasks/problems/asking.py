@@ -77,17 +77,17 @@ def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:
 def _late(providers: set[str]) -> list[Late]:
     """Relays that are behind; one that is in doubt or not there is a problem of its own."""
     return [
-        Late(one.provider, one.oldest_due_seconds)
-        for one in relays()
-        if one.provider in providers
-        and one.in_doubt_seconds is None
-        and one.oldest_due_seconds is not None
-        and one.oldest_due_seconds > UNSENT_SECONDS
+        Late(relay.provider, relay.oldest_due_seconds)
+        for relay in relays()
+        if relay.provider in providers
+        and relay.in_doubt_seconds is None
+        and relay.oldest_due_seconds is not None
+        and relay.oldest_due_seconds > UNSENT_SECONDS
     ]
 
 
 def providers_away() -> dict[str, str]:
-    """What was last noticed of each provider that does not serve us: name -> code and sentence."""
+    """Map each provider that does not serve us to what was last noticed: code and sentence."""
     return _noticed()[0]
 
 
@@ -95,13 +95,13 @@ def _noticed() -> tuple[dict[str, str], bool]:
     """The providers, and whether the broker of Celery was last noticed to be away."""
     about = ABOUT_PROVIDERS | Q(kind=NoticeKind.NO_BROKER)
     notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
-    found = list(notices.values_list("kind", "subject", "text"))
-    providers = {s.removeprefix(PROVIDER): text for _, s, text in found if s.startswith(PROVIDER)}
-    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in found)
+    rows = list(notices.values_list("kind", "subject", "text"))
+    providers = {s.removeprefix(PROVIDER): text for _, s, text in rows if s.startswith(PROVIDER)}
+    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in rows)
 
 
 def _services_off(ids: list[int]) -> list[Taker]:
-    found = (
+    rows = (
         EnterpriseService.objects.filter(
             enabled=False,
             default_of__in=ids,
@@ -113,7 +113,7 @@ def _services_off(ids: list[int]) -> list[Taker]:
         .values_list("pk", "interface", "default_of__name", "default_of__kind")
     )
     names: dict[tuple[int, str], list[tuple[str, str]]] = defaultdict(list)
-    for number, interface, queue, kind in found:
+    for number, interface, queue, kind in rows:
         names[number, interface].append((queue, kind))
     return [
         Taker(
@@ -133,12 +133,12 @@ def _idle(ids: list[int]) -> list[Idle]:
 
 
 def _short(ids: list[int]) -> list[Short]:
-    found = []
+    short = []
     for queue in _perhaps_short(ids):
         takes = retry_line(queue.retry_policy()).seconds
         if takes is not None and takes > queue.retention_seconds:
-            found.append(Short(queue.name, queue.topic, queue.retention_seconds, takes))
-    return found
+            short.append(Short(queue.name, queue.topic, queue.retention_seconds, takes))
+    return short
 
 
 def _perhaps_short(ids: list[int]) -> QuerySet[Queue]:

@@ -1,4 +1,4 @@
-"""What is known of the installation at a moment, and what a problem is. Values only."""
+"""Facts about the installation at a moment, and problems that come of them. Values only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -16,7 +16,7 @@ from integration.selectors.queues.unhandled import Untaken
 
 
 class Way(StrEnum):
-    """Where the way out of a problem begins; the console knows the page."""
+    """The place where the way out of a problem begins; the console knows the page."""
 
     QUEUE = "queue"
     CONFIGURE_QUEUE = "configure queue"
@@ -33,7 +33,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, why, and what to do now. `subject` names what `way` leads to.
+    """A problem: what is wrong, why, and what to do now. `subject` names what `way` leads to.
 
     The most urgent has the lowest `rank`. `number` is the primary key where pages are found by
     that. `is_grave`: messages stand still because of it, or will be lost.
@@ -119,7 +119,7 @@ class Facts:
 
 
 def is_wanted(row: QueueRow) -> bool:
-    """What a queue lacks that a person stopped is no problem; a relay stops for nobody."""
+    """Return whether people want it to run; a relay stops for nobody."""
     return not row.is_read or (row.enabled and not row.paused)
 
 

@@ -30,5 +30,5 @@ def problems(facts: Facts) -> list[Problem]:
     """Every problem there is, the most urgent first. Empty where there is no queue yet."""
     if not facts.rows:
         return []
-    found = [one for find in FINDERS for one in find(facts)]
-    return sorted(found, key=lambda one: (one.rank, one.subject))
+    unordered = [problem for find in FINDERS for problem in find(facts)]
+    return sorted(unordered, key=lambda problem: (problem.rank, problem.subject))

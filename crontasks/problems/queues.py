@@ -1,4 +1,4 @@
-"""What is wrong with single queues: blocked, stopped, left alone, about to lose messages. Pure."""
+"""Problems of single queues: blocked, stopped, left alone, about to lose messages. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,7 +58,7 @@ def expiring(facts: Facts) -> Iterator[Problem]:
 
 
 def hanging(facts: Facts) -> Iterator[Problem]:
-    """One for each queue whose call hangs or hung, until its message is through."""
+    """Yield one for each queue whose call hangs or hung, until its message is through."""
     if facts.slots is None:
         return
     ids = {row.id for row in facts.rows}
@@ -112,7 +112,7 @@ def standstill(facts: Facts) -> Iterator[Problem]:
 
 
 def _at_service(problem: Problem, row: QueueRow, facts: Facts) -> Problem:
-    """What no handler takes ends at its service: there it is switched off."""
+    """Point to the service: what no handler takes is switched off there."""
     service = facts.unhandled.get(row.id)
     if service is None:
         return problem
@@ -132,7 +132,7 @@ def _waits_for(row: QueueRow) -> str:
 
 
 def _is_explained(row: QueueRow, facts: Facts) -> bool:
-    """Whether another problem, of a system, service or endpoint, says why it waits."""
+    """Return whether another problem, of a system, service or endpoint, says why it waits."""
     if "ENDPOINT_DISABLED" in row.codes:
         return True
     by_service = {name for taker in facts.services_off for name in taker.queues}

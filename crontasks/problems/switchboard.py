@@ -12,7 +12,7 @@ from integration.selectors.queues.queues import Switch
 
 
 def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
-    """What people switch, then schedule, beat, worker and cluster; asks the database alone.
+    """List what people switch, then schedule, beat, worker and cluster; asks the database alone.
 
     The cluster stands as it was last noticed; the flow check asks it now.
     """
@@ -39,9 +39,9 @@ def _around(queue: Queue) -> Iterator[Switch]:
     if is_sending:
         yield _switch("Channels and targets switched on", flow_out.channel(queue))
         yield _switch("Endpoint takes messages", flow_out.endpoint(queue))
-    said = providers_away().get(queue.provider.name, "")
-    text = said.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
-    yield Switch("Provider reachable", text, not said)
+    notice = providers_away().get(queue.provider.name, "")
+    text = notice.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
+    yield Switch("Provider reachable", text, not notice)
 
 
 def _switch(title: str, link: HealthCheck) -> Switch:

@@ -33,7 +33,7 @@ _TELLING: Final[frozenset[str]] = frozenset(
 
 
 class Report(Protocol):
-    """What the engine returns of one run."""
+    """The engine's report of one run."""
 
     @property
     def counts(self) -> Mapping[str, int]: ...
@@ -121,8 +121,7 @@ def _joins(last: CronRun, started_at: datetime) -> bool:
 def mark_lost() -> int:
     """Runs whose process died without a word; returns how many there were.
 
-    A run holds its instance's lock for as long as it works; one that has just begun gets a
-    minute.
+    A run holds its instance's lock while it works; one that has just begun gets a minute.
     """
     with django_cursor() as cursor:
         cursor.execute(locks.held(locks.LockClass.INSTANCE))

@@ -1,4 +1,4 @@
-"""Inside a Celery task: one turn of an operation, and asking for the next one.
+"""The turn of an operation inside a Celery task, and the request for the next one.
 
 A request is `asked_at` of the operation's row, and the Celery task carries that very time, as
 with queues: what is left over ends at once, and what was lost is asked for again.
@@ -66,16 +66,16 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     """Send every running operation that nobody works on to the workers; returns their ids."""
     cursor.execute(_ASK, (operation_id, operation_id))
     unsent: dict[UUID, datetime] = dict(cursor.fetchall())
-    asked = list(unsent)
+    due = list(unsent)
     try:
-        for id_ in asked:
+        for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
             enqueue(RUN_OPERATION, arguments, expires=EXPIRES_SECONDS)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))
         logger.warning("operations not sent, no answer from the broker", extra={"error": str(e)})
-    return [id_ for id_ in asked if id_ not in unsent]
+    return [id_ for id_ in due if id_ not in unsent]
 
 
 def serve_operation(operation_id: UUID, asked_at: datetime | None = None) -> None:
@@ -196,7 +196,7 @@ class Turn:
         return chunk.is_ours
 
     def _ask_queues(self, queues: frozenset[int]) -> None:
-        """Not only left for the dispatcher: the first message is to be tried at once."""
+        """Ask now, and not leave it to the dispatcher: the first message is to be tried at once."""
         now = time.monotonic()
         for queue_id in queues:
             if now - self.asked.get(queue_id, float("-inf")) >= _ASK_QUEUE_EVERY_SECONDS:

@@ -1,4 +1,4 @@
-"""What a Celery task does when the database goes away under it: end with one line."""
+"""The end of a Celery task under which the database goes away: one line in the log."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Whether the database is down, full or cut off; not a lock, a deadlock or a wrong value."""
+    """Return whether the database is down, full or cut off; not a lock, deadlock or wrong value."""
     # Django's own, without a cause: a connection that broke in a transaction is not opened anew.
     if isinstance(error, InterfaceError):
         return True
@@ -33,5 +33,5 @@ def in_one_line(what: str) -> Iterator[None]:
     except Exception as e:
         if not is_of_database(e):
             raise
-        said = str(e).strip().split("\n")[0]
-        logger.warning("%s ended because the database went away; it is tried again. %s", what, said)
+        why = str(e).strip().split("\n")[0]
+        logger.warning("%s ended because the database went away; it is tried again. %s", what, why)

@@ -1,4 +1,4 @@
-"""Inside a Celery task: one run of one queue, or the relay, from entrance to history."""
+"""The run of a queue, or the relay, inside a Celery task, from entrance to history."""
 
 import logging
 from collections import Counter
@@ -63,7 +63,7 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
 
 
 def _ticked(queue_id: int, since: datetime) -> bool:
-    """Whether the schedule came around while the run was attached: then it stays."""
+    """Return whether the schedule came around while the run was attached: then it stays."""
     return CronInstance.objects.filter(
         queue=queue_id, active=True, last_scheduled_at__gte=since
     ).exists()

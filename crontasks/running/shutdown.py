@@ -1,4 +1,4 @@
-"""How a pool process learns that its worker shuts down.
+"""Notice to a pool process that its worker shuts down.
 
 Celery tells only the worker's main process; a warm shutdown then waits for the running Celery
 tasks without limit. One byte of memory shared across the fork tells them. It is written in a
@@ -28,7 +28,7 @@ def announce() -> None:
 
 
 def is_announced() -> bool:
-    """Whether this process should end its work: its worker shuts down, or is gone."""
+    """Return whether this process should end its work: its worker shuts down, or is gone."""
     if _shared is None:
         return False
     if _shared[0] != _RUNNING:

@@ -99,7 +99,7 @@ def ask(queue_id: int, *, was_mine: bool = False) -> bool:
 
 
 def stands(queue_id: int, requested_at: datetime) -> bool:
-    """Whether this request is still the queue's: not served, not repeated since."""
+    """Return whether this request is still the queue's: not served, not repeated since."""
     with django_cursor() as cursor:
         cursor.execute(_STANDS, (queue_id, requested_at))
         return cursor.fetchone() is not None
@@ -110,8 +110,8 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     unsent = list(requests)
     try:
         while unsent:
-            asked = (unsent[0], requests[unsent[0]].isoformat())
-            enqueue(RUN_QUEUE, asked, expires=EXPIRES_SECONDS)
+            arguments = (unsent[0], requests[unsent[0]].isoformat())
+            enqueue(RUN_QUEUE, arguments, expires=EXPIRES_SECONDS)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -1,7 +1,6 @@
-"""Whether a run must end: its worker shuts down, or another queue waits for the worker.
+"""Reasons for a run to end: its worker shuts down, or another queue waits for the worker.
 
-With fewer queues than worker slots nobody waits and runs stay attached; with more, the queues
-take turns.
+With fewer queues than worker slots nobody waits and runs stay attached; else they take turns.
 """
 
 import time
@@ -38,7 +37,7 @@ _WAITING: Final = f"""
 
 
 def patience_seconds(waiting: int) -> float:
-    """How long a queue waits before an attached run gives way: less when more of them wait.
+    """Return how long a queue waits before an attached run gives way: less when more wait.
 
     One waiting queue costs an attached run its place after 0.7 s; in a ring of six and more
     every turn ends as soon as it is drained, so that twenty queues on two slots come around
@@ -48,7 +47,7 @@ def patience_seconds(waiting: int) -> float:
 
 
 def another_queue_waits(cursor: Cursor, queue_id: int) -> bool:
-    """Whether another queue has waited long enough for a slot. One indexed query."""
+    """Return whether another queue has waited long enough for a slot. One indexed query."""
     cursor.execute(_WAITING, (queue_id,))
     count, oldest_seconds = cursor.fetchone()
     return bool(count) and oldest_seconds >= patience_seconds(count)

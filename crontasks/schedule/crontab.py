@@ -85,10 +85,10 @@ def parse(text: str) -> Crontab:
 
 
 def _values(field: Field, text: str) -> tuple[int, ...]:
-    found: set[int] = set()
+    values: set[int] = set()
     for item in text.lower().split(","):
-        found.update(_expand(field, item))
-    return tuple(sorted(found))
+        values.update(_expand(field, item))
+    return tuple(sorted(values))
 
 
 def _expand(field: Field, item: str) -> Iterator[int]:

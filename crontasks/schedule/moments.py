@@ -80,11 +80,11 @@ class Timed:
         return None
 
     def following(self, after: datetime) -> Iterator[datetime]:
-        seen = after
+        last = after
         for day in self._days(after.astimezone(self.zone).date() - timedelta(days=1)):
             for moment in sorted(self._moments(day)):
-                if moment > seen:
-                    seen = moment
+                if moment > last:
+                    last = moment
                     yield moment
 
     def _days(self, start: date, *, back: bool = False) -> Iterator[date]:

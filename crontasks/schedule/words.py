@@ -72,13 +72,13 @@ def _calendar(crontab: Crontab) -> str:
 
 def runs(values: Sequence[int], name: Callable[[int], str]) -> str:
     """`1,2,3,5` as `1 to 3 and 5`."""
-    found: list[list[int]] = []
+    stretches: list[list[int]] = []
     for value in values:
-        if found and value == found[-1][-1] + 1:
-            found[-1].append(value)
+        if stretches and value == stretches[-1][-1] + 1:
+            stretches[-1].append(value)
         else:
-            found.append([value])
-    return listed([_run(run, name) for run in found])
+            stretches.append([value])
+    return listed([_run(run, name) for run in stretches])
 
 
 def _run(run: list[int], name: Callable[[int], str]) -> str:

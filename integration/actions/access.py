@@ -1,4 +1,4 @@
-"""What people did without changing anything: logins, refusals and views, as rows of audit."""
+"""Acts of people that change nothing: logins, refusals and views, as rows of audit."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ LONGEST_TYPED: Final = 60
 
 
 class Act(StrEnum):
-    """What was done; the values stand in the table."""
+    """The act; the values stand in the table."""
 
     LOGIN = "login"
     LOGIN_FAILED = "login-failed"
@@ -32,7 +32,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How many rows an act may leave: None = no bound.
+    """The number of rows an act may leave: None = no bound.
 
     The same person at the same address, subject and name leave one row in `same_seconds`; a person
     leaves `a_minute`, and one more that says so. Whoever is not logged in counts as one person.
@@ -73,8 +73,7 @@ class Access:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-# The subject of the row that stands for all beyond the bound. What is bounded has none, so that
-# nobody can type it.
+# The subject of the row for all beyond the bound; what is bounded has none: nobody can type it.
 MORE: Final = "more"
 # One statement of its own: no page waits for more, and none is shown from within a transaction.
 # Two at the same moment may both be stored.
@@ -105,7 +104,7 @@ def note(access: Access) -> None:
     """Store it, unless it is a repetition that BOUNDS leaves out, or told of by its row of more."""
     bound = BOUNDS[access.act]
     name = plain(access.name)[:LONGEST_NAME]
-    given = {
+    values = {
         **asdict(access),
         "actor": plain(access.actor)[:LONGEST_ACTOR],
         "subject": plain(access.subject)[:40],
@@ -119,4 +118,4 @@ def note(access: Access) -> None:
         "more_reason": f"Others of the same minute are not listed. The first of them: {name}",
     }
     with connection.cursor() as cursor:
-        cursor.execute(NOTE, given)
+        cursor.execute(NOTE, values)

@@ -20,7 +20,7 @@ GAP_CODE: Final = "GAP"
 
 
 class Place(StrEnum):
-    """Where to go on in a topic that was recreated or truncated."""
+    """The place to go on in a topic that was recreated or truncated."""
 
     START = "start"
     END = "end"

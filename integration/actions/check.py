@@ -1,4 +1,4 @@
-"""What a held message would do if it were released now: its handler runs, then all is undone."""
+"""The trial of a held message as if it were released now: its handler runs, then all is undone."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -36,7 +36,7 @@ READ_DOCUMENT: Final = (
 
 
 class Ending(StrEnum):
-    """How a check ended. TIMED_OUT and NOT_RUN say nothing about the message.
+    """The ending of a check. TIMED_OUT and NOT_RUN say nothing about the message.
 
     READABLE: it can be sent; only its partner can tell whether it takes it.
     REFUSED: the handler tried to end its transaction; KEPT: it did, and not all is undone.
@@ -64,7 +64,7 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What would happen. `why` is a sentence where there is no failure that says it.
+    """The result of a check. `why` is a sentence where there is no failure that says it.
 
     `was_called` is whether the handler ran at all. `tables` counts rows written, `sent` are the
     messages for the outbox; both are empty unless the message would be applied or is superseded.
@@ -111,7 +111,7 @@ def _read(error_id: UUID, record: bytes | None) -> tuple[MessageError, OpenError
 
 
 def _refusal(error: MessageError, unit: Unit) -> Check | None:
-    """Why no handler is called, if none is."""
+    """Return why no handler is called, if none is."""
     if error.failure_class == FailureClass.CRASH or error.crashes:
         why = (
             "It is not run here: the worker's process died while it was in work, and the console "

@@ -26,7 +26,7 @@ SET_ANEW: Final = sealed.SET_ANEW
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who changes something, and why."""
+    """The person who changes something, and why."""
 
     actor: str
     reason: str = ""
@@ -59,7 +59,7 @@ def save(
 
 
 def stamp(subject: models.Model) -> str:
-    """What the stored values come to in a few characters, secrets included but not to be guessed.
+    """Return a few characters of the stored values, secrets included but not to be guessed.
 
     A form carries it, so that a change made meanwhile is noticed; see `save`.
     """
@@ -133,7 +133,7 @@ def settable(model: type[models.Model]) -> "list[models.Field[Any, Any]]":
 
 
 def _written(subject: models.Model) -> list[str]:
-    """What people may set, and what notes the moment of their change."""
+    """Name the columns that people may set, and the one for the moment of their change."""
     return [
         field.name
         for field in subject._meta.concrete_fields
@@ -181,4 +181,4 @@ def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None
 
 
 def _named(protected: set[models.Model]) -> list[str]:
-    return sorted(f"{one._meta.verbose_name} {one}" for one in protected)
+    return sorted(f"{row._meta.verbose_name} {row}" for row in protected)

@@ -1,4 +1,4 @@
-"""What a person may ask of an endpoint while it works: pause it, let it go on, switch it."""
+"""Requests about an endpoint while it works: pause it, let it go on, switch it."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -15,7 +15,7 @@ from integration.models import Endpoint, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.store.starts import leave_request
 
-# What the engine found because of a switch, and finds again when it looks.
+# Codes that the engine noted because of a switch, and notes again when it looks.
 _FOUND: tuple[str, ...] = ("ENDPOINT_PAUSED", "ENDPOINT_DISABLED")
 
 
@@ -90,7 +90,7 @@ def _queues(endpoint_id: int) -> list[int]:
 
 
 def _wake(endpoint: Endpoint) -> None:
-    """What waits for the end of the pause is looked at now."""
+    """Have what waits for the end of the pause looked at now."""
     QueuePartition.objects.filter(
         queue__in=_queues(endpoint.pk),
         state__in=(PartitionState.OUTAGE, PartitionState.WAITING),

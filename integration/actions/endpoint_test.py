@@ -24,7 +24,7 @@ SAMPLE: Final = '{"test": true}'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is sent: a payload as a partner would get it, under an id of its own."""
+    """The sample to send: a payload as a partner would get it, under an id of its own."""
 
     body: str = SAMPLE
     interface: str = "TEST"
@@ -84,10 +84,10 @@ def _outbound_message(endpoint: Endpoint, sample: Sample) -> OutboundMessage:
 
 def _bounded(endpoint: Endpoint) -> Endpoint:
     """The same endpoint with no time limit beyond what a person waits."""
-    known: dict[str, Any] = endpoint.properties if isinstance(endpoint.properties, dict) else {}
+    stored: dict[str, Any] = endpoint.properties if isinstance(endpoint.properties, dict) else {}
     bounded = {
         n: min(v, MOST_SECONDS)
-        for n, v in known.items()
+        for n, v in stored.items()
         if n in LIMITS and isinstance(v, int | float)
     }
     kind = KINDS.get(endpoint.handler_type)
@@ -97,13 +97,13 @@ def _bounded(endpoint: Endpoint) -> Endpoint:
         name=endpoint.name,
         system=endpoint.system,
         handler_type=endpoint.handler_type,
-        properties={**known, **bounded},
+        properties={**stored, **bounded},
         secrets=endpoint.secrets,
     )
 
 
 def mistake_in(sample: Sample) -> str:
-    """Why this sample is not sent, as a sentence; empty when it is."""
+    """Return why this sample is not sent, as a sentence; empty when it is."""
     if not sample.body.strip():
         return "Enter what is to be sent."
     if len(sample.body.encode()) > LARGEST_BYTES:

@@ -1,4 +1,4 @@
-"""What a person may ask for one failure: each is one compare-and-set with its line of history."""
+"""Requests about one failure: each is one compare-and-set with its line of history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]
-# What a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
+# Columns a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
 COLUMNS: Final[Mapping[Move, Values]] = {
     HOLD: {"not_before": None},
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
@@ -65,14 +65,14 @@ def release(
     """
     if apply_as_newest and not reason.strip():
         raise ReasonMissingError(action="apply a message as the newest of its key")
-    asked = Request(RELEASE, actor, reason)
+    request = Request(RELEASE, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, asked)
+        row = _as_seen(error_id, version, request)
         why = lateness_of(row)
         if why is not None and not late:
             raise LateReleaseError(why=why)
         more = released(late=why is not None, apply_as_newest=apply_as_newest)
-        _move(row, asked, more)
+        _move(row, request, more)
     leave_request(row.queue_id)
 
 
@@ -106,12 +106,12 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
     """
     if not reason.strip():
         raise ReasonMissingError(action="say that a message arrived")
-    asked = Request(ARRIVED, actor, reason)
+    request = Request(ARRIVED, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, asked)
+        row = _as_seen(error_id, version, request)
         if row.queue.direction != Queue.Direction.OUTBOUND:
-            raise _mismatch(row, asked)
-        _move(row, asked, COLUMNS[ARRIVED])
+            raise _mismatch(row, request)
+        _move(row, request, COLUMNS[ARRIVED])
         Delivery.objects.filter(
             queue=row.queue_id,
             topic_uuid=row.topic_uuid,
@@ -132,14 +132,14 @@ def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: st
     """
     if len(payload) > DEFAULT.max_bytes:
         raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
-    asked = Request(EDIT, actor, reason)
+    request = Request(EDIT, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, asked)
+        row = _as_seen(error_id, version, request)
         before = row.current_payload
         if payload == before:
             return version
         edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
-        _move(row, asked, edited, payload_before=before)
+        _move(row, request, edited, payload_before=before)
     return version + 1
 
 
@@ -156,7 +156,7 @@ def released(*, late: bool, apply_as_newest: bool = False) -> Values:
 
 
 def lateness_of(row: MessageError) -> str | None:
-    """Why releasing this row needs a confirmation, or None."""
+    """Return why releasing this row needs a confirmation, or None."""
     place = QueuePartition.objects.filter(queue=row.queue_id, partition=row.partition).first()
     return why_late(row, row.queue, place)
 
@@ -168,54 +168,54 @@ def cancel_retry_markers(error_ids: list[UUID]) -> None:
     ).update(state=OutboxState.CANCELLED)
 
 
-def _change(error_id: UUID, version: int, asked: Request) -> MessageError:
+def _change(error_id: UUID, version: int, request: Request) -> MessageError:
     """Carry out a verb that nothing else depends on; returns the row as it was before."""
     with short_transaction():
-        row = _as_seen(error_id, version, asked)
-        _move(row, asked, COLUMNS[asked.move])
+        row = _as_seen(error_id, version, request)
+        _move(row, request, COLUMNS[request.move])
     return row
 
 
-def _as_seen(error_id: UUID, version: int, asked: Request) -> MessageError:
+def _as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
     """Return the row if it still is what the person looked at. Raises StateMismatchError."""
     row = MessageError.objects.select_related("queue").filter(pk=error_id).first()
-    if row is None or row.version != version or row.state not in asked.move.expected:
-        raise _mismatch(row, asked)
+    if row is None or row.version != version or row.state not in request.move.expected:
+        raise _mismatch(row, request)
     return row
 
 
 def _move(
-    row: MessageError, asked: Request, more: Values, *, payload_before: bytes | None = None
+    row: MessageError, request: Request, more: Values, *, payload_before: bytes | None = None
 ) -> None:
     """Change the row if nobody was faster, and write the history line in the same transaction."""
-    move = asked.move
+    move = request.move
     same = MessageError.objects.filter(pk=row.pk, version=row.version, state__in=move.expected)
     values: dict[str, object] = {"state": move.target, "version": F("version") + 1, **more}
     if same.update(**values) == 0:
-        raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), asked)
+        raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), request)
     if move is not EDIT:
         cancel_retry_markers([row.pk])
     ErrorChange.objects.create(
         error=row,
         at=database_now(),
-        actor=asked.actor,
+        actor=request.actor,
         action=move.action,
         from_state=row.state,
         to_state=move.target,
-        reason=asked.reason.strip(),
+        reason=request.reason.strip(),
         payload_before=payload_before,
     )
 
 
-def _mismatch(row: MessageError | None, asked: Request) -> StateMismatchError:
+def _mismatch(row: MessageError | None, request: Request) -> StateMismatchError:
     if row is None:
         return StateMismatchError(state=None, mover="cleanup", moved_at=None)
-    move, state = asked.move, ErrorState(row.state)
+    move, state = request.move, ErrorState(row.state)
     last = row.changes.order_by("-at", "-id").first()
     if last is None or last.to_state != state:
         moved_at = row.closed_at or row.last_failed_at
         return StateMismatchError(state=state, mover="the engine", moved_at=moved_at)
-    again = last.actor == asked.actor and last.action == move.action and state == move.target
+    again = last.actor == request.actor and last.action == move.action and state == move.target
     return StateMismatchError(
         state=state,
         mover=last.actor,

@@ -1,4 +1,4 @@
-"""What an operation does with its messages: an edit is tried on all, then chunks are carried out.
+"""The work of an operation on its messages: an edit is tried on all, then chunks are carried out.
 
 A dry run changes every message in memory and stores nothing of it. A chunk is one commit of
 failures, their history and their items. A message is never done twice: its item gets its outcome
@@ -42,7 +42,7 @@ FIRST_IS_OUT: Final = "first"
 
 @dataclass(slots=True)
 class Trial:
-    """How far a dry run is and what it met; `samples` are the first items that change.
+    """The state of a dry run and what it met; `samples` are the first items that change.
 
     `absent` are not on hold, or were changed since they were chosen: the operation skips them.
     """
@@ -137,7 +137,7 @@ def _silent(_: OperationStep) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done with each message; fixed for as long as a runner holds the operation."""
+    """The work on each message; fixed for as long as a runner holds the operation."""
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
@@ -155,7 +155,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one commit did. `is_ours`: there is more, and the runner may go on, at this rate."""
+    """The result of one commit. `is_ours`: there is more, and the runner may go on at this rate."""
 
     handled: int = 0
     done: int = 0
@@ -182,7 +182,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
         if ended:
             store.write_outcomes(tenure, items, ended)
         job.observe(OperationStep.NOTED)
-        done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+        done = sum(item.outcome is ItemOutcome.DONE for item in ended)
         if is_over:
             store.end(tenure)
         elif orders.first_only and done:
@@ -191,7 +191,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     for queue_id in sorted(queues):
         leave_request(queue_id)
     job.observe(OperationStep.ASKED)
-    left = {item.place for item in items} - {one.place for one in ended}
+    left = {item.place for item in items} - {end.place for end in ended}
     return Chunk(
         handled=len(ended),
         done=done,
@@ -224,7 +224,7 @@ def _carried_out(
     if fit:
         ended += _moved(job, fit, locked)
     job.observe(OperationStep.CHANGED)
-    done = {one.place for one in ended if one.outcome is ItemOutcome.DONE}
+    done = {item.place for item in ended if item.outcome is ItemOutcome.DONE}
     return ended, frozenset(locked[i.error].queue_id for i in fit if i.place in done)
 
 

@@ -1,4 +1,4 @@
-"""What people decide about operations: each decision is a compare-and-set with its row of audit.
+"""Decisions about operations: each is a compare-and-set with its row of audit.
 
 An operation carries out one verb on many failures; `operation_items` works on those.
 """
@@ -47,7 +47,7 @@ NOT_AUDITED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a planned operation is to be carried out; `rate` in messages a second, None = any."""
+    """The way to carry out a planned operation; `rate` in messages a second, None = any."""
 
     reason: str = ""
     rate: int | None = None
@@ -121,14 +121,14 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
         _move(operation, OperationState.RUNNING, values, Author(actor, options.reason))
 
 
-def release_held(row: Model, wanted: FailureFilter, actor: str, scope: Scope) -> UUID:
+def release_held(row: Model, filters: FailureFilter, actor: str, scope: Scope) -> UUID:
     """Start one operation that releases what the filter finds within the scope; returns its id.
 
     It was put on hold while `row` was off. While such an operation of this row runs or rests, it
     is that one: a second click releases nothing twice. Raises NothingChosenError, RowBusyError.
     """
-    chosen = {"state": wanted.state, "system": wanted.system, "code": wanted.code}
-    chosen |= {"interface": wanted.interface}
+    chosen = {"state": filters.state, "system": filters.system, "code": filters.code}
+    chosen |= {"interface": filters.interface}
     query = urlencode({name: value for name, value in chosen.items() if value})
     verb = moves.RELEASE.action
     with short_transaction():
@@ -143,7 +143,7 @@ def release_held(row: Model, wanted: FailureFilter, actor: str, scope: Scope) ->
         earlier = under_way.order_by("-created_at").first()
         if earlier is not None:
             return earlier.pk
-        operation = plan_matching(matching(wanted, scope), verb=verb, actor=actor, query=query)
+        operation = plan_matching(matching(filters, scope), verb=verb, actor=actor, query=query)
         options = Options(reason=f"{row} was switched on again.")
         start(operation, options, version=1, actor=actor)
         return operation
@@ -206,7 +206,7 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
 
 
 def is_tried(operation: Operation) -> bool:
-    """Whether the dry run of an edit came to its end."""
+    """Return whether the dry run of an edit came to its end."""
     return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 

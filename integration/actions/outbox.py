@@ -1,4 +1,4 @@
-"""What people decide about outgoing rows that Kafka refuses, and about a relay in doubt.
+"""Decisions about outgoing rows that Kafka refuses, and about a relay in doubt.
 
 Each decision is a compare-and-set with its line of history in the same transaction.
 """
@@ -43,7 +43,7 @@ class OutboxMismatchError(IntegrationError):
     code: ClassVar[str] = "OUTBOX_MISMATCH"
 
     def __init__(
-        self, *, row: int, state: OutboxState | None, last: OutboxChange | None, asked: str
+        self, *, row: int, state: OutboxState | None, last: OutboxChange | None, decision: str
     ) -> None:
         self.already_done = False
         if state is None:
@@ -54,7 +54,7 @@ class OutboxMismatchError(IntegrationError):
             sentence = f"Row {row} does not wait for a decision: it is {STATE_WORDS[state]}."
         else:
             at = f"{last.at:%H:%M:%S} UTC on {last.at:%d %B %Y}"
-            self.already_done = f"{last.actor} {last.action}" == asked
+            self.already_done = f"{last.actor} {last.action}" == decision
             who = "You already did this" if self.already_done else f"{last.actor} decided it"
             sentence = f"{who} at {at}: row {row} is {STATE_WORDS[state]}."
         step = "" if self.already_done else "Nothing was changed; look at it again."
@@ -75,7 +75,7 @@ class NotInDoubtError(IntegrationError):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is done to a dead row: the state it leads to and the columns besides."""
+    """The verb for a dead row: the state it leads to and the columns besides."""
 
     action: str
     target: OutboxState
@@ -91,7 +91,7 @@ GIVE_UP: Final = Verb("give up", OutboxState.CANCELLED, True, {})
 
 @dataclass(frozen=True, slots=True)
 class OutboxOutcome:
-    """What became of the rows asked for; both counts add up to all of them."""
+    """The fate of the rows asked for; both counts add up to all of them."""
 
     moved: int = 0
     moved_on: int = 0
@@ -100,8 +100,7 @@ class OutboxOutcome:
 def send_again(row: int, *, batch: UUID | None, actor: str, reason: str = "") -> None:
     """Give a dead row back to the relay, which sends it in its old place.
 
-    `batch` is the one it was dead under when the person looked. Raises OutboxMismatchError,
-    RowBusyError.
+    `batch` is what it was dead under when seen. Raises OutboxMismatchError, RowBusyError.
     """
     _one(SEND_AGAIN, row, batch, actor, reason)
 
@@ -177,7 +176,7 @@ def _one(verb: Verb, row: int, batch: UUID | None, actor: str, reason: str) -> N
     state_now = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
     last = OutboxChange.objects.filter(row=row).first()
     state = None if state_now is None else OutboxState(state_now)
-    raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{actor} {verb.action}")
+    raise OutboxMismatchError(row=row, state=state, last=last, decision=f"{actor} {verb.action}")
 
 
 def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:

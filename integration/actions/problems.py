@@ -1,4 +1,4 @@
-"""Why a person's request was not carried out, in words that say what to do now."""
+"""Reasons why a person's request was not carried out, in words that say what to do now."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -131,7 +131,7 @@ class NothingChosenError(IntegrationError):
 
 
 class BadRecipeError(IntegrationError):
-    """What is to be changed in each message cannot be understood."""
+    """The change to be made in each message cannot be understood."""
 
     code: ClassVar[str] = "BAD_RECIPE"
 
@@ -191,7 +191,7 @@ class TopicAbsentError(IntegrationError):
 
 
 class InUseError(IntegrationError):
-    """What is to be removed is still needed by something else."""
+    """The thing to be removed is still needed by something else."""
 
     code: ClassVar[str] = "IN_USE"
 

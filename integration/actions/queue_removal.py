@@ -54,7 +54,7 @@ class NameMismatchError(IntegrationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """What stands in the way of a removal, and what would go and stay, as sentences."""
+    """Obstacles to a removal, and what would go and stay, as sentences."""
 
     refusals: tuple[str, ...]
     goes: tuple[str, ...]
@@ -127,7 +127,7 @@ def _refusals(queue: Queue) -> list[str]:
 
 
 def waiting_for(queue: Queue) -> str:
-    """What still waits in the outbox for this queue, as a sentence; empty when nothing does."""
+    """Tell what still waits in the outbox for this queue, as a sentence; empty if nothing does."""
     if not _unsent(queue).exists():
         return ""
     return "Messages for it wait in the outbox: let them be sent, or give them up there."

@@ -40,7 +40,7 @@ class TopicTakenError(IntegrationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What is made along with a queue.
+    """Things that are made along with a queue.
 
     `partitions` None = the topic is there already and is adopted. `error_queue` is one that is
     not stored yet; it gets a topic of its own.
@@ -124,7 +124,7 @@ def _refuse_taken(queue: Queue, field: str) -> None:
 
 
 def _is_legal(topic: str) -> bool:
-    """Whether Kafka takes the name."""
+    """Return whether Kafka takes the name."""
     return LEGAL.fullmatch(topic) is not None
 
 
@@ -192,5 +192,5 @@ def _store(queue: Queue, author: Author, seen: str | None = None) -> bool:
 
 
 def _is_read(queue: Queue) -> bool:
-    """Whether it has a position here: inbound, or delivered to an endpoint."""
+    """Return whether it has a position here: inbound, or delivered to an endpoint."""
     return queue.direction == Queue.Direction.INBOUND or sends(queue)

@@ -1,4 +1,4 @@
-"""What a person may ask of a queue: switch it, pause it, let it run again."""
+"""Requests about a queue: switch it, pause it, let it run again."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store.starts import leave_request
 
-# What a partition runs with, once nothing holds it any more.
+# The columns of a partition that runs, once nothing holds it any more.
 RUNNING: Final[Mapping[str, Any]] = {
     "state": PartitionState.RUNNING,
     "state_since": database_now(),

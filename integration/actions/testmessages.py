@@ -33,7 +33,7 @@ _NEXT_ROW: Final = "SELECT nextval(pg_get_serial_sequence('integration_outboxrow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a person wants to send. `wrapped` = in the founding envelope; `key` "" = without."""
+    """The message to send. `wrapped` = in the founding envelope; an empty `key` = without one."""
 
     payload: str
     interface: str = ""

@@ -84,20 +84,20 @@ class Made(NamedTuple):
 
 
 def make(
-    asked: ApiToken, author: Author, scope: Scope = EVERYTHING, *, valid_for: timedelta | None
+    token: ApiToken, author: Author, scope: Scope = EVERYTHING, *, valid_for: timedelta | None
 ) -> Made:
     """Store a new token; `scope` is the author's, `valid_for` None = until it is revoked.
 
     Raises TokenNameTakenError, TokenReachesOthersError.
     """
-    _refuse_reach(asked, scope)
+    _refuse_reach(token, scope)
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
-        ExternalSystem.objects.select_for_update().get(pk=asked.system_id)
-        if ApiToken.objects.filter(system=asked.system_id, name=asked.name).exists():
-            raise TokenNameTakenError(asked.name)
-        asked.expires_at = None if valid_for is None else database_now() + valid_for
-        return _made(asked, author)
+        ExternalSystem.objects.select_for_update().get(pk=token.system_id)
+        if ApiToken.objects.filter(system=token.system_id, name=token.name).exists():
+            raise TokenNameTakenError(token.name)
+        token.expires_at = None if valid_for is None else database_now() + valid_for
+        return _made(token, author)
 
 
 def rotate(
@@ -119,7 +119,7 @@ def rotate(
         _refuse_reach(old, scope)
         base = _NUMBER.sub("", old.name)
         family = _family(old.system, base)
-        valid = [one.name for one in family.filter(_valid()).order_by("pk")]
+        valid = [token.name for token in family.filter(_valid()).order_by("pk")]
         if old.name not in valid:
             raise TokenOverError(old.name)
         if len(valid) >= MOST_VALID:
@@ -147,20 +147,20 @@ def revoke(token: ApiToken, author: Author) -> bool:
     return True
 
 
-def _refuse_reach(asked: ApiToken, scope: Scope) -> None:
+def _refuse_reach(token: ApiToken, scope: Scope) -> None:
     """Posting and asking stay within the token's own system; these two do not."""
-    if scope.is_whole or not (asked.may_call or asked.may_publish):
+    if scope.is_whole or not (token.may_call or token.may_publish):
         return
-    if not asked.services or not {*asked.services} <= {*names_to_limit_to(scope)}:
+    if not token.services or not {*token.services} <= {*names_to_limit_to(scope)}:
         raise TokenReachesOthersError
 
 
-def _made(asked: ApiToken, author: Author) -> Made:
+def _made(token: ApiToken, author: Author) -> Made:
     new = new_token()
-    asked.prefix, asked.token_hash = new.prefix, new.token_hash
-    asked.created_at, asked.created_by = database_now(), author.actor
-    configuration.save(asked, author)
-    return Made(ApiToken.objects.select_related("system").get(pk=asked.pk), new.text)
+    token.prefix, token.token_hash = new.prefix, new.token_hash
+    token.created_at, token.created_by = database_now(), author.actor
+    configuration.save(token, author)
+    return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
 
 
 def _family(system: ExternalSystem, base: str) -> QuerySet[ApiToken]:

@@ -77,7 +77,7 @@ def _in_transaction(
     mode: Mode,
 ) -> Settled | FailedAt | Fenced:
     context.observer.step(Step.BEGUN)
-    asked, units = len(units), _claimed(work, units)
+    count, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
     if context.queue.dedupe:
         _find_duplicates(work, units)
@@ -99,7 +99,7 @@ def _in_transaction(
     if context.manager.is_lost() or not work.settle(result.batch_result):
         return Fenced()
     context.observer.step(Step.SETTLED)
-    return Settled(asked if len(outcomes) == len(units) else len(outcomes), result)
+    return Settled(count if len(outcomes) == len(units) else len(outcomes), result)
 
 
 def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
@@ -138,7 +138,7 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
 
 
 def remember(owned: Owned, settled: Settled) -> None:
-    """What the run knows of its partition after a commit."""
+    """Remember what a commit has made of the partition."""
     batch_result = settled.batch_outcome.batch_result
     owned.next_offset = batch_result.next_offset
     if batch_result.state is not None:
@@ -159,7 +159,7 @@ def remember(owned: Owned, settled: Settled) -> None:
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:
-    """Only an applied message interrupts a series; retry markers and passed records say nothing."""
+    """End a series of failures: only an applied message does, no retry marker or passed record."""
     batch_result = settled.batch_outcome.batch_result
     tracks = chain(batch_result.tracks, (track for _, track in batch_result.strays))
     if any(track[3] in WORKED for track in tracks):
@@ -169,14 +169,14 @@ def _success_between(owned: Owned, settled: Settled) -> None:
 def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
     """Same id, same content: DUPLICATE. Same id, other content: held, never dropped."""
     fresh = [unit for unit in units if unit.row is None and unit.known is None]
-    seen = dict(work.seen([unit.message_id for unit in fresh]))
+    hashes_by_id = dict(work.seen([unit.message_id for unit in fresh]))
     for unit in fresh:
         own = content_hash(unit.record.value)
-        known = seen.get(unit.message_id, frozenset())
-        seen[unit.message_id] = known | {own}
-        if own in known:
+        hashes = hashes_by_id.get(unit.message_id, frozenset())
+        hashes_by_id[unit.message_id] = hashes | {own}
+        if own in hashes:
             unit.known = DUPLICATE
-        elif known:
+        elif hashes:
             unit.known = Failed(_reused(unit.message_id))
 
 

@@ -1,4 +1,4 @@
-"""From outcomes to one batch result: what the commit of this batch will contain."""
+"""The way from outcomes to one batch result: what the commit of this batch will contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ KEPT: Final = frozenset({PartitionState.BRAKED, PartitionState.BLOCKED})
 
 @dataclass(slots=True)
 class BatchOutcome:
-    """What a batch result will have meant once it is committed."""
+    """The meaning of a batch result once it is committed."""
 
     batch_result: BatchResult
     stop: StateChange | None = None
@@ -60,7 +60,7 @@ def batch_outcome(
 
 
 def ending_of(context: RunContext, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
-    """What follows from the outcome of one message."""
+    """Return what follows from the outcome of one message."""
     if isinstance(outcome, Failed):
         return end_failed(unit, outcome, context.queue, context.chance(owned))
     if isinstance(outcome, Waits):
@@ -109,7 +109,7 @@ def _log_range(
 
 
 def _clears(owned: Owned, units: Sequence[Unit]) -> bool:
-    """Whether these messages going through mean that nothing stands in the way any more.
+    """Return whether nothing stands in the way any more once these messages are through.
 
     A released row that runs while the queue is stopped at its failure threshold or waits behind a
     gap clears nothing.

@@ -13,7 +13,7 @@ from integration.values import Outgoing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """How often a message was tried: settled tries, retries for life, retries since release."""
+    """Counts of a message's tries: settled tries, retries for life, retries since release."""
 
     attempts: int
     retry_no: int

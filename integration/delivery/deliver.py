@@ -1,4 +1,4 @@
-"""From a batch to a settled batch: the cheap way first, then narrowing down to the culprit."""
+"""The way from a batch to a settled one: cheap at first, then narrowing down to the culprit."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from integration.policy.batching import Mode
 from integration.policy.failure import Failure, FailureClass
 
 FREE_CONFLICTS: Final = 5
-# What the partition manager notes on a row whose marker outlived a call that hung.
+# The code that the partition manager notes on a row whose marker outlived a hanging call.
 HUNG: Final = "HANDLER_TIMEOUT"
 
 
@@ -67,13 +67,13 @@ def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Re
 
 
 def _put_back(todo: deque[Part], part: Part, count: int) -> None:
-    """What a handler transaction did not reach is tried next."""
+    """Put back what a handler transaction did not reach: it is tried next."""
     if count < len(part.units):
         todo.appendleft(Part(part.units[count:], part.mode))
 
 
 def _plan(context: RunContext, owned: Owned, units: Sequence[Unit]) -> list[Part]:
-    """Where to cut before anything runs: crash suspects and isolated handlers run alone."""
+    """Cut before anything runs: crash suspects and isolated handlers run alone."""
     if owned.isolate_until is not None:
         for unit in units:
             hold_crasher(context, owned, unit)
@@ -133,7 +133,7 @@ def hold_crasher(context: RunContext, owned: Owned, unit: Unit) -> None:
 
 
 def _narrow(context: RunContext, part: Part, failed: FailedAt) -> list[Part]:
-    """What to try instead of a batch that was rolled back.
+    """Return what to try instead of a batch that was rolled back.
 
     A conflict with another session is nobody's fault: the whole batch again, five times free.
     Continuous: the same messages with a savepoint each. Sequential: the part before the culprit
@@ -170,7 +170,7 @@ def _halves(part: Part, failed: FailedAt) -> list[Part]:
 
 
 def _must_stop(context: RunContext, owned: Owned, batch_outcome: BatchOutcome) -> bool:
-    """Whether the partition is to be left alone: a stop was settled, or a threshold was reached."""
+    """Return whether to leave the partition alone: a stop was settled, or a threshold reached."""
     if batch_outcome.stop is not None:
         return True
     return batch_outcome.failed > 0 and context.stops_at_threshold(owned, batch_outcome.last_cause)

@@ -1,4 +1,4 @@
-"""What follows from an outcome: nothing, a retry, a hold, or a stop. Pure; no Django, no Kafka."""
+"""Consequences of an outcome: nothing, a retry, a hold, or a stop. Pure; no Django, no Kafka."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -30,7 +30,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What randomness and memory bring in: jitter's roll, a fresh id, probes made so far."""
+    """Input of randomness and memory: jitter's roll, a fresh id, probes made so far."""
 
     roll: float
     new_id: UUID
@@ -64,7 +64,7 @@ def end_waiting(outcome: Waits) -> Ending:
 
 
 def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:
-    """What a failed try leads to, by the table "what failed, and what it costs"."""
+    """Return what a failed try leads to, by the table "what failed, and what it costs"."""
     failure = outcome.failure
     match failure.kind:
         case FailureClass.OUTAGE:

@@ -1,4 +1,4 @@
-"""Where the next messages come from: the head's row, released and overdue rows, or Kafka."""
+"""The choice of the next messages: the head's row, released and overdue rows, or Kafka."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -172,14 +172,14 @@ class Fetcher:
 
     @property
     def drained(self) -> bool:
-        """Whether Kafka said of every partition being read that its end is reached."""
+        """Return whether Kafka said of every partition being read that its end is reached."""
         return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
 
     def _attach(self, reading: dict[int, Owned]) -> None:
-        wanted = {partition: owned.next_offset for partition, owned in reading.items()}
-        if wanted != self._at:
-            self.context.source.attach(wanted)
-            self._at = wanted
+        offsets = {partition: owned.next_offset for partition, owned in reading.items()}
+        if offsets != self._at:
+            self.context.source.attach(offsets)
+            self._at = offsets
             self._ends = set()
             self.context.observer.step(Step.ATTACHED)
 
@@ -205,8 +205,8 @@ class Fetcher:
             return self._up_to(owned, min(open_), units)
         for place, record in enumerate(records):
             if record.offset in open_:
-                known = units[place]
-                units[place] = Unit(record, None, None, HAS_ROW, known.message_id, known.interface)
+                unit = units[place]
+                units[place] = Unit(record, None, None, HAS_ROW, unit.message_id, unit.interface)
         return units
 
     def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:
@@ -223,7 +223,7 @@ class Fetcher:
         return before
 
     def pass_markers(self, fetched: Fetched) -> None:
-        """At the end of a partition, step over what is no record: markers of transactions.
+        """Step over what is no record at the end of a partition: markers of transactions.
 
         Left before them, the position would show a lag for ever, and a gap once they expire.
         """
@@ -273,7 +273,7 @@ class Fetcher:
         return unit
 
     def _isolates(self, owned: Owned) -> bool:
-        """Whether messages are read under their markers."""
+        """Return whether messages are read under their markers."""
         return owned.isolate_until is not None
 
     def _resolve(self, owned: Owned, units: list[Unit], markers: dict[int, RetryMarker]) -> None:

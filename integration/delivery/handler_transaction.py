@@ -25,7 +25,7 @@ class FailedAt:
 
 
 def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
-    """Whether nothing behind this message may run before it has ended."""
+    """Return whether nothing behind this message may run before it has ended."""
     if not isinstance(outcome, Failed):
         return isinstance(outcome, Waits)
     if outcome.failure.kind is FailureClass.OUTAGE:
@@ -56,7 +56,7 @@ def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 
 def groups(units: Sequence[Unit], together: int) -> Iterator[list[Unit]]:
-    """So many consecutive messages at a time; all of one call of a batch handler are one."""
+    """Group so many consecutive messages at a time; all of one call of a batch handler are one."""
     group: list[Unit] = []
     for piece in pieces(units):
         if _is_one_call(piece):
@@ -74,7 +74,7 @@ def groups(units: Sequence[Unit], together: int) -> Iterator[list[Unit]]:
 
 
 def _is_one_call(units: Sequence[Unit]) -> bool:
-    """Whether a batch handler takes them: what it says of the culprit's place may be mistaken."""
+    """Return whether a batch handler takes them: its word on the culprit's place may be wrong."""
     taker = units[0].taker if units[0].known is None else None
     return taker is not None and taker.batch
 
@@ -102,7 +102,7 @@ class HandlerTransaction:
         return result
 
     def with_savepoints(self, units: Sequence[Unit], together: int = 1) -> list[Outcome]:
-        """So many under one savepoint: a failure undoes those before it there, which run again.
+        """Run so many under one savepoint: a failure undoes those before it there, which run again.
 
         A failure stays alone with its message all the same. May end early: a stop.
         """

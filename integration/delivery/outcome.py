@@ -1,4 +1,4 @@
-"""How one try on one message ended, as values."""
+"""Outcomes of one try on one message, as values."""
 
 from dataclasses import dataclass
 from typing import Final

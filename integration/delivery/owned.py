@@ -58,12 +58,12 @@ class Owned:
 
     @property
     def blocked_by_topic(self) -> bool:
-        """Whether the position means nothing until a person has acted: not even its row runs."""
+        """Return whether the position means nothing until a person acts: not even its row runs."""
         return self.state is PartitionState.BLOCKED and self.state_code != HEAD_HELD
 
     @property
     def reads_kafka(self) -> bool:
-        """Whether records may be fetched: not while a person or the clock has to act first."""
+        """Return whether records may be fetched: not before a person or the clock has acted."""
         match self.state:
             case PartitionState.RUNNING:
                 return True

@@ -1,7 +1,6 @@
-"""What the engine asks of the world.
+"""The ports through which the engine reaches the world.
 
-Each port has an in-memory fake in tests/support; one contract suite runs over the fake and the
-real adapter.
+Each port has an in-memory fake in tests/support; one contract suite runs over both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,7 @@ class QueueGoneError(IntegrationError):
 
 
 def nothing() -> bool:
-    """For who has nothing else to do while the database works."""
+    """Do nothing while the database works; returns that there is no more to do."""
     return False
 
 
@@ -54,7 +53,7 @@ class Source(Protocol):
         """
 
     def fetch(self, limit: int, wait_seconds: float) -> Fetched:
-        """At most `limit` records, waiting up to `wait_seconds` for the first.
+        """Return at most `limit` records, waiting up to `wait_seconds` for the first.
 
         Returns as soon as something is there. Never raises for what Kafka says: that is a
         Trouble. A partition is `drained` when its end was reached after the returned records.
@@ -106,10 +105,10 @@ class UnitOfWork(Protocol):
         """Roll back at the end of the block instead of committing."""
 
     def is_broken(self) -> bool:
-        """Whether a swallowed error has spoilt the transaction. Costs no round trip."""
+        """Return whether a swallowed error has spoilt the transaction. Costs no round trip."""
 
     def is_lost(self) -> bool:
-        """Whether the connection is gone. Costs no round trip."""
+        """Return whether the connection is gone. Costs no round trip."""
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         """Content hashes of those message ids that were applied, or whose failure is open.
@@ -147,7 +146,7 @@ class Repository(Protocol):
         """
 
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
-        """Which of these failures are open in a queue that feeds this error queue."""
+        """Return those of these failures that are open in a queue that feeds this error queue."""
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         """The offsets from `first` to `last` of this partition's topic that have an open row."""
@@ -172,10 +171,10 @@ class Repository(Protocol):
         """
 
     def past(self, owned: Owned) -> Past:
-        """What is known of calls of endpoints at the position and beyond it; sending only."""
+        """Read what is known of calls of endpoints from the position on; sending only."""
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        """Which of these record keys have an open failure in the queue."""
+        """Return those of these record keys that have an open failure in the queue."""
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         """Commit a crash suspect's marker; False when fenced.
@@ -214,7 +213,7 @@ class Repository(Protocol):
         """
 
     def open_errors(self) -> int:
-        """How many rows of the queue are open and not released, no further than its limit."""
+        """Count the rows of the queue that are open and not released, no further than its limit."""
 
     def snapshot(self) -> QueueSnapshot:
         """The queue's configuration now. Raises QueueGoneError when it was deleted."""
@@ -227,13 +226,12 @@ class PartitionManager(Protocol):
         """Lock every free partition of the queue and raise its epoch."""
 
     def is_lost(self) -> bool:
-        """Whether the session that holds the locks is gone: then nothing more is settled."""
+        """Return whether the session that holds the locks is gone: then nothing more is settled."""
 
     def working(self) -> None:
         """A call of a handler or of the parser starts now; it may take the handler timeout.
 
-        A process that does nothing but runs ends when it takes longer. Any other stops renewing
-        the lease.
+        A process that only runs ends when it takes longer. Any other stops renewing the lease.
         """
 
     def resting(self) -> None:

@@ -1,4 +1,4 @@
-"""From a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
+"""The way from a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -22,7 +22,7 @@ RETRY_NUMBER_HEADER: Final = "sluice-retry"
 COPY_HEADER: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
 DIGEST: Final = "sluice-digest"
-# Where addressed_by_headers puts what is needed here.
+# The places where addressed_by_headers puts what is needed here.
 INTERFACE: Final = FIELDS.index("INTERFACE")
 MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 # Of messages that are read ahead in small portions so many are traced together: column by column,
@@ -31,7 +31,7 @@ TRACED_AT_ONCE: Final = 100
 
 
 class RetryMarker(NamedTuple):
-    """What a retry marker says: which error row, and which of its retries is due."""
+    """The contents of a retry marker: which error row, and which of its retries is due."""
 
     error: UUID
     retry_no: int
@@ -43,8 +43,8 @@ NO_RETRY_MARKER: Final = RetryMarker(UUID(int=0), 0)
 
 def header(headers: Headers | None, name: str) -> str | None:
     """The text of the first header of that name, or None. Never raises on strange bytes."""
-    for known, value in headers or ():
-        if known == name and value is not None:
+    for key, value in headers or ():
+        if key == name and value is not None:
             return value.decode("ascii", "replace")
     return None
 
@@ -73,7 +73,7 @@ def retry_marker_of(record: Record) -> RetryMarker | None:
 
 
 def copied_failure(record: Record) -> UUID | None:
-    """Which failure a record of an error queue is the copy of, as its header says."""
+    """Return the failure that a record of an error queue copies, as its header says."""
     try:
         return UUID(header(record.headers, COPY_HEADER) or "")
     except ValueError:
@@ -81,7 +81,7 @@ def copied_failure(record: Record) -> UUID | None:
 
 
 def is_own_copy(record: Record, deployment: str) -> bool:
-    """Whether this deployment wrote the record as the copy of a failure, and as it stands here.
+    """Return whether this deployment wrote the record as the copy of a failure, as it stands.
 
     Tools copy headers: a message that somebody wrote anew under them has another content, and
     must not pass as a copy of something that is safe elsewhere.
@@ -95,9 +95,9 @@ def is_own_copy(record: Record, deployment: str) -> bool:
 
 def copy_headers(record: Record, error: UUID, deployment: str) -> Headers:
     """The headers of a failure's copy: the record's own, and what `is_own_copy` looks for."""
-    kept = [(n, v) for n, v in record.headers or () if n not in {COPY_HEADER, DEPLOYMENT, DIGEST}]
+    own = [(n, v) for n, v in record.headers or () if n not in {COPY_HEADER, DEPLOYMENT, DIGEST}]
     return [
-        *kept,
+        *own,
         (COPY_HEADER, str(error).encode()),
         (DEPLOYMENT, deployment.encode("ascii", "replace")),
         (DIGEST, content_hash(record.value).hex().encode()),
@@ -125,7 +125,7 @@ class Reader:
         self._untraced: list[Unit] = []
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
-        """What is to be done with each record."""
+        """Return what is to be done with each record."""
         self._trace_read_ahead()
         units: list[Unit] = []
         for place, record in enumerate(records):
@@ -168,7 +168,7 @@ class Reader:
             self._trace_read_ahead()
 
     def unit(self, record: Record) -> Unit:
-        """What is to be done with one record. Whatever is wrong with it is known afterwards."""
+        """Return what is to be done with one record. Whatever is wrong is known afterwards."""
         return self._traced([self._read(record)])[0]
 
     def _trace_read_ahead(self) -> None:
@@ -209,22 +209,22 @@ class Reader:
     def _addressed(
         self,
         record: Record,
-        said: tuple[str | None, str | None, object, envelope.Document | None],
+        words: tuple[str | None, str | None, object, envelope.Document | None],
     ) -> Unit:
         """Find who takes a message that says (service, id, body, envelope), its words or None."""
-        interface, message_id, body, document = said
+        interface, message_id, body, document = words
         if not message_id:
             message_id = f"{self._id_prefix}{record.partition}~{record.offset}"
-        known = self._known.get(interface) or self._look_up(interface)
-        if isinstance(known, Failure):
+        taker = self._known.get(interface) or self._look_up(interface)
+        if isinstance(taker, Failure):
             name = interface or self.queue.default_interface or ""
-            return Unit(record, None, None, Failed(known), message_id, name)
-        service, origin = known
+            return Unit(record, None, None, Failed(taker), message_id, name)
+        service, origin = taker
         message = Message(record, origin, message_id, body, document)
         return Unit(record, message, service.taker, None, message_id, origin.interface)
 
     def _look_up(self, interface: str | None) -> tuple[Service, Origin] | Failure:
-        """Who takes messages of that name; remembered, unless the name is a stranger's."""
+        """Find who takes messages of that name; remembered, unless the name is a stranger's."""
         queue = self.queue
         service = queue.service_for(interface)
         if isinstance(service, Failure):
@@ -267,7 +267,7 @@ class Reader:
         unit.message_id, unit.interface, unit.trace = read.message_id, read.interface, read.trace
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
-        """What cannot be read has the id and the service that its envelope or headers name."""
+        """Build the unit of what cannot be read: id and service as envelope or headers name it."""
         failure = Failure(FailureClass.PERMANENT, flaw.code, f"{flaw.message} {flaw.hint}")
         interface, message_id = flaw.interface, flaw.message_id
         fields = addressed_by_headers(record.headers or ())

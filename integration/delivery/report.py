@@ -1,4 +1,4 @@
-"""What one run did, for the run's history and for whoever started it."""
+"""The report of one run, for the run's history and for whoever started it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Final
 
 from integration.delivery.batch_outcome import BatchOutcome
 
-# What a run's `stop` answers when another queue waits: its turn ends, not its worker.
+# A run's answer from `stop` when another queue waits: its turn ends, not its worker.
 YIELD: Final = "YIELD"
 
 
 class RunEnding(StrEnum):
-    """Why a run came to its end."""
+    """The reason why a run ended."""
 
     DRAINED = "DRAINED"  # everything read, and the time to stay attached is over
     YIELDED = "YIELDED"  # another queue waited for a worker

@@ -13,7 +13,7 @@ from integration.policy.retry import RetryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the configuration says about one interface: who takes it, or why nobody may now."""
+    """The configuration of one interface: who takes it, or why nobody may now."""
 
     interface: str
     taker: Registration | None
@@ -23,7 +23,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSnapshot:
-    """What sending needs to know of an endpoint. `mark` changes when any setting of it did."""
+    """The part of an endpoint that sending needs. `mark` changes when any setting of it did."""
 
     id: int
     name: str
@@ -85,15 +85,15 @@ class QueueSnapshot:
 
     @property
     def keeps_copies_in_order(self) -> bool:
-        """Whether this is an error queue with strict order."""
+        """Return whether this is an error queue with strict order."""
         return self.is_error_queue and self.sequential
 
     def endpoint_for(self, interface: str) -> EndpointSnapshot | None:
-        """Where messages of `interface` are delivered; None: nowhere, partners read the topic."""
+        """Return where messages of `interface` are delivered; None: partners read the topic."""
         return self.routes.get(interface, self.endpoint) or self.endpoint
 
     def service_for(self, interface: str | None) -> Service | Failure:
-        """Who takes messages of `interface` (None: the queue's default), or why nobody does."""
+        """Return who takes messages of `interface` (None: the queue's default), or why nobody."""
         if self.sends:
             # Whatever it is called, it is delivered; whether it may be now, its endpoint tells.
             return Service(interface or self.name, None)

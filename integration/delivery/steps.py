@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Step(StrEnum):
-    """Where a run just arrived. Each is reported between two effects, never inside one."""
+    """The point a run has reached. Each is reported between two effects, never inside one."""
 
     TAKEN = "taken"  # locks held, epochs raised, positions known
     ATTACHED = "attached"  # assigned at the positions
@@ -24,7 +24,7 @@ class Step(StrEnum):
 
 
 class Observer(Protocol):
-    """Told about every step; must not raise."""
+    """An observer of every step; must not raise."""
 
     def step(self, step: Step) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a run looks at between batches: still this topic, still wanted, still ours."""
+"""Checks of a run between batches: still this topic, still wanted, still ours."""
 
 from typing import Final
 
@@ -57,7 +57,7 @@ class Watch:
         self._partitions = 0
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
-        """Whether the run is over, and why; asked between batches."""
+        """Return the report if the run is over, with the reason; asked between batches."""
         if self.context.manager.is_lost():
             return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
         now = self.context.monotonic()

@@ -83,7 +83,7 @@ def _scalar(value: object) -> str:
         raise ValueError(f"JSON cannot hold a {type(value).__name__}") from None
 
 
-# What most members are; whatever else there is takes the longer way.
+# The writers of most members' types; whatever else there is takes the longer way.
 _FORMS: Final[Mapping[type, Callable[[Any], str]]] = {
     str: _quick,
     int: int.__repr__,

@@ -39,7 +39,7 @@ def one_document() -> Iterator[None]:
 
 
 def _judged(rule: Json, resolver: Json) -> Judged:
-    """What a schema has said so far, for each part of the document by its identity.
+    """Return the schema's verdicts so far, for each part of the document by its identity.
 
     The document and the schema live longer than this, so that an identity means one of them.
     """
@@ -72,11 +72,11 @@ def _reference(validator: Json, ref: str, instance: Json, _: Json) -> Errors:
 
 
 def _once(validator: Json, instance: Json, rule: Json, resolver: Json) -> Errors:
-    """What the rule has against the instance; of that the first alone where it was asked before."""
+    """Yield the rule's errors on the instance; where it was judged before, the first alone."""
     judged = _judged(rule, resolver)
     if id(instance) in judged:
-        if (known := judged[id(instance)]) is not None:
-            yield ValidationError.create_from(known)
+        if (errors := judged[id(instance)]) is not None:
+            yield ValidationError.create_from(errors)
         return
     first = None
     for error in validator.descend(instance, rule, resolver=resolver):
@@ -122,8 +122,8 @@ def _contains(validator: Json, rule: Json, instance: Json, schema: Json) -> Erro
     if not validator.is_type(instance, "array"):
         return
     count = 0
-    for one in instance:
-        count += _fits(validator, one, rule)
+    for item in instance:
+        count += _fits(validator, item, rule)
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(instance))
     if count > most:
         text = f"Too many items match the given schema: {count}, and at most {most} may"
@@ -168,17 +168,17 @@ def _additional_properties(validator: Json, rule: Json, instance: Json, schema: 
 
 def _unevaluated_properties(validator: Json, rule: Json, instance: Json, schema: Json) -> Errors:
     if validator.is_type(instance, "object"):
-        known = _evaluated(validator, instance, _without(schema, "unevaluatedProperties"))
-        rest = [name for name in instance if name not in known]
-        if extras := [one for one in rest if not _fits(validator, instance[one], rule)]:
+        evaluated = _evaluated(validator, instance, _without(schema, "unevaluatedProperties"))
+        rest = [name for name in instance if name not in evaluated]
+        if extras := [name for name in rest if not _fits(validator, instance[name], rule)]:
             yield ValidationError(f"Unevaluated properties are not allowed: {_listed(extras)}")
 
 
 def _unevaluated_items(validator: Json, rule: Json, instance: Json, schema: Json) -> Errors:
     if validator.is_type(instance, "array"):
-        known = _evaluated(validator, instance, _without(schema, "unevaluatedItems"))
-        rest = [item for place, item in enumerate(instance) if place not in known]
-        if extras := [one for one in rest if not _fits(validator, one, rule)]:
+        evaluated = _evaluated(validator, instance, _without(schema, "unevaluatedItems"))
+        rest = [item for place, item in enumerate(instance) if place not in evaluated]
+        if extras := [item for item in rest if not _fits(validator, item, rule)]:
             yield ValidationError(f"Unevaluated items are not allowed: {_listed(extras)}")
 
 
@@ -190,7 +190,7 @@ def _unique_items(validator: Json, wanted: Json, instance: Json, _: Json) -> Err
 
 
 def _sortable(value: Json) -> tuple[Json, ...]:
-    """What sorts values of all kinds, and is equal where JSON Schema says that they are.
+    """Return what sorts values of all kinds, and is equal where JSON Schema says that they are.
 
     Sorted and not hashed: a sender can choose numbers that have one hash.
     """
@@ -202,16 +202,16 @@ def _sortable(value: Json) -> tuple[Json, ...]:
         case str():
             return 3, value
         case list():
-            return 4, [_sortable(one) for one in value]
+            return 4, [_sortable(item) for item in value]
         case dict():
-            return 5, sorted((name, _sortable(one)) for name, one in value.items())
+            return 5, sorted((name, _sortable(member)) for name, member in value.items())
         case _:
             return 2, value
 
 
 def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
     """The names, or places, of the instance that the schema has a rule for."""
-    known = _known_names if validator.is_type(instance, "object") else _known_places
+    evaluate = _known_names if validator.is_type(instance, "object") else _known_places
     evaluated: set[str | int] = set()
     seen = set()
     waiting = [(validator, schema)]
@@ -220,7 +220,7 @@ def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
         place = id(rule), _scope(_resolver_of(here))
         if isinstance(rule, Mapping) and place not in seen:
             seen.add(place)
-            evaluated |= known(here, instance, rule)
+            evaluated |= evaluate(here, instance, rule)
             waiting += _in_place(here, instance, rule)
     return evaluated
 
@@ -237,7 +237,7 @@ def _known_places(validator: Json, instance: Json, schema: Json) -> set[str | in
     places: set[str | int] = set(range(len(schema.get("prefixItems", ()))))
     if "contains" in schema:
         rule = schema["contains"]
-        places.update(at for at, one in enumerate(instance) if _fits(validator, one, rule))
+        places.update(at for at, item in enumerate(instance) if _fits(validator, item, rule))
     return places
 
 
@@ -265,11 +265,11 @@ def _in_place(validator: Json, instance: Json, schema: Json) -> Iterator[tuple[J
 
 def _named(instance: Mapping[str, Json], schema: Json) -> set[str | int]:
     """The names of an object that `properties` or `patternProperties` speak of."""
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     return {
         name
         for name in instance
-        if name in known or any(matches(pattern, name) for pattern in patterns)
+        if name in names or any(matches(pattern, name) for pattern in patterns)
     }
 
 

@@ -36,7 +36,7 @@ def laid_out(text: str) -> str:
 
 
 def differences(before: str, after: str) -> Iterator[Line]:
-    """What changes between two JSON texts, with some lines around it."""
+    """Yield what changes between two JSON texts, with some lines around it."""
     texts = laid_out(before).splitlines(), laid_out(after).splitlines()
     for line in unified_diff(*texts, n=CONTEXT_LINES, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):

@@ -49,7 +49,7 @@ class BadPattern(IntegrationError):  # noqa: N818 - named after what it is about
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern matches anywhere in the text. Raises BadPattern."""
+    """Return whether the pattern matches anywhere in the text. Raises BadPattern."""
     # Half characters, which UTF-8 cannot write, are read as question marks.
     return _compiled(pattern).search(text.encode(errors="replace")) is not None
 
@@ -73,8 +73,8 @@ def _compiled(pattern: str) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "it holds half a character"
-    said = error.args[0]
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    reason = error.args[0]
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _as_re2(pattern: str) -> str:

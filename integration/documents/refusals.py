@@ -29,7 +29,7 @@ def schema_refusal(error: jsonschema.ValidationError) -> Failure:
 
 
 def schema_sentence(error: jsonschema.ValidationError) -> str:
-    """Where the schema is broken, and by what rule."""
+    """Say where the schema is broken, and by what rule."""
     if error.validator == "required" and isinstance(error.validator_value, list):
         instance = error.instance if isinstance(error.instance, dict) else {}
         missing = [str(name) for name in error.validator_value if name not in instance]

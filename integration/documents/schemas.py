@@ -61,22 +61,22 @@ class Judge:
 
 
 def judge_of(text: str) -> Judge:
-    """What judges documents by the JSON Schema of this text."""
+    """Return the judge of documents by the JSON Schema of this text."""
     # With Decimal, so that bounds and enumerations compare exactly.
     schema = json.loads(text, parse_float=Decimal)
-    for one in list(_subschemas(schema)):
+    for part in list(_subschemas(schema)):
         # The library would go on with validators of its own, where a schema names its dialect.
-        one.pop("$schema", None)
+        part.pop("$schema", None)
     # With this registry a reference to another address is never fetched.
     return Judge(_Validator(schema, registry=_NO_OTHERS))
 
 
 def check_patterns(schema: object) -> None:
     """Compile every pattern of a JSON Schema. Raises BadPattern for the first that cannot be."""
-    for one in _subschemas(schema):
-        if isinstance(pattern := one.get("pattern"), str):
+    for part in _subschemas(schema):
+        if isinstance(pattern := part.get("pattern"), str):
             check_pattern(pattern)
-        for pattern in one.get("patternProperties", {}):
+        for pattern in part.get("patternProperties", {}):
             check_pattern(pattern)
 
 
@@ -86,7 +86,7 @@ def code_of(error: Exception) -> str:
 
 
 def why_unusable(name: str, error: Exception) -> str:
-    """Why the schema of what has this name cannot judge, and what to do."""
+    """Say why the schema of what has this name cannot judge, and what to do."""
     if isinstance(error, BadPattern):
         return f"The JSON Schema of {name} has a pattern that is not run. {error}"
     if isinstance(error, TooDeep):
@@ -100,12 +100,12 @@ def _subschemas(schema: object) -> Iterator[dict[str, Any]]:
     while waiting:
         here, is_of_names = waiting.pop()
         if isinstance(here, list):
-            waiting += [(one, False) for one in here]
+            waiting += [(part, False) for part in here]
         elif isinstance(here, dict) and is_of_names:
-            waiting += [(one, False) for one in here.values()]
+            waiting += [(part, False) for part in here.values()]
         elif isinstance(here, dict):
             yield here
-            waiting += [(one, key in _OF_NAMES) for key, one in here.items() if key not in _DATA]
+            waiting += [(part, key in _OF_NAMES) for key, part in here.items() if key not in _DATA]
 
 
 def _is_integer(_checker: TypeChecker, value: object) -> bool:

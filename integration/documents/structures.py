@@ -1,4 +1,4 @@
-"""What an object structure makes of a message: its key, its version, its verdict on the schema."""
+"""The reading of a message by its structure: its key, its version, its verdict on the schema."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
 from integration.policy.failure import Failure
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# What the column holds before the decimal point.
+# The digits that the column holds before the decimal point.
 _VERSION_DIGITS: Final = 30
 _LARGEST_VERSION: Final = Decimal(10) ** _VERSION_DIGITS
 _UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})
@@ -62,7 +62,7 @@ class Plan:
     deletes: bool
 
     def entry(self, message: Message) -> Entry | Failure:
-        """What to store for a message, or why it cannot be stored."""
+        """Return what to store for a message, or why it cannot be stored."""
         if message.body is None:
             return self._deletion(message)
         key_and_version = self.read(message.body)
@@ -74,7 +74,7 @@ class Plan:
         return Entry(key, message, _json_text(message), "", version)
 
     def objection(self, body: object) -> Failure | None:
-        """Why this document would not be stored, whatever message it came in; None if it would."""
+        """Return why this document would not be stored, whatever message it came in; else None."""
         verdict = self.read(body)
         return verdict if isinstance(verdict, Failure) else None
 
@@ -122,7 +122,7 @@ class Plan:
         return json.dumps([str(p) for p in parts], ensure_ascii=False, separators=(",", ":"))
 
     def refused(self, body: object) -> Failure | None:
-        """What the JSON Schema has against a document; None without a schema."""
+        """Return the JSON Schema's objection to a document; None without a schema."""
         if self.judge is None:
             return None
         if is_xml(body):
@@ -158,7 +158,7 @@ def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bo
 
 
 def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:
-    """What of a document the schema refuses: where, and why. An empty list means nothing."""
+    """List what the schema refuses of a document: where, and why; empty when nothing."""
     if is_xml(body):
         return ["A JSON Schema cannot judge an XML document: each of them would be held."]
     try:

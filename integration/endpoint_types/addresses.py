@@ -1,4 +1,4 @@
-"""Which machine is really connected to: a name is resolved once, judged, and that address used.
+"""The machine to connect to: a name is resolved once, judged, and that very address used.
 
 A name that answers differently a moment later changes nothing: nobody asks it again.
 """
@@ -11,7 +11,7 @@ from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, Unreachable
 from integration.resolving import Address, resolved
 
-# Where clouds tell a machine its own credentials: not all of them are link-local.
+# Addresses where clouds tell a machine its own credentials: not all of them are link-local.
 METADATA: Final = frozenset(
     ipaddress.ip_address(text)
     for text in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
@@ -25,18 +25,18 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     `private` also permits private and loopback networks. Link-local addresses and those where
     clouds hand out credentials are never permitted. Raises NotDeliveredError within `seconds`.
     """
-    known = _resolved(host, port, seconds)
-    may = [str(one) for one in known if not refusal(one, private=private)]
+    addresses = _resolved(host, port, seconds)
+    may = [str(address) for address in addresses if not refusal(address, private=private)]
     if may:
         return may
-    first = str(known[0])
+    first = str(addresses[0])
     named = f"{host} is" if host == first else f"{host} is {first}:"
-    text = f"{named} {refusal(known[0], private=private)}"
+    text = f"{named} {refusal(addresses[0], private=private)}"
     raise NotDeliveredError(Unreachable(code=EndpointCode.ADDRESS_REFUSED, text=text))
 
 
 def refusal(address: Address, *, private: bool) -> str:
-    """Why this address is not connected to; empty when it is.
+    """Return why this address is not connected to; empty when it is.
 
     >>> refusal(ipaddress.ip_address("169.254.169.254"), private=True)
     'a link-local address, or one of a cloud for its own machines; it is never connected to.'

@@ -1,4 +1,4 @@
-"""What single properties have to be: each check answers the rest of a sentence, empty when good."""
+"""Checks of single properties: each answers the rest of a sentence, empty when all is well."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}", re.ASCII)
 HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 STATUSES: Final = re.compile(r"[1-5]\d\d(-[1-5]\d\d)?( *, *[1-5]\d\d(-[1-5]\d\d)?)*", re.ASCII)
-# What carries the exchange itself, or belongs to properties of its own.
+# Headers that carry the exchange itself, or belong to properties of their own.
 OWN_HEADERS: Final = frozenset(
     {
         "authorization",
@@ -70,7 +70,7 @@ def columns(value: Mapping[str, str]) -> str:
 
 
 def identifiers(value: Sequence[str]) -> str:
-    return next((f"has “{one[:80]}”, which {t}" for one in value if (t := identifier(one))), "")
+    return next((f"has “{name[:80]}”, which {t}" for name in value if (t := identifier(name))), "")
 
 
 def host(value: str) -> str:

@@ -35,7 +35,7 @@ class _Connection:
 
     stream: httpcore.NetworkStream
     seconds: float
-    # What came in behind the answer that was read.
+    # Bytes that came in behind the answer that was read.
     kept: bytes = b""
     idle_since: float = 0.0
     is_broken: bool = False
@@ -43,7 +43,7 @@ class _Connection:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it may be used again: not for long idle, and nothing came that nobody asked."""
+        """Return whether it may be used again: not long idle, and no byte came unasked."""
         if self.kept or time.monotonic() - self.idle_since > KEEP_ALIVE_SECONDS:
             return False
         # Readable without a question is closed, or about to be misread.
@@ -66,7 +66,7 @@ class _Connection:
 
 
 class _Pipe(io.RawIOBase):
-    """What comes in over a connection."""
+    """The input over a connection."""
 
     def __init__(self, connection: _Connection) -> None:
         self.connection = connection
@@ -238,7 +238,7 @@ class Exchanges:
 
 
 class Cookies:
-    """What the partner wants to see again, as a balancer or a session of its own does."""
+    """Cookies that the partner wants to see again, as a balancer or a session of its own does."""
 
     def __init__(self) -> None:
         self._jar = httpx.Cookies()
@@ -252,8 +252,8 @@ class Cookies:
 
     def keep(self, method: str, url: httpx.URL, reply: Reply) -> None:
         if "set-cookie" in reply.headers:
-            asked = httpx.Request(method, url)
-            answer = httpx.Response(reply.status, headers=reply.fields, request=asked)
+            request = httpx.Request(method, url)
+            answer = httpx.Response(reply.status, headers=reply.fields, request=request)
             self._jar.extract_cookies(answer)
 
 

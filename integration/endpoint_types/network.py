@@ -37,7 +37,7 @@ REFUSALS: Final = frozenset(
 
 
 class Call(local):
-    """What the current thread's call may still take, and whether it has sent anything."""
+    """The time that the current thread's call has left, and whether it has sent anything."""
 
     ends_at: float = 0.0
     has_sent: bool = False
@@ -52,7 +52,7 @@ class Call(local):
             self.ends_at = 0.0
 
     def left(self, seconds: float | None) -> float:
-        """What remains of `seconds`; a call that is out of time gets next to nothing."""
+        """Return what remains of `seconds`; a call that is out of time gets next to nothing."""
         remaining = self.ends_at - time.monotonic()
         return max(min(remaining, remaining if seconds is None else seconds), 0.001)
 
@@ -143,7 +143,7 @@ class Network:
 
 
 def _tls(problem: BaseException) -> BaseException | None:
-    """What is behind a network error."""
+    """Return what is behind a network error."""
     return problem.__cause__ or problem.__context__
 
 

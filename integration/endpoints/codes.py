@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class EndpointCode(StrEnum):
-    """Why an endpoint did not take a message, by what a person would do about it."""
+    """The reason why an endpoint did not take a message, by what a person would do about it."""
 
     # Before anything is sent.
     TEMPLATE_FIELD_MISSING = "TEMPLATE_FIELD_MISSING"

@@ -1,4 +1,4 @@
-"""How an endpoint's properties are declared: once, as fields of a dataclass.
+"""The declaration of an endpoint's properties: once, as fields of a dataclass.
 
 Reading, judging, the console's form and the table in docs/endpoints.md are all made of these.
 """
@@ -23,7 +23,7 @@ _NUL: Final = "\x00"
 
 
 class Shape(StrEnum):
-    """What kind of value a property holds, as JSON has it."""
+    """The kind of value a property holds, as JSON has it."""
 
     TEXT = "text"  # one line
     TEMPLATE = "template"  # one line with {…} in it
@@ -76,7 +76,7 @@ class Properties:
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none
-        """What is wrong between values each of which can be kept, as a sentence for each name."""
+        """Tell what is wrong between values each of which can be kept, as a sentence by name."""
         return {}
 
 
@@ -144,16 +144,16 @@ def default_of(kind: type[Any], name: str) -> Any:
 
 def made(kind: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Made:
     """The values as the class has them. They were judged before."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, declared in declarations(kind).items():
         source: Mapping[str, Any] = secrets if declared.is_secret else properties
         if name in source:
-            given[name] = source[name]
-    return kind(**given)
+            values[name] = source[name]
+    return kind(**values)
 
 
 def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with each property, as the rest of a sentence that begins with its name."""
+    """Tell what is wrong with each property, as the rest of a sentence that its name begins."""
     mistakes: dict[str, str] = {}
     for name, declared in declarations(kind).items():
         if declared.is_secret:
@@ -168,7 +168,7 @@ def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -> bool:
-    """Whether a property means anything beside what the others say."""
+    """Return whether a property means anything beside what the others say."""
     if declared.only is None:
         return True
     name, values = declared.only
@@ -211,8 +211,8 @@ def _pem(_declared: Declared, value: Any) -> str:
 
 
 def _choice(declared: Declared, value: Any) -> str:
-    known = [one for one, _ in declared.choices]
-    return "" if value in known else f"must be one of {', '.join(known)}"
+    choices = [choice for choice, _ in declared.choices]
+    return "" if value in choices else f"must be one of {', '.join(choices)}"
 
 
 def _number(declared: Declared, value: Any) -> str:
@@ -231,8 +231,8 @@ def _flag(_declared: Declared, value: Any) -> str:
 def _pairs(declared: Declared, value: Any) -> str:
     if not isinstance(value, dict) or len(value) > MAX_PAIRS:
         return f"must be names with values, at most {MAX_PAIRS}"
-    for name, one in value.items():
-        if mistake := _text(declared, name) or _template(declared, one):
+    for name, text in value.items():
+        if mistake := _text(declared, name) or _template(declared, text):
             return f"has a mistake at “{name[:80]}”: its value {mistake}"
     return ""
 
@@ -240,7 +240,7 @@ def _pairs(declared: Declared, value: Any) -> str:
 def _names(declared: Declared, value: Any) -> str:
     if not isinstance(value, list) or len(value) > MAX_PAIRS:
         return f"must be a list of names, at most {MAX_PAIRS}"
-    mistake = next((mistake for one in value if (mistake := _text(declared, one))), "")
+    mistake = next((mistake for item in value if (mistake := _text(declared, item))), "")
     return f"has a name that {mistake}" if mistake else ""
 
 

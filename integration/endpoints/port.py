@@ -1,4 +1,4 @@
-"""What the engine asks of an endpoint, and what an endpoint may answer. Verdicts are values.
+"""The port of endpoints: what the engine asks, and what may be answered. Verdicts are values.
 
 Each handler type (HTTP, file, database, Python function) is one implementation; one contract
 suite runs over all of them and over the in-memory fake.
@@ -34,7 +34,7 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """What is kept of an answer: a code, a sentence, the status and the beginning of the body."""
+    """The stored part of an answer: a code, a sentence, the status and the body's beginning."""
 
     code: str = ""
     text: str = ""
@@ -107,7 +107,7 @@ class Deliverer(Protocol):
         """
 
     def connect(self) -> Answer:
-        """Whether it can be reached with these settings; sends no message."""
+        """Check that it can be reached with these settings; send no message."""
 
     def close(self) -> None:
         """Give connections back; may be called twice."""

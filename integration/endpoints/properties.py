@@ -42,37 +42,37 @@ def choices() -> list[tuple[str, str]]:
 
 
 def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
-    """What is wrong, as a sentence for each property; empty when they can be kept."""
+    """Tell what is wrong, as a sentence for each property; empty when they can be kept."""
     kind = KINDS.get(handler_type)
     if kind is None:
         return {"": f"There is no handler type {handler_type[:80]}."}
     if not isinstance(properties, dict):
         return {"": "The properties are names with values."}
-    known = {name for name, one in declarations(kind).items() if not one.is_secret}
+    names = {name for name, field in declarations(kind).items() if not field.is_secret}
     wrong = {name: f"{name} {mistake}." for name, mistake in judged(kind, properties).items()}
-    for name in properties.keys() - known:
-        wrong[name] = _unknown(str(name), kind, known)
+    for name in properties.keys() - names:
+        wrong[name] = _unknown(str(name), kind, names)
     return wrong or kind.conflicts(properties)
 
 
-def _unknown(name: str, kind: type[Properties], known: set[str]) -> str:
+def _unknown(name: str, kind: type[Properties], names: set[str]) -> str:
     if name in declarations(kind):
         return f"{name} is a secret: it is stored encrypted, among the secrets."
-    return f"{name[:80]} is no property of this type; known are {', '.join(sorted(known))}."
+    return f"{name[:80]} is no property of this type; known are {', '.join(sorted(names))}."
 
 
 def secret_mistakes(
     handler_type: str, properties: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Which secrets are missing beside these properties, or known to nobody, as sentences."""
+    """Tell which secrets are missing beside these properties, or known to nobody, as sentences."""
     kind = KINDS[handler_type]
-    known = {name: one for name, one in declarations(kind).items() if one.is_secret}
+    secret_fields = {name: field for name, field in declarations(kind).items() if field.is_secret}
     wrong = {
         name: f"{name} is missing: this login needs it."
-        for name, one in known.items()
-        if one.is_needed and counts(one, kind, properties) and not secrets.get(name)
+        for name, field in secret_fields.items()
+        if field.is_needed and counts(field, kind, properties) and not secrets.get(name)
     }
-    for name in secrets.keys() - known.keys():
+    for name in secrets.keys() - secret_fields.keys():
         wrong[name] = f"{name[:80]} is no secret of this type."
     if properties.get("client_certificate") and not secrets.get("client_key"):
         wrong["client_key"] = "client_key is missing: our certificate needs its private key."

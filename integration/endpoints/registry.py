@@ -1,4 +1,4 @@
-"""Which Python function takes the messages of which endpoint."""
+"""The Python functions that take the messages of endpoints."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
@@ -33,9 +33,9 @@ class EndpointFunctions:
     def add(self, name: str, function: Function) -> None:
         """Raises EndpointFunctionConflictError when another function has the name already."""
         origin = f"{function.__module__}.{function.__qualname__}"
-        _, known = self._by_name.setdefault(name, (function, origin))
-        if known != origin:
-            raise EndpointFunctionConflictError(name=name, first=known, second=origin)
+        _, first = self._by_name.setdefault(name, (function, origin))
+        if first != origin:
+            raise EndpointFunctionConflictError(name=name, first=first, second=origin)
         self._by_name[name] = (function, origin)
 
     def get(self, name: str) -> Function | None:

@@ -74,7 +74,7 @@ class Fields:
 
     @property
     def flaw(self) -> Flaw | None:
-        """Why the payload cannot be read; None when it can."""
+        """The reason why the payload cannot be read; None when it can."""
         return self.body if isinstance(self.body, Flaw) else None
 
 
@@ -88,7 +88,7 @@ class Field:
         self._find = _finder(name)
 
     def value(self, fields: Fields) -> Any:
-        """What the message has there: a scalar, or a JSON object or array; None when nothing."""
+        """Return what the message has there: a scalar, or a JSON object or array; else None."""
         return self._find(fields)
 
 
@@ -121,22 +121,22 @@ class Template:
         )
 
     def value(self, fields: Fields) -> Any:
-        """What a column gets: a lone field as it is (None when missing), else the filled text."""
+        """Return what a column gets: a lone field as it is (None if missing), or filled text."""
         if len(self._parts) == 1 and isinstance(self._parts[0], Field):
             return self._parts[0].value(fields)
         return self.filled(fields)
 
 
-def needed(one: Field, fields: Fields) -> str:
+def needed(part: Field, fields: Fields) -> str:
     """A field's value as text. Raises FieldMissingError."""
-    text = as_text(one.value(fields))
+    text = as_text(part.value(fields))
     if not text:
-        raise FieldMissingError(one.name)
+        raise FieldMissingError(part.name)
     return text
 
 
 def as_text(value: Any) -> str:
-    """How a value of a payload is written where texts are; nothing for None.
+    """Write a value of a payload as texts have it; nothing for None.
 
     >>> as_text(True), as_text(Decimal("1.50")), as_text(None)
     ('true', '1.50', '')
@@ -168,8 +168,8 @@ def _parts(text: str) -> Iterator[str | Field]:
 
 def _finder(name: str) -> Callable[[Fields], Any]:
     if name in KNOWN:
-        known = KNOWN[name]
-        return lambda fields: known(fields.message) or None
+        getter = KNOWN[name]
+        return lambda fields: getter(fields.message) or None
     if name == PAYLOAD:
         return lambda fields: fields.message.body.decode("utf-8", "replace")
     if _PLAIN.fullmatch(name):

@@ -58,7 +58,7 @@ def inflate(packed: bytes, limits: Limits) -> bytes | Flaw:
 
 
 class _Inflating:
-    """How far a payload is inflated: `at` is the place in `packed`, `parts` is what came out."""
+    """The progress of inflating a payload: `at` is the place in `packed`, `parts` the result."""
 
     def __init__(self, packed: bytes, limits: Limits) -> None:
         self.packed = packed
@@ -99,7 +99,7 @@ def _from_base64(payload: str) -> bytes | Flaw:
 
 
 def _has_header(packed: bytes) -> bool:
-    """Whether a zlib or gzip header begins here; no raw stream a compressor writes looks so."""
+    """Return whether a zlib or gzip header begins here; no raw stream of a compressor does."""
     if packed[:2] == _GZIP_MAGIC[: len(packed)]:
         return True
     is_deflate = packed[0] & 0x0F == zlib.DEFLATED

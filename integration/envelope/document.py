@@ -16,7 +16,7 @@ _LARGEST_OFFSET: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of an untrusted message is looked at.
+    """Limits to how much of an untrusted message is looked at.
 
     `max_bytes` bounds the record and, separately, its decoded payload. `max_depth` counts
     nested objects, arrays or elements (1 to 256). `max_ratio` is decompressed size over
@@ -50,7 +50,7 @@ class Enclosed(NamedTuple):
 
 @dataclass(slots=True)
 class Document:
-    """What a readable record came to; treat it as frozen (freezing would cost a microsecond).
+    """The result of reading a record; treat it as frozen (freezing would cost a microsecond).
 
     `interface` is the service named by the envelope, else by a header, else None.
     `body` is the parsed payload: dict, list, str, int, Decimal or bool for JSON, an lxml

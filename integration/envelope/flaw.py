@@ -1,4 +1,4 @@
-"""What can be wrong with a message's bytes: one code per flaw, a sentence, and what to do now.
+"""Flaws of a message's bytes: one code per flaw, a sentence, and what to do now.
 
 A flaw is a value: reading never raises for what a partner sent.
 """
@@ -73,7 +73,7 @@ HINTS: Final[Mapping[FlawCode, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Why a message cannot be read: stable code, sentence for people, what to do now.
+    """The reason why a message cannot be read: stable code, sentence for people, what to do now.
 
     The sentence names places and keys, never values: it is shown to people who may not see
     payloads. `interface` and `message_id` are what the envelope around a bad payload says; a

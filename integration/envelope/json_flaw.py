@@ -1,4 +1,4 @@
-"""Why a text is not acceptable JSON: names the flaw and where it is. Never on the hot path."""
+"""The reason why a text is not acceptable JSON: the flaw and its place. Never on the hot path."""
 
 import re
 from json import JSONDecodeError
@@ -88,5 +88,5 @@ def _is_cut(text: str, at: int, reason: str) -> bool:
 
 
 def _holds_unescaped_text(text: str, at: int, reason: str) -> bool:
-    """Whether the value before is `"{"` or `"["`: a JSON text whose first inner quote closed it."""
+    """Return whether `"{"` or `"["` stands before: a text whose first inner quote closed it."""
     return reason.startswith("Expecting ','") and text[max(at - 3, 0) : at] in {'"{"', '"["'}

@@ -119,14 +119,14 @@ def element_texts(text: str) -> list[str]:
 
 
 def is_deeper(text: str, max_depth: int) -> bool:
-    """Whether brackets outside strings nest beyond `max_depth`, without parsing or recursing.
+    """Return whether brackets outside strings nest deeper, without parsing or recursing.
 
     Strings are cut away, then each pass takes off the innermost level; what is left after
     the passes is deeper. All steps run at the speed of `bytes.replace`.
     """
     plain = text.encode(errors="replace").replace(b"\\\\", b"").replace(b'\\"', b"")
-    kept = plain.translate(_ONE_KIND_OF_BRACKET, _EVERYTHING_BUT_BRACKETS)
-    brackets = b"".join(kept.split(b'"')[::2])
+    marks = plain.translate(_ONE_KIND_OF_BRACKET, _EVERYTHING_BUT_BRACKETS)
+    brackets = b"".join(marks.split(b'"')[::2])
     if b"[" * (max_depth + 1) in brackets:
         return True
     for level in range(max_depth + 1):

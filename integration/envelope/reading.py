@@ -1,4 +1,4 @@
-"""From the bytes of a record to a Document, or to the Flaw that names what is wrong with them."""
+"""The way from a record's bytes to a Document, or to the Flaw that names what is wrong."""
 
 from collections.abc import Mapping
 from decimal import Decimal

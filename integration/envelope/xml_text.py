@@ -10,11 +10,11 @@ from integration.envelope.flaw import UTF16, Flaw, FlawCode, too_deep
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = re.compile(rb"\s*+")
-# What may stand before a document type, as (how it begins, how it ends).
+# Things that may stand before a document type, as (their beginning, their end).
 _MISC: Final = ((b"<?", b"?>"), (b"<!--", b"-->"))
 _DOCTYPE: Final = b"<!DOCTYPE"
 _ERRORS: Final = etree.ErrorTypes
-# What libxml2 reports where a document breaks off; it counts only at the very end.
+# Errors of libxml2 where a document breaks off; they count only at the very end.
 _CUT: Final = frozenset(
     {
         _ERRORS.ERR_TAG_NOT_FINISHED,
@@ -74,7 +74,7 @@ def parse_xml(source: bytes, max_depth: int, *, is_utf8: bool = False) -> object
 
 
 def _begins_with_doctype(source: bytes) -> bool:
-    """Whether only blanks, comments and instructions stand before a document type.
+    """Return whether only blanks, comments and instructions stand before a document type.
 
     Goes over each byte once: one pattern for all of it could try every way to cut the blanks.
     """

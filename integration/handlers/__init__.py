@@ -1,4 +1,4 @@
-"""What a handler author imports: decorator, message, publish(), newness guard and verdicts."""
+"""The API for handler authors: decorator, message, publish(), newness guard and verdicts."""
 
 from integration.documents.refusals import permanent
 from integration.handlers.failures import (

@@ -1,4 +1,4 @@
-"""Where publish() sends to: channels with their targets, and outbound queues, as configured."""
+"""Destinations of publish(): channels with their targets, and outbound queues, as configured."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,7 +54,7 @@ class UnknownQueueError(IntegrationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a message goes. `strict` is the queue's id when its order must be kept.
+    """The destination of a message. `strict` is the queue's id when its order must be kept.
 
     `max_bytes` is the largest record that gets there, None where nothing is checked.
     """
@@ -98,7 +98,7 @@ def channel_named(name: str) -> Channel:
 
 
 def target_of_queue(name: str) -> Target:
-    """Where an outbound queue leads. Raises UnknownQueueError."""
+    """Return where an outbound queue leads. Raises UnknownQueueError."""
     from integration.models import Queue  # noqa: PLC0415 - as above
 
     rows = Queue.objects.using(settings.SLUICE_DATABASE).select_related("system")

@@ -1,4 +1,4 @@
-"""What a handler may raise or return, and the failure that every exception comes to."""
+"""Failures that a handler may raise or return, and what every other exception comes to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -183,14 +183,14 @@ RULES: Final = (
     Rule((pg.ReadOnlySqlTransaction,), FailureClass.OUTAGE, "DATABASE_READ_ONLY"),
     Rule((ConnectionError,), FailureClass.OUTAGE, "CONNECTION_ERROR"),
 )
-# What the driver raises without a code of the server's: the connection itself is gone.
+# Errors that the driver raises without a code of the server's: the connection is gone.
 LOST: Final = Rule((psycopg.OperationalError,), FailureClass.OUTAGE, "DATABASE_LOST")
 # A swallowed error of these kinds is still one of these kinds.
 _SEEN_THROUGH: Final = frozenset({FailureClass.CONFLICT, FailureClass.OUTAGE})
 
 
 class Judged(NamedTuple):
-    """What one exception of a chain means."""
+    """The meaning of one exception of a chain."""
 
     kind: FailureClass
     code: str

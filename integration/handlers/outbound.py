@@ -1,4 +1,4 @@
-"""What the handlers of one transaction have published so far, and what its ids derive from."""
+"""Messages that handlers of one transaction have published, and what their ids derive from."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ ID_SPACE: Final = uuid.UUID("5b1f1c52-3c0e-5e0e-9d6a-6d5f2a0c7a11")
 
 
 class Outbound:
-    """What the handlers of one transaction have published so far, in order.
+    """The messages that handlers of one transaction have published so far, in order.
 
     The engine makes one per transaction, calls `begin` before each handler call, cuts `rows` at
     a savepoint's rollback and inserts them last. Rows published under an atomic block that was
@@ -47,7 +47,7 @@ class Outbound:
         return self._rows
 
     def next_name(self) -> str | None:
-        """What the ids of the next call derive from: the cause and the number of the call."""
+        """Return what the ids of the next call derive from: its cause and its number."""
         if self.cause is None:
             return None
         cause = _identity(self.cause)
@@ -75,7 +75,7 @@ class Outbound:
 
 
 def _identity(message: Message) -> str:
-    """What no other consumed message has, and this one has at every try and after every edit.
+    """Return what no other consumed message has, and this one at every try and after every edit.
 
     Its first position: a partner may use an id for several messages. And its id: a cluster that
     lost its last records gives their offsets away again.
@@ -89,7 +89,7 @@ current: ContextVar[Outbound | None] = ContextVar("sluice_outbound", default=Non
 
 @contextmanager
 def caused_by(message: Message) -> Iterator[None]:
-    """Inside a batch handler: what is published in the block derives its ids from this message.
+    """Derive ids of what is published in the block, inside a batch handler, from this message.
 
     Without it ids derive from the batch's first message, and another batching after a restore
     of the database gives other ids.

@@ -18,14 +18,14 @@ SENDER: Final = "sluice-sender"
 DESTINATION: Final = "sluice-destination"
 CAUSE: Final = "sluice-cause"
 OURS: Final = frozenset({MESSAGE_ID, INTERFACE, SENDER, DESTINATION, CAUSE})
-# What a record needs in Kafka beside its key, value and headers; a little more than that.
+# The bytes of a record in Kafka beside its key, value and headers; a little more than that.
 _RECORD_BYTES: Final = 100
 GivenHeaders = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of one outgoing message beside its payload.
+    """The facts about one outgoing message beside its payload.
 
     `cause` is the id of the consumed message that it answers, None outside handlers.
     """
@@ -85,15 +85,15 @@ def _value(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | 
     return envelopes.write(message)
 
 
-def _headers(given: GivenHeaders, facts: Facts) -> Headers:
+def _headers(headers: GivenHeaders, facts: Facts) -> Headers:
     """The author's headers without any of our names, and ours."""
-    pairs = given.items() if isinstance(given, Mapping) else given
-    kept = [
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    own = [
         (name, value.encode() if isinstance(value, str) else value)
         for name, value in pairs
         if name.lower() not in OURS
     ]
-    return [*kept, *facts.headers()]
+    return [*own, *facts.headers()]
 
 
 def _refuse_too_large(row: Outgoing, facts: Facts, most: int, *, is_packed: bool) -> None:

@@ -1,4 +1,4 @@
-"""What publish() makes of a payload: text in its channel's format, judged, with its key."""
+"""The payload of publish(): text in its channel's format, judged, with its key."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +44,7 @@ class PayloadTooLargeError(PayloadRefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a channel judges payloads; `plan` is its structure's."""
+    """The rules by which a channel judges payloads; `plan` is its structure's."""
 
     channel: str
     is_xml: bool
@@ -120,11 +120,11 @@ def _xml(rules: Rules, payload: object) -> tuple[str | bytes, object]:
     return payload, body
 
 
-def _wrong_format(rules: Rules, given: str) -> PayloadFormatError:
-    wanted, how = "JSON", "a dict, a list or JSON text"
+def _wrong_format(rules: Rules, payload: str) -> PayloadFormatError:
+    form, how = "JSON", "a dict, a list or JSON text"
     if rules.is_xml:
-        wanted, how = "XML", "an lxml element or XML text"
-    text = f"{rules.channel} publishes {wanted}, and was given {given}. Hand over {how}."
+        form, how = "XML", "an lxml element or XML text"
+    text = f"{rules.channel} publishes {form}, and was given {payload}. Hand over {how}."
     return PayloadFormatError(text)
 
 

@@ -1,4 +1,4 @@
-"""What handlers need of the tables: filled when Django starts, by `integration.composition`."""
+"""The ports of handlers to the tables: filled when Django starts, by `integration.composition`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Claim = tuple[str, Message, int | datetime | None]
 
 
 class Outbox(Protocol):
-    """Where messages wait for the relay."""
+    """The place where messages wait for the relay."""
 
     def __call__(self, rows: Sequence[Outgoing]) -> None:
         """Insert in the transaction under way. Raises QueueLockTimeoutError for a strict queue."""
@@ -23,7 +23,7 @@ class NewnessGuard(Protocol):
     """The newest message of each (structure, key)."""
 
     def __call__(self, structure: str, claims: Sequence[Claim]) -> list[bool]:
-        """Whether each claim is the newest; see `claim_all`."""
+        """Return whether each claim is the newest; see `claim_all`."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def filled() -> Ports:
 def claim_newest(
     structure: str, key: str, message: Message, *, version: int | datetime | None = None
 ) -> bool:
-    """Whether `message` is the newest for (structure, key); True locks the key until the commit.
+    """Return whether `message` is the newest for (structure, key); if so lock it until the commit.
 
     For handlers that write tables of their own: write only when it is True, else return
     Superseded(). Raises UnknownStructureError.
@@ -57,7 +57,7 @@ def claim_newest(
 
 
 def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
-    """As claim_newest for (key, message, version) of a whole batch, mostly in one statement.
+    """Claim (key, message, version) of a whole batch like claim_newest, mostly in one statement.
 
     Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
     PermanentError BAD_VERSION for a version that is no integer or timestamp.

@@ -16,7 +16,7 @@ from integration.values import Outgoing
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What one publish() wrote: the message id for each external system that gets one.
+    """The result of one publish(): the message id for each external system that gets one.
 
     `ids` is empty where the channel, or each of its targets, is switched off.
     """
@@ -101,7 +101,7 @@ def _cause(outbound: Outbound | None) -> str | None:
 
 
 def _keep(rows: Sequence[Outgoing], outbound: Outbound | None) -> None:
-    """Inside the engine: for its own insert, last in the transaction. Elsewhere: written now."""
+    """Leave rows to the engine's own insert, last in the transaction; elsewhere write them now."""
     if outbound is not None:
         for row in rows:
             outbound.append(row)

@@ -1,4 +1,4 @@
-"""Which function or class takes which inbound message type."""
+"""The function or class that takes each inbound message type."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ class Registry:
 
     def add(self, registration: Registration) -> None:
         """Raises HandlerConflictError when another handler has the interface already."""
-        known = self._by_interface.setdefault(registration.interface, registration)
-        if known.origin != registration.origin:
+        first = self._by_interface.setdefault(registration.interface, registration)
+        if first.origin != registration.origin:
             raise HandlerConflictError(
-                interface=registration.interface, first=known.origin, second=registration.origin
+                interface=registration.interface, first=first.origin, second=registration.origin
             )
         self._by_interface[registration.interface] = registration
 

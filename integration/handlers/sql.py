@@ -25,12 +25,12 @@ def cursor() -> Any:
     statement after the other, do not close it, and do not keep it between messages. Errors are
     psycopg's own; the engine classifies them like Django's.
     """
-    kept = _kept
+    cache = _kept
     # Finding Django's connection again for each message would cost more than the call is for.
-    if kept.session is not None and kept.session is kept.connection.connection:
-        return kept.cursor
-    kept.connection = connections[settings.SLUICE_DATABASE]
-    kept.connection.ensure_connection()
-    kept.session = kept.connection.connection
-    kept.cursor = kept.session.cursor()
-    return kept.cursor
+    if cache.session is not None and cache.session is cache.connection.connection:
+        return cache.cursor
+    cache.connection = connections[settings.SLUICE_DATABASE]
+    cache.connection.ensure_connection()
+    cache.session = cache.connection.connection
+    cache.cursor = cache.session.cursor()
+    return cache.cursor

@@ -1,4 +1,4 @@
-"""What may be shown of an exception: its sentence and its frames, but no contents of messages."""
+"""The part of an exception that may be shown: its sentence and frames, no contents of messages."""
 
 import linecache
 import re
@@ -27,7 +27,7 @@ _QUOTED: Final = re.compile(
     |(?<=remains:\ ).*""",
     re.DOTALL | re.VERBOSE,
 )
-# What Django's messages say about the rule that was broken.
+# Parameters of Django's messages that tell of the rule that was broken.
 _HARMLESS: Final = frozenset(
     {"limit_value", "max", "field_label", "field_labels", "model_name", "lookup_type", "date_field"}
 )
@@ -36,17 +36,17 @@ _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
 
 
 def sentence(exception: BaseException) -> str:
-    """What the exception says, for people who may not see payloads.
+    """Return what the exception says, for people who may not see payloads.
 
     What others quote of the message is left out: PostgreSQL's DETAIL, jsonschema's instance,
     the values in Django's and Python's own sentences. A handler's own sentence, raised as one of
     our errors, is shown as it is.
     """
     try:
-        said = _said(exception)
+        text = _said(exception)
     except Exception as e:  # noqa: BLE001 - a strange __str__ must not hide the failure
-        said = f"(its text cannot be read: {type(e).__name__})"
-    return (said.strip() or type(exception).__name__)[:SENTENCE_LIMIT]
+        text = f"(its text cannot be read: {type(e).__name__})"
+    return (text.strip() or type(exception).__name__)[:SENTENCE_LIMIT]
 
 
 def _said(exception: BaseException) -> str:
@@ -72,18 +72,18 @@ def _said_by_python(exception: BaseException) -> str:
 
 
 def _said_by_postgres(error: psycopg.Error) -> str:
-    said = error.diag
-    if not said.message_primary:
+    diag = error.diag
+    if not diag.message_primary:
         return str(error)
-    where = said.table_name and said.column_name and f"{said.table_name}.{said.column_name}"
-    parts = [said.message_primary, where if where and where not in said.message_primary else ""]
+    where = diag.table_name and diag.column_name and f"{diag.table_name}.{diag.column_name}"
+    parts = [diag.message_primary, where if where and where not in diag.message_primary else ""]
     return " ".join(part for part in parts if part)
 
 
 def _said_by_django(error: ValidationError) -> str:
     if hasattr(error, "error_dict"):
-        said = error.error_dict.items()
-        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in said)
+        errors = error.error_dict.items()
+        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in errors)
     return " ".join(map(_without_values, error.error_list))
 
 

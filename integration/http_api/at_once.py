@@ -133,7 +133,7 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
 
 
 def _called(units: Sequence[Unit], arrival: int, outbound: Outbound, guard: Guard) -> list[Ended]:
-    """How each message ended. Raises _Undone at the first that failed."""
+    """Return how each message ended. Raises _Undone at the first that failed."""
     endings = []
     connection = django_connection()
     guard.enter()
@@ -169,7 +169,7 @@ OUT_OF_TIME: Final = Failure(
 
 
 def _refusal(units: Sequence[Unit], undone: _Undone) -> CallFailedError:
-    """What the sender gets; that it was tried is all that is kept."""
+    """Build the sender's refusal; that it was tried is all that is kept."""
     unit = units[undone.place]
     _track([(unit, Ended.REFUSED)], undone.arrival)
     where = f"Message {undone.place + 1:,} of {len(units):,}: " if len(units) > 1 else ""

@@ -1,4 +1,4 @@
-"""From the body of a post to the messages in it: read, opened, split, and nothing guessed."""
+"""The way from the body of a post to its messages: read, opened, split, and nothing guessed."""
 
 import re
 from collections.abc import Iterator
@@ -92,13 +92,13 @@ def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
 
 def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
     """All of them. Raises BodyTooLargeError as soon as they are larger together than that."""
-    kept, size = [], 0
+    taken, size = [], 0
     for part in parts:
-        kept.append(part)
+        taken.append(part)
         size += len(part)
         if size > most_bytes:
             raise BodyTooLargeError(most_bytes=most_bytes)
-    return kept
+    return taken
 
 
 def _elements(root: Any) -> Iterator[bytes]:

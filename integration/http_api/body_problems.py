@@ -1,4 +1,4 @@
-"""Why a body is not taken before anybody looks into it: how it came, or did not come."""
+"""Refusals of a body before anybody looks into it: how it came, or did not come."""
 
 from datetime import timedelta
 

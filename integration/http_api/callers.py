@@ -1,4 +1,4 @@
-"""Who calls: from the credentials of a request to the external system it speaks for."""
+"""Callers: from the credentials of a request to the external system it speaks for."""
 
 import base64
 import binascii
@@ -68,7 +68,7 @@ class Credentials(NamedTuple):
 
 
 def credentials_in(authorization: str, maxauth: str) -> Credentials | None:
-    """What the two headers hold; None when that is nothing usable. MAXAUTH counts alone."""
+    """Read the two headers; None when they hold nothing usable. MAXAUTH counts alone."""
     scheme, _, rest = authorization.strip().partition(" ")
     if scheme.lower() == "bearer" and rest.strip():
         return Credentials(rest.strip(), None)
@@ -86,19 +86,20 @@ def _pair(text: str, *, is_legacy: bool) -> Credentials | None:
     return Credentials(token, user, is_legacy) if colon else None
 
 
-def caller_of(given: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
-    """Who it is. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
-    prefix = None if given is None else prefix_of(given.token)
-    if given is None or prefix is None:
+def caller_of(credentials: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
+    """Identify them. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
+    prefix = None if credentials is None else prefix_of(credentials.token)
+    if credentials is None or prefix is None:
         raise NotAuthenticatedError
     caller = _callers.get(prefix)
-    if not is_token(given.token, _NOBODY if caller is None else caller.token_hash) or not caller:
+    token_hash = _NOBODY if caller is None else caller.token_hash
+    if not is_token(credentials.token, token_hash) or not caller:
         raise NotAuthenticatedError
-    if given.user is not None and not _is_named(given.user, caller):
+    if credentials.user is not None and not _is_named(credentials.user, caller):
         raise NotAuthenticatedError
     if caller.over:
         raise TokenOverError(over=caller.over)
-    if (given.is_legacy or is_legacy_path) and not caller.legacy_door:
+    if (credentials.is_legacy or is_legacy_path) and not caller.legacy_door:
         raise LegacyAddressOffError
     _touch(caller)
     return caller

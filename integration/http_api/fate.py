@@ -1,4 +1,4 @@
-"""What became of a posted message, as its sender may know it: never a payload."""
+"""The fate of a posted message, as its sender may know it: never a payload."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from integration.selectors.tracking.rows import of_messages
 
 # Of a post with more messages only the counts are shown.
 MOST_LISTED: Final = 100
-# What a sender reads of each state of a failure; of a resolved one, what it ended in.
+# The word that a sender reads for each state of a failure; for a resolved one, its ending.
 _FAILED: Final = {
     ErrorState.RETRY: "waiting_for_retry",
     ErrorState.HOLD: "held",
@@ -53,7 +53,7 @@ _ENDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Where one message is: `at` since when, `code` and `text` why it is not through."""
+    """The state of one message: `at` since when, `code` and `text` why it is not through."""
 
     message_id: str
     state: str
@@ -63,37 +63,37 @@ class Fate:
     attempts: int = 0
 
     def facts(self) -> dict[str, object]:
-        """As the sender gets it; what is empty is left out."""
-        said: dict[str, object] = {"message_id": self.message_id, "state": self.state}
+        """Return it as the sender gets it; what is empty is left out."""
+        facts: dict[str, object] = {"message_id": self.message_id, "state": self.state}
         if self.at is not None:
-            said["since"] = self.at.isoformat()
+            facts["since"] = self.at.isoformat()
         if self.code:
-            said |= {"code": self.code, "detail": self.text}
+            facts |= {"code": self.code, "detail": self.text}
         if self.attempts:
-            said["attempts"] = self.attempts
-        return said
+            facts["attempts"] = self.attempts
+        return facts
 
 
 def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
-    """What became of a post or one of its messages, by its message id or the sender's own.
+    """Tell what became of a post or one of its messages, by its message id or the sender's own.
 
     Raises NoSuchMessageError, also for messages of other systems.
     """
     receipt, ids = _receipt(system_id, id_)
     fates = _fates(receipt, ids)
-    said: dict[str, object] = {
+    facts: dict[str, object] = {
         "message_id": receipt.message_id,
         "service": receipt.interface,
         "received_at": receipt.received_at.isoformat(),
     }
     if receipt.sender_id is not None:
-        said["sender_id"] = receipt.sender_id
+        facts["sender_id"] = receipt.sender_id
     if len(ids) == 1:
-        return {**said, **fates[0].facts()}
-    said |= {"count": len(ids), "states": dict(Counter(fate.state for fate in fates))}
+        return {**facts, **fates[0].facts()}
+    facts |= {"count": len(ids), "states": dict(Counter(fate.state for fate in fates))}
     if len(ids) <= MOST_LISTED:
-        said["messages"] = [fate.facts() for fate in fates]
-    return said
+        facts["messages"] = [fate.facts() for fate in fates]
+    return facts
 
 
 def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:
@@ -108,17 +108,17 @@ def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:
 
 
 def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
-    """From the latest to the earliest that is known: failure, track, outgoing row."""
+    """Look from the latest to the earliest that is known: failure, track, outgoing row."""
     if receipt.queue_id is None:
         state = str(receipt.answer.get("state"))
         ended = state if state in STATES else "applied"
         return [Fate(id_, ended, receipt.received_at) for id_ in ids]
-    known: dict[str, Fate] = {}
+    fates: dict[str, Fate] = {}
     for look in (_failures, _tracks, _rows):
-        if rest := [id_ for id_ in ids if id_ not in known]:
-            known |= look(receipt, rest)
+        if rest := [id_ for id_ in ids if id_ not in fates]:
+            fates |= look(receipt, rest)
     # Its row is cleaned up only once it is in Kafka.
-    return [known.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
+    return [fates.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
 
 
 def _failures(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:

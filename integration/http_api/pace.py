@@ -1,4 +1,4 @@
-"""How often a system may post: counted in Valkey, for all processes together."""
+"""The pace at which a system may post: counted in Valkey, for all processes together."""
 
 import logging
 import time
@@ -58,7 +58,7 @@ _warned_at: Final[list[float]] = []
 
 
 def _warn(failure: Exception) -> None:
-    """Once a minute: a line for each post would only add to the trouble."""
+    """Log once a minute: a line for each post would only add to the trouble."""
     now = time.monotonic()
     if not _warned_at or now - _warned_at[0] >= _SILENT_SECONDS:
         _warned_at[:] = [now]

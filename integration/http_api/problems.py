@@ -1,4 +1,4 @@
-"""Why the HTTP API refuses a request: a stable code, a sentence, and what to change."""
+"""Refusals of the HTTP API: a stable code, a sentence, and what to change."""
 
 from datetime import timedelta
 from typing import ClassVar, Final
@@ -284,7 +284,7 @@ class CallFailedError(HttpApiError):
         self.retry_after = None if failure.kind in _FINAL else timedelta(seconds=30)
 
 
-# What a repetition does not mend: its status, and what to do instead.
+# Problems that a repetition does not mend: their status, and what to do instead.
 _FINAL: Final = {
     FailureClass.PERMANENT: (422, "Correct the message and send it again."),
     FailureClass.DEPENDENCY: (409, "Send what it needs first, then send it again."),

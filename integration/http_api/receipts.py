@@ -52,7 +52,7 @@ class AnotherWasFasterError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """What a sender wants: so many bytes for a service, under an id of its own or none.
+    """The post of a sender: so many bytes for a service, under an id of its own or none.
 
     `address` is how: into its queue, at once, or published. `format` is the announced one (json,
     xml or nothing), `most_bytes` what its system may post.
@@ -87,16 +87,16 @@ class Post:
         return str(uuid.uuid5(ID_SPACE, f"door\n{self.system_id}\n{self.sender_id}"))
 
     def facts(self, count: int, state: str) -> dict[str, object]:
-        """What an answer says of its messages."""
-        said = {"message_id": self.message_id, "service": self.service}
+        """Return what an answer says of its messages."""
+        facts = {"message_id": self.message_id, "service": self.service}
         if self.sender_id is not None:
-            said["sender_id"] = self.sender_id
-        return {**said, "count": count, "state": state}
+            facts["sender_id"] = self.sender_id
+        return {**facts, "count": count, "state": state}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender gets; `is_repeat` = it was answered so before."""
+    """The answer to the sender; `is_repeat` = it was answered so before."""
 
     status: int
     facts: Mapping[str, Any]
@@ -104,15 +104,15 @@ class Answer:
 
 
 def answered_once(post: Post, act: Callable[[], Answer]) -> Answer:
-    """What was answered to the same post before, else what `act` answers to it.
+    """Return what was answered to the same post before, else what `act` answers to it.
 
     Of several requests with one sender's id one is accepted; the others wait for it and get its
     answer. Raises OtherContentError for an id that was used for something else.
     """
     while True:
-        known = _earlier(post)
-        if known is not None:
-            return known
+        earlier = _earlier(post)
+        if earlier is not None:
+            return earlier
         with suppress(AnotherWasFasterError):
             return act()
 
@@ -141,7 +141,7 @@ def write_queued(
 
 
 def write_with_message(post: Post, answer: Answer, row: Outgoing, queue_id: int) -> None:
-    """As `write_queued`, with the one message, in a statement that is its own transaction.
+    """Write like `write_queued`, with the one message, in a statement that is a transaction.
 
     For a queue that is not strict, whose turn would have to be awaited first.
     """
@@ -149,7 +149,7 @@ def write_with_message(post: Post, answer: Answer, row: Outgoing, queue_id: int)
 
 
 def write_called(post: Post, answer: Answer, *, count: int) -> None:
-    """As `write_queued`, for messages that were handled at once."""
+    """Write like `write_queued`, for messages that were handled at once."""
     _write(_CALLED, post, answer, [count, None])
 
 

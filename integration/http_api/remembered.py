@@ -1,4 +1,4 @@
-"""What a process remembers for a moment, so that a post costs no query for what rarely changes."""
+"""The short memory of a process, so that a post costs no query for what rarely changes."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -24,9 +24,9 @@ class Remembered(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         now = time.monotonic()
-        known = self._known.get(key)
-        if known is not None and known[0] > now:
-            return known[1]
+        entry = self._known.get(key)
+        if entry is not None and entry[0] > now:
+            return entry[1]
         answer = self._ask(key)
         if answer is None:
             self._known.pop(key, None)

@@ -1,4 +1,4 @@
-"""Where a posted message goes: its service, and the one inbound queue that takes it."""
+"""The route of a posted message: its service, and the one inbound queue that takes it."""
 
 from typing import Final
 
@@ -24,9 +24,9 @@ def queue_for(system_id: int, system: str, service: str) -> Queue:
     return queues[0]
 
 
-def _read(asked: tuple[int, str]) -> list[Queue] | None:
+def _read(key: tuple[int, str]) -> list[Queue] | None:
     """The queues that could take it, by name; None where there is no such service."""
-    system_id, name = asked
+    system_id, name = key
     service = EnterpriseService.objects.filter(interface=name).only("pk").first()
     if service is None:
         return None

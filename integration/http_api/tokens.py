@@ -48,5 +48,5 @@ def hash_of(text: str) -> str:
 
 
 def is_token(text: str, token_hash: str) -> bool:
-    """Whether the text is the token; takes the same time whatever differs."""
+    """Return whether the text is the token; takes the same time whatever differs."""
     return hmac.compare_digest(hash_of(text), token_hash)

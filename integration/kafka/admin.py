@@ -74,7 +74,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Whether a cluster answers, and the sentence to show; `next_step` where it does not."""
+    """The reachability of a cluster, and the sentence to show; `next_step` where there is none."""
 
     ok: bool
     text: str
@@ -109,13 +109,13 @@ def describe(provider: Provider, topic: str) -> TopicDescription:
 
 
 def _describe(admin: TalkingAdmin, to: Connection, topic: str) -> TopicDescription:
-    asked = admin.describe_topics(
+    futures = admin.describe_topics(
         TopicCollection([topic]),
         include_authorized_operations=True,
         request_timeout=ANSWER_SECONDS,
     )
     settings = _settings(admin, to, topic)
-    described = answer(asked[topic], to.name)
+    described = answer(futures[topic], to.name)
     facts = FactsReader(admin, to.name, topic).read()
     if facts is None:
         raise TopicGoneError
@@ -137,8 +137,8 @@ def _describe(admin: TalkingAdmin, to: Connection, topic: str) -> TopicDescripti
 
 def _settings(admin: AdminClient, to: Connection, topic: str) -> Mapping[str, str]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    asked = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
-    entries = answer(asked[resource], to.name)
+    futures = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
+    entries = answer(futures[resource], to.name)
     return {name: str(entry.value) for name, entry in entries.items()}
 
 
@@ -151,18 +151,18 @@ def _limit(text: str) -> int | None:
 def in_words(topic: TopicDescription) -> str:
     """The settings that matter here, and what of them a person should know."""
     copies = "1 copy" if topic.replication == 1 else f"{topic.replication} copies"
-    kept = "without limit"
+    time = "without limit"
     if topic.retention_ms is not None:
-        kept = f"for {durations.written(topic.retention_ms / 1_000)}"
+        time = f"for {durations.written(topic.retention_ms / 1_000)}"
     words = (
         f"{copies}, min.insync.replicas={topic.min_insync_replicas}, messages of at most "
-        f"{topic.max_message_bytes:,} bytes, kept {kept}."
+        f"{topic.max_message_bytes:,} bytes, kept {time}."
     )
     return " ".join([words, *remarks(topic)])
 
 
 def remarks(topic: TopicDescription) -> list[str]:
-    """What a person should know about a topic although it does not forbid the queue."""
+    """List what a person should know about a topic although it does not forbid the queue."""
     sentences = []
     if topic.replication < 2:
         sentences.append(f"{topic.name} has one copy only: a lost disk loses its messages.")
@@ -219,9 +219,9 @@ def delete_topic(provider: Provider, topic: str) -> bool:
     Raises BrokerUnreachableError, BrokerRefusedError.
     """
     with asking(provider) as (to, admin):
-        asked = admin.delete_topics([topic], request_timeout=ANSWER_SECONDS)
+        futures = admin.delete_topics([topic], request_timeout=ANSWER_SECONDS)
         try:
-            answer(asked[topic], to.name)
+            answer(futures[topic], to.name)
         except TopicGoneError:
             return False
     return True
@@ -238,9 +238,9 @@ def ensure_topic(to: Connection, topic: str) -> None:
 
 
 def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
-    asked, topic = admin.create_topics([new], request_timeout=ANSWER_SECONDS), new.topic
+    futures, topic = admin.create_topics([new], request_timeout=ANSWER_SECONDS), new.topic
     try:
-        answer(asked[topic], to.name)
+        answer(futures[topic], to.name)
     except BrokerRefusedError as e:
         raise TopicRefusedError(topic, e.sentence) from e
     except TopicGoneError as e:
@@ -257,7 +257,7 @@ def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
 
 
 def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) -> dict[int, int]:
-    """By partition the first offset written at `at` or later; the stable end where none is.
+    """Map partitions to the first offset written at `at` or later; else to the stable end.
 
     Raises TopicUnknownError, BrokerUnreachableError, ProviderUnusableError.
     """
@@ -265,8 +265,8 @@ def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) 
     spec = OffsetSpec.for_timestamp(milliseconds)
     with asking(provider) as (to, admin):
         try:
-            asked = ask_offsets(admin, topic, dict.fromkeys(facts.high, spec))
-            offsets = collect_offsets(asked, to.name)
+            futures = ask_offsets(admin, topic, dict.fromkeys(facts.high, spec))
+            offsets = collect_offsets(futures, to.name)
         except TopicGoneError:
             raise TopicUnknownError(to.name, topic) from None
     return {p: facts.high[p] if offset < 0 else offset for p, offset in offsets.items()}
@@ -275,12 +275,12 @@ def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) 
 def group_offsets(
     provider: Provider, group: str, topic: str, partitions: Iterable[int]
 ) -> dict[int, int]:
-    """What a consumer group has committed, by partition; those without an offset are missing."""
+    """Read a group's committed offsets, by partition; those without an offset are missing."""
     places = [TopicPartition(topic, partition) for partition in partitions]
-    wanted = ConsumerGroupTopicPartitions(group, places)
+    request = ConsumerGroupTopicPartitions(group, places)
     with asking(provider) as (to, admin):
-        asked = admin.list_consumer_group_offsets(
-            [wanted], require_stable=True, request_timeout=ANSWER_SECONDS
+        futures = admin.list_consumer_group_offsets(
+            [request], require_stable=True, request_timeout=ANSWER_SECONDS
         )
-        committed = answer(asked[group], to.name).topic_partitions
+        committed = answer(futures[group], to.name).topic_partitions
     return {place.partition: place.offset for place in committed if place.offset >= 0}

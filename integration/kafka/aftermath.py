@@ -1,4 +1,4 @@
-"""What Kafka still knows of a database's work: its last batch, and which records were written."""
+"""Traces of a database's work in Kafka: its last batch, and which records were written."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ Digest = bytes
 
 
 def digest_of(topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Digest:
-    """What a record is known by; our headers carry an id, so no two messages share it."""
+    """Return what a record is known by; our headers carry an id, so no two messages share it."""
     digest = sha256()
     named = [part for name, content in headers for part in (name.encode(), content)]
     for part in (topic.encode(), key, value, *named):

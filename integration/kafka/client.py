@@ -1,4 +1,4 @@
-"""From a provider row to client properties: what is decided, what may be added, what is secret."""
+"""The client properties of a provider row: what is decided, what may be added, what is secret."""
 
 import logging
 import threading
@@ -86,7 +86,7 @@ _SECRET: Final = frozenset({"sasl.password", "ssl.key.pem"})
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one cluster. The properties are left out of its repr: some are secret."""
+    """The way to reach one cluster. The properties are left out of its repr: some are secret."""
 
     provider_id: int
     name: str
@@ -118,16 +118,16 @@ def connection(provider: Provider) -> Connection:
 
 def _credentials(provider: Provider) -> Properties:
     """SASL and certificates, as far as the security protocol uses them."""
-    known: Properties = {}
+    properties: Properties = {}
     if provider.security_protocol.startswith("SASL"):
-        known["sasl.mechanism"] = provider.sasl_mechanism
-        known["sasl.username"] = provider.username
-        known["sasl.password"] = provider.password
+        properties["sasl.mechanism"] = provider.sasl_mechanism
+        properties["sasl.username"] = provider.username
+        properties["sasl.password"] = provider.password
     if provider.security_protocol.endswith("SSL"):
-        known["ssl.ca.pem"] = provider.ca_certificate
-        known["ssl.certificate.pem"] = provider.client_certificate
-        known["ssl.key.pem"] = provider.client_key
-    return {name: value for name, value in known.items() if value}
+        properties["ssl.ca.pem"] = provider.ca_certificate
+        properties["ssl.certificate.pem"] = provider.client_certificate
+        properties["ssl.key.pem"] = provider.client_key
+    return {name: value for name, value in properties.items() if value}
 
 
 def consumer_properties(to: Connection, group: str) -> Properties:
@@ -178,8 +178,7 @@ def _made(make: Callable[[Properties], Made], to: Connection, properties: Proper
 class TalkingAdmin(AdminClient):
     """A client for questions that keeps what it noticed on its way to the cluster.
 
-    A question to a cluster that does not let us in is answered with a timeout; why is only told
-    as an event.
+    A cluster that does not let us in answers with a timeout; the reason comes as an event only.
     """
 
     def __init__(self, properties: Properties) -> None:

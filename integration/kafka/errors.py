@@ -1,4 +1,4 @@
-"""What can go wrong between us and a cluster, as errors with a code and a next step."""
+"""Troubles between us and a cluster, as errors with a code and a next step."""
 
 from typing import ClassVar
 
@@ -52,7 +52,7 @@ class BrokerProtocolError(BrokerRefusedError):
 
 
 def _login(protocol: str, listener: Listener) -> str:
-    """What else has to be entered where the port wants a login and none is set."""
+    """Say what else has to be entered where the port wants a login and none is set."""
     if not listener.logs_in or protocol.startswith("SASL"):
         return ""
     offered = f" (offered: {', '.join(listener.mechanisms)})" if listener.mechanisms else ""

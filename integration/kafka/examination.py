@@ -20,7 +20,7 @@ from integration.kafka import grants, listeners
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
-from integration.kafka.troubles import REFUSED, has_code, said
+from integration.kafka.troubles import REFUSED, has_code, words_of
 from integration.models.provider import Provider
 from integration.resolving import connected
 
@@ -32,7 +32,7 @@ PARALLEL: Final = 16
 
 
 class Verdict(StrEnum):
-    """How a step went."""
+    """The verdict on a step."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -79,9 +79,9 @@ class Examination:
 
     @property
     def verdict(self) -> Verdict:
-        """Of what is needed."""
-        every = (one for section in self.sections for one in section.findings)
-        return worst(one.verdict for one in every if one.is_needed)
+        """The worst verdict on what is needed."""
+        every = (finding for section in self.sections for finding in section.findings)
+        return worst(finding.verdict for finding in every if finding.is_needed)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -146,8 +146,8 @@ def greet(provider: Provider) -> Greeting:
         return Greeting(_way_in([*findings, ADVERTISED]))
     rights = cluster.authorized_operations
     # A cluster that we may not describe tells nothing about the rights on itself.
-    known = None if rights is None else frozenset(operation_name(right) for right in rights)
-    return Greeting(_way_in(findings), to, admin, known)
+    operations = None if rights is None else frozenset(operation_name(right) for right in rights)
+    return Greeting(_way_in(findings), to, admin, operations)
 
 
 def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
@@ -156,7 +156,7 @@ def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
 
 
 def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
-    """Where the first broker sends us, when nobody is there; the client tells of no answer only.
+    """Tell where the first broker sends us when nobody is there; the client tells of no answer.
 
     Asked by a client of its own: one that was sent on already waits longer and longer before it
     comes back to the first broker.
@@ -166,7 +166,7 @@ def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
     except KafkaException:
         return []
     findings = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
-    if not findings or any(one.verdict is Verdict.OK for one in findings):
+    if not findings or any(finding.verdict is Verdict.OK for finding in findings):
         return []
     return [*findings, ADVERTISED]
 
@@ -184,7 +184,7 @@ def _all_reached(addresses: Sequence[str], verb: str) -> list[Finding]:
     if not addresses:
         return []
     with ThreadPoolExecutor(min(PARALLEL, len(addresses))) as threads:
-        return list(threads.map(lambda one: _reach(one, verb), addresses))
+        return list(threads.map(lambda address: _reach(address, verb), addresses))
 
 
 def _reach(address: str, verb: str) -> Finding:
@@ -217,16 +217,16 @@ def _why_unreached(problem: OSError, host: str) -> str:
 
 def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:
     """The cluster's description; a refused login ends the wait at once. Raises KafkaException."""
-    asked = admin.describe_cluster(
+    future = admin.describe_cluster(
         include_authorized_operations=True, request_timeout=GREETING_SECONDS
     )
-    while not asked.done():
+    while not future.done():
         admin.poll(0.05)
         for error in errors:
             if error.code() in REFUSED:
                 raise KafkaException(error)
     try:
-        return asked.result(timeout=0)
+        return future.result(timeout=0)
     except KafkaException as problem:
         admin.poll(0)
         raise (KafkaException(errors[0]) if errors else problem) from problem
@@ -237,7 +237,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     if listener is not None:
         wrong = BrokerProtocolError(provider.name, provider.security_protocol, listener)
         return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
-    why = to.without_secrets(said(problem))
+    why = to.without_secrets(words_of(problem))
     title = f"Log in as {grants.principal_of(provider)}"
     if has_code(problem, REFUSED):
         return Finding(title, Verdict.REFUSED, f"{why}. Check user, password and certificates.")
@@ -250,7 +250,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
 
 
 def operation_name(operation: Any) -> str:
-    """As kafka-acls.sh spells it: DESCRIBE_CONFIGS is DescribeConfigs."""
+    """Spell it like kafka-acls.sh: DESCRIBE_CONFIGS is DescribeConfigs."""
     return "".join(part.capitalize() for part in operation.name.split("_"))
 
 
@@ -263,13 +263,13 @@ def judged(
 ) -> Finding:
     """The rights needed on a resource; `allowed` is what the cluster says, None = nothing."""
     if allowed is None:
-        rights = tuple(Right(one, Verdict.UNKNOWN) for one in needed)
+        rights = tuple(Right(right, Verdict.UNKNOWN) for right in needed)
         missing = list(needed)
     else:
         rights = tuple(
-            Right(one, Verdict.OK if one in allowed else Verdict.REFUSED) for one in needed
+            Right(right, Verdict.OK if right in allowed else Verdict.REFUSED) for right in needed
         )
-        missing = [one for one in needed if one not in allowed]
+        missing = [right for right in needed if right not in allowed]
     mends = grants.command(provider, resource, missing) if missing else ""
     return Finding(resource.words, worst(r.verdict for r in rights), text, rights, mends)
 

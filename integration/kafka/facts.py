@@ -62,16 +62,16 @@ class FactsReader:
             return self._read()
 
     def _read(self) -> TopicFacts | None:
-        deadline, wanted = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
+        deadline, names = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
         while True:
-            asked = self._ask_marks(self._partitions)
-            described = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+            marks = self._ask_marks(self._partitions)
+            described = self._admin.describe_topics(names, request_timeout=ANSWER_SECONDS)
             try:
                 topic = answer(described[self._topic], self._provider)
             except TopicGoneError:
                 return None
             try:
-                return self._with_marks(topic, asked)
+                return self._with_marks(topic, marks)
             except TopicGoneError as e:
                 if time.monotonic() > deadline:
                     raise BrokerUnreachableError(self._provider, NO_LEADER) from e
@@ -80,12 +80,12 @@ class FactsReader:
                     raise
             time.sleep(MOVING_PAUSE_SECONDS)
 
-    def _with_marks(self, topic: Any, asked: list[dict[Any, Any]]) -> TopicFacts:
+    def _with_marks(self, topic: Any, marks: list[dict[Any, Any]]) -> TopicFacts:
         partitions = frozenset(partition.id for partition in topic.partitions)
         if partitions != self._partitions:
             self._partitions = partitions
-            asked = self._ask_marks(partitions)
-        low, high = (collect_offsets(marks, self._provider) for marks in asked)
+            marks = self._ask_marks(partitions)
+        low, high = (collect_offsets(futures, self._provider) for futures in marks)
         return TopicFacts(str(topic.topic_id), low, high)
 
     def _ask_marks(self, partitions: Iterable[int]) -> list[dict[Any, Any]]:
@@ -117,7 +117,7 @@ def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
         raise
     except BrokerUnreachableError as e:
         events = admin.noticed()
-        refusal = next((one for one in reversed(events) if one.code() in REFUSED), None)
+        refusal = next((error for error in reversed(events) if error.code() in REFUSED), None)
         # Nothing noticed: the connection stands, or another that asks has told it already.
         if events and (refusal is None or refusal.code() not in LOGGED_IN):
             listener = listeners.other_than(admin.protocol, admin.addresses)
@@ -129,24 +129,24 @@ def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
 
 
 def ask_offsets(
-    admin: AdminClient, topic: str, wanted: dict[int, OffsetSpec], *, stable: bool = True
+    admin: AdminClient, topic: str, specs: dict[int, OffsetSpec], *, stable: bool = True
 ) -> dict[TopicPartition, Any]:
     """Ask for one offset of each partition; the end is the last *stable* offset, or the log's."""
-    if not wanted:
+    if not specs:
         return {}
-    places = {TopicPartition(topic, partition): spec for partition, spec in wanted.items()}
-    asked: dict[TopicPartition, Any] = admin.list_offsets(
+    places = {TopicPartition(topic, partition): spec for partition, spec in specs.items()}
+    futures: dict[TopicPartition, Any] = admin.list_offsets(
         places,
         isolation_level=(
             IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
         ),
         request_timeout=ANSWER_SECONDS,
     )
-    return asked
+    return futures
 
 
-def collect_offsets(asked: dict[TopicPartition, Any], provider: str) -> Offsets:
-    return {place.partition: answer(future, provider).offset for place, future in asked.items()}
+def collect_offsets(futures: dict[TopicPartition, Any], provider: str) -> Offsets:
+    return {place.partition: answer(future, provider).offset for place, future in futures.items()}
 
 
 def answer(future: Future[Any], provider: str) -> Any:

@@ -17,7 +17,7 @@ CERTIFICATE: Final = "User:SUBJECT-OF-THE-CERTIFICATE"
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a right is about: `option` of kafka-acls.sh, and a name or the beginning of names."""
+    """The object of a right: `option` of kafka-acls.sh, and a name or the beginning of names."""
 
     option: str
     name: str = ""
@@ -58,7 +58,7 @@ def _subject(pem: str) -> str:
 
 
 def command(provider: Provider, resource: Resource, operations: Iterable[str]) -> str:
-    """What the cluster's administrator runs to grant these operations to our principal."""
+    """Return the command by which the administrator grants these operations to our principal."""
     words = as_administrator(provider, "kafka-acls.sh")
     words += ["--add", "--allow-principal", principal_of(provider)]
     for operation in operations:
@@ -72,7 +72,7 @@ def command(provider: Provider, resource: Resource, operations: Iterable[str]) -
 
 
 def as_administrator(provider: Provider, tool: str) -> list[str]:
-    """How a command of the cluster's administrator begins, word by word."""
+    """Return the beginning of a command of the cluster's administrator, word by word."""
     first = next(iter(addresses(provider)), "HOST:PORT")
     words = [tool, "--bootstrap-server", first]
     if provider.security_protocol != Provider.Security.PLAINTEXT:

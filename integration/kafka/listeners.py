@@ -1,4 +1,4 @@
-"""What a broker's port speaks, asked by hand.
+"""The protocol that a broker's port speaks, asked without the client library.
 
 Where the protocols differ, the client library tells of a timeout or of a broken connection only.
 Nothing secret is sent: one request that needs no login, in the clear and, where that is not
@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 64 * 1_024
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What was found at an address. `logs_in` is None where the port did not tell."""
+    """The listener at an address. `logs_in` is None where the port did not tell."""
 
     address: str
     is_encrypted: bool
@@ -104,11 +104,11 @@ def _through_tls(address: str, place: tuple[str, int], deadline: float) -> Liste
 
 
 class _NotKafkaError(Exception):
-    """What came is no answer to the question."""
+    """The answer does not fit the question."""
 
 
 def _asked(line: socket.socket, deadline: float) -> tuple[bool, tuple[str, ...]]:
-    """Whether it wants a login, and by which mechanisms. Raises OSError and _NotKafkaError."""
+    """Ask whether it wants a login, by which mechanisms. Raises OSError and _NotKafkaError."""
     head = struct.pack(">hhih", _HANDSHAKE, _VERSION, _NUMBER, -1)
     question = head + struct.pack(">h", len(_MECHANISM)) + _MECHANISM
     line.settimeout(_left(deadline))
@@ -116,20 +116,20 @@ def _asked(line: socket.socket, deadline: float) -> tuple[bool, tuple[str, ...]]
     (size,) = struct.unpack(">i", _read(line, 4, deadline))
     if not 6 <= size <= _MOST_BYTES:
         raise _NotKafkaError
-    said = _read(line, size, deadline)
-    number, code = struct.unpack_from(">ih", said)
+    answer = _read(line, size, deadline)
+    number, code = struct.unpack_from(">ih", answer)
     if number != _NUMBER or code not in (_OFFERED, _NOT_OFFERED, _NO_LOGIN_HERE):
         raise _NotKafkaError
-    return code != _NO_LOGIN_HERE, _mechanisms(said[6:])
+    return code != _NO_LOGIN_HERE, _mechanisms(answer[6:])
 
 
-def _mechanisms(said: bytes) -> tuple[str, ...]:
+def _mechanisms(answer: bytes) -> tuple[str, ...]:
     """An array of strings, as Kafka writes one."""
-    (count,), place = struct.unpack_from(">i", said), 4
+    (count,), place = struct.unpack_from(">i", answer), 4
     names = []
     for _ in range(min(count, _MOST_BYTES)):
-        (length,) = struct.unpack_from(">h", said, place)
-        names.append(said[place + 2 : place + 2 + length].decode("ascii", "replace"))
+        (length,) = struct.unpack_from(">h", answer, place)
+        names.append(answer[place + 2 : place + 2 + length].decode("ascii", "replace"))
         place += 2 + length
     return tuple(sorted(names))
 
@@ -146,7 +146,7 @@ def _read(line: socket.socket, size: int, deadline: float) -> bytes:
 
 
 def _left(deadline: float) -> float:
-    """What is left of the time. Raises TimeoutError where nothing is, as for a port that drips."""
+    """Return what is left of the time. Raises TimeoutError at its end, as for a port that drips."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -46,25 +46,25 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
     A topic that is just moving between brokers is left out: the next look finds it. Raises
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
     """
-    wanted = sorted(set(topics))
-    if not wanted:
+    names = sorted(set(topics))
+    if not names:
         return {}
     with asking(provider) as (to, admin):
-        described = _described(admin, to, wanted)
+        described = _described(admin, to, names)
         there = [topic for topic, facts in described.items() if facts is not None]
-        kept = _retention(admin, to, there)
+        retention = _retention(admin, to, there)
         marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
         looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
         for topic in there:
-            seen = _facts(to, described[topic], marks[topic])
-            if seen is not None:
-                facts, ends = seen
-                looks[topic] = TopicLook(facts, kept.get(topic), ends)
+            result = _facts(to, described[topic], marks[topic])
+            if result is not None:
+                facts, ends = result
+                looks[topic] = TopicLook(facts, retention.get(topic), ends)
         return looks
 
 
 def longest_transaction(provider: Provider) -> float | None:
-    """How many seconds the brokers let a transaction last; None where they do not tell us.
+    """Return how many seconds the brokers let a transaction last; None where they do not tell.
 
     Reading a broker's settings needs a right that nothing else here does. Raises
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
@@ -74,9 +74,9 @@ def longest_transaction(provider: Provider) -> float | None:
         # Some clusters name no controller; each broker has the same setting.
         broker = cluster.controller or cluster.nodes[0]
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker.id))
-        asked = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
+        futures = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
         try:
-            settings: Mapping[str, Any] = answer(asked[resource], to.name)
+            settings: Mapping[str, Any] = answer(futures[resource], to.name)
         except (BrokerUnreachableError, TopicGoneError):
             return None
     return longest_of(settings)
@@ -89,11 +89,11 @@ def longest_of(settings: Mapping[str, Any]) -> float | None:
 
 
 def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Any]:
-    asked = admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
+    futures = admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
     described: dict[str, Any] = {}
     for topic in topics:
         try:
-            described[topic] = answer(asked[topic], to.name)
+            described[topic] = answer(futures[topic], to.name)
         except TopicGoneError:
             described[topic] = None
         except BrokerUnreachableError as e:
@@ -116,7 +116,7 @@ def _facts(
     to: Connection, described: Any, marks: list[dict[Any, Any]]
 ) -> tuple[TopicFacts, Offsets] | None:
     try:
-        ends, low, high = (collect_offsets(asked, to.name) for asked in marks)
+        ends, low, high = (collect_offsets(futures, to.name) for futures in marks)
     except TopicGoneError:
         return None
     except BrokerUnreachableError as e:
@@ -127,19 +127,19 @@ def _facts(
 
 
 def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, int]:
-    """By topic the seconds it keeps records; topics without limit, or that do not tell, are out."""
+    """Map topics to the seconds they keep records; those without or with unknown limit are out."""
     if not topics:
         return {}
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
-    asked = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
-    kept = {topic: _kept_seconds(asked[one], to) for topic, one in resources.items()}
-    return {topic: seconds for topic, seconds in kept.items() if seconds is not None}
+    futures = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
+    seconds_of = {topic: _kept_seconds(futures[key], to) for topic, key in resources.items()}
+    return {topic: seconds for topic, seconds in seconds_of.items() if seconds is not None}
 
 
-def _kept_seconds(asked: Future[Any], to: Connection) -> int | None:
+def _kept_seconds(future: Future[Any], to: Connection) -> int | None:
     """Reading settings needs a right that consuming does not: without it nothing is known."""
     try:
-        settings: Mapping[str, Any] = answer(asked, to.name)
+        settings: Mapping[str, Any] = answer(future, to.name)
     except (BrokerUnreachableError, TopicGoneError):
         return None
     milliseconds = int(str(settings["retention.ms"].value))

@@ -27,9 +27,9 @@ from integration.kafka.troubles import (
     RAISED,
     error_of,
     has_code,
-    said,
     sentence,
     unreachable,
+    words_of,
 )
 
 # Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
@@ -91,7 +91,7 @@ class _Reports:
         return left
 
     def verdict(self, rows: Sequence[OutgoingRow], left: int) -> Verdict | None:
-        """What the reports say; None when every record is confirmed."""
+        """Return what the reports say; None when every record is confirmed."""
         refused = [i for i, error in self.failures.items() if error.code() in FOR_THE_RECORD]
         if refused:
             # The broker refuses the client's whole packet: the largest in it is the suspect.
@@ -182,7 +182,7 @@ class KafkaPublisher:
             producer.commit_transaction(COMMIT_SECONDS)
         except RAISED as e:
             self._check_fence(e)
-            return Unavailable(said(e))
+            return Unavailable(words_of(e))
         observer(RelayStep.COMMITTED)
         return Sent()
 

@@ -53,10 +53,10 @@ class UnknownTopics:
 
 
 def _asked(topic: str, reader: Consumer) -> KafkaError | None:
-    """Why a broker does not know the topic; None when it does, or does not tell."""
+    """Return why a broker does not know the topic; None when it does, or does not tell."""
     try:
-        known = reader.list_topics(topic, ASK_SECONDS).topics[topic]
+        metadata = reader.list_topics(topic, ASK_SECONDS).topics[topic]
     except (*RAISED, KeyError):
         return None
-    error: KafkaError | None = known.error
+    error: KafkaError | None = metadata.error
     return error if error is not None and error.code() in UNKNOWN_TOPIC else None

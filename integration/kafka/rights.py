@@ -1,4 +1,4 @@
-"""Which rights we have on a cluster for reading, for writing in transactions, for new topics."""
+"""Our rights on a cluster for reading, for writing in transactions, for new topics."""
 
 import time
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from integration.kafka.examination import (
     operation_name,
 )
 from integration.kafka.grants import CLUSTER, Resource
-from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, said
+from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, words_of
 from integration.models.provider import Provider
 
 # DescribeConfigs: a queue's retention and size limits are compared with the topic's.
@@ -50,7 +50,7 @@ COORDINATOR_PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be done on a cluster.
+    """The work to be done on a cluster.
 
     `ids` begins our transactional ids and the groups of the relay's watermark, `relay_topic` is
     what the watermark is an offset of, `lag_groups` begins the groups for lag tools.
@@ -68,8 +68,8 @@ def examine(provider: Provider, wanted: Wanted) -> Examination:
     entered = greet(provider)
     sections = [entered.section]
     if entered.admin is not None and entered.to is not None:
-        asked = _Asking(provider, wanted, entered)
-        sections += [asked.reading(), asked.writing(entered.to), asked.creating()]
+        examiner = _Asking(provider, wanted, entered)
+        sections += [examiner.reading(), examiner.writing(entered.to), examiner.creating()]
     return Examination(tuple(sections), grants.principal_of(provider))
 
 
@@ -120,7 +120,7 @@ class _Asking:
         return Section("Write in transactions", tuple(findings))
 
     def creating(self) -> Section:
-        """Asked with a validation only: no topic is made."""
+        """Ask with a validation only: no topic is made."""
         absent = [name for name in self._topics if self._is_absent(name)]
         name = next(iter(absent), f"sluice-probe-{uuid4().hex[:8]}")
         why = (
@@ -130,16 +130,16 @@ class _Asking:
         allowed: frozenset[str] | None = frozenset({"Create"})
         if self._on_cluster is None or "Create" not in self._on_cluster:
             new = NewTopic(name, 1, -1)
-            asked = self._admin.create_topics(
+            future = self._admin.create_topics(
                 [new], validate_only=True, request_timeout=ANSWER_SECONDS
             )[name]
             try:
-                answered(asked)
+                answered(future)
             except KafkaException as problem:
                 is_refused = has_code(problem, LOGGED_IN)
                 allowed = frozenset() if is_refused else None
                 if not is_refused:
-                    why = f"{why} {said(problem)}."
+                    why = f"{why} {words_of(problem)}."
         finding = judged(self._provider, CLUSTER, ("Create",), allowed, why)
         # Without its topic the relay cannot begin.
         is_needed = self._is_absent(self._wanted.relay_topic)
@@ -171,11 +171,11 @@ class _Asking:
         """A cluster that has never had a group needs a moment for its first coordinator."""
         deadline = time.monotonic() + COORDINATOR_SECONDS
         while True:
-            asked = self._admin.describe_consumer_groups(
+            futures = self._admin.describe_consumer_groups(
                 [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
             )
             try:
-                return answered(asked[name])
+                return answered(futures[name])
             except KafkaException as problem:
                 if not has_code(problem, COORDINATOR_COMING) or time.monotonic() > deadline:
                     raise
@@ -184,17 +184,17 @@ class _Asking:
     def _unanswered(
         self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str
     ) -> Finding:
-        """Who may not even describe a thing is told nothing else: other rights imply that one."""
+        """Report the one answer there is: without Describe, a client is told nothing else."""
         if has_code(problem, LOGGED_IN):
             return judged(self._provider, resource, needed, frozenset(), text)
         is_absent = has_code(problem, UNKNOWN_TOPIC)
-        why = f"{text} {ABSENT if is_absent else f'{said(problem)}.'}".strip()
+        why = f"{text} {ABSENT if is_absent else f'{words_of(problem)}.'}".strip()
         finding = judged(self._provider, resource, needed, None, why)
         # Where we may do everything, a command would be noise.
         return replace(finding, command="") if self._is_open else finding
 
     def _transactions(self, to: Connection) -> Finding:
-        """Opened with the id of a probe: the right to begin transactions cannot be asked for."""
+        """Open with the id of a probe: the right to begin transactions cannot be asked for."""
         resource = Resource("--transactional-id", self._wanted.ids, is_prefix=True)
         try:
             producer = new_producer(to, f"{self._wanted.ids}test")
@@ -202,7 +202,7 @@ class _Asking:
         except (KafkaException, ProviderUnusableError) as problem:
             error = error_of(problem)
             if error is None or error.code() not in LOGGED_IN:
-                return judged(self._provider, resource, TRANSACTIONS, None, f"{said(problem)}.")
+                return judged(self._provider, resource, TRANSACTIONS, None, f"{words_of(problem)}.")
             # The coordinator is looked for with Describe, its number asked for with Write.
             was_found = "find transaction coordinator" not in error.str()
             allowed = frozenset({"Describe"} if was_found else ())
@@ -222,7 +222,7 @@ class _Asking:
 
 def _names(described: Any) -> frozenset[str] | None:
     allowed = described.authorized_operations
-    return None if allowed is None else frozenset(operation_name(one) for one in allowed)
+    return None if allowed is None else frozenset(operation_name(code) for code in allowed)
 
 
 def _no_topic(text: str) -> Finding:

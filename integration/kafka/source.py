@@ -21,9 +21,9 @@ from integration.kafka.troubles import (
     RAISED,
     error_of,
     kind_of,
-    said,
     sentence,
     trouble,
+    words_of,
 )
 from integration.models.provider import Provider
 from integration.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
@@ -158,13 +158,13 @@ class KafkaSource:
         return self._sort(messages, self._ahead)
 
     def _kept(self, limit: int) -> Fetched:
-        """What was read ahead; where that is more than is wanted now, it is read again later."""
-        kept = self._ahead
-        if kept.count > limit:
+        """Return what was read ahead; where it is more than is wanted, it is read again later."""
+        ahead = self._ahead
+        if ahead.count > limit:
             self.attach(self._next)
             return Fetched()
         self._ahead, self._ahead_bytes = Fetched(), 0
-        return kept
+        return ahead
 
     def _advance(self, fetched: Fetched) -> None:
         """Remember what was handed out."""
@@ -265,4 +265,4 @@ class KafkaSource:
     def _note(self, exception: Exception) -> None:
         error = error_of(exception)
         kind = TroubleKind.OTHER if error is None else kind_of(error.code())
-        self._noticed.append(Trouble(kind, None, said(exception)))
+        self._noticed.append(Trouble(kind, None, words_of(exception)))

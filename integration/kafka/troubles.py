@@ -1,4 +1,4 @@
-"""What the client library says, translated once into the engine's own words."""
+"""Reports of the client library, translated once into the engine's own words."""
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ UNKNOWN_TOPIC: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
-# What the library's calls raise; the second one by mistake, for a fatal error among callbacks.
+# Exceptions of the library's calls; the second by mistake, for a fatal error among callbacks.
 RAISED: Final = (KafkaException, SystemError)
 # Rights are refused to those only whose login went through.
 LOGGED_IN: Final = frozenset(
@@ -105,7 +105,7 @@ _KINDS: Final = (
 
 
 def kind_of(code: int) -> TroubleKind:
-    """Which of the engine's troubles an error code means."""
+    """Return the engine's trouble that an error code means."""
     return next((kind for codes, kind in _KINDS if code in codes), TroubleKind.OTHER)
 
 
@@ -123,7 +123,7 @@ def error_of(exception: BaseException | None) -> KafkaError | None:
 
 
 def has_code(exception: BaseException | None, codes: Collection[int]) -> bool:
-    """Whether the library's error in an exception is one of these."""
+    """Return whether the library's error in an exception is one of these."""
     error = error_of(exception)
     return error is not None and error.code() in codes
 
@@ -137,8 +137,8 @@ def sentence(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def said(exception: Exception) -> str:
-    """What an exception says, in the library's own words where it has some."""
+def words_of(exception: Exception) -> str:
+    """Return what an exception says, in the library's own words where it has some."""
     error = error_of(exception)
     return str(exception).rstrip(".") if error is None else sentence(error)
 
@@ -147,4 +147,4 @@ def unreachable(provider: str, exception: Exception) -> BrokerUnreachableError:
     """The error to raise where a question to the cluster got no answer."""
     refused = has_code(exception, REFUSED)
     error = BrokerRefusedError if refused else BrokerUnreachableError
-    return error(provider, said(exception) or "no answer in time")
+    return error(provider, words_of(exception) or "no answer in time")

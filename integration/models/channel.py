@@ -17,7 +17,7 @@ class PublishChannel(models.Model):
     """
 
     class Format(models.TextChoices):
-        """How the payload is written."""
+        """The format of the payload."""
 
         JSON = "json", "JSON"
         XML = "xml", "XML"

@@ -16,7 +16,7 @@ class _Changes(models.Manager["ConfigurationChange"]):
 
 
 class ConfigurationChange(models.Model):
-    """What a person changed in the configuration: who, when, before, after, why.
+    """A change that a person made in the configuration: who, when, before, after, why.
 
     With `is_access` it changed nothing: somebody logged in or out, was refused, or saw a payload.
     `objects` are the changes alone, `every` has both.

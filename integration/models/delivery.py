@@ -1,4 +1,4 @@
-"""What is known of each call of an endpoint, and of the endpoint itself."""
+"""Calls of endpoints as far as they are known, and the state of the endpoint itself."""
 
 from django.db import models
 
@@ -57,7 +57,7 @@ class Delivery(models.Model):
 
 
 class EndpointCircuit(models.Model):
-    """Whether an endpoint is being called: one row, shared by all queues that deliver to it.
+    """The state of calls to an endpoint: one row, shared by all queues that deliver to it.
 
     `resume_at` and `next_slot_at` are written and compared by the database's clock only.
     """
@@ -85,10 +85,10 @@ class EndpointCircuit(models.Model):
 
 
 class EndpointTest(models.Model):
-    """What a person's Test of an endpoint found. Never changed later."""
+    """The result of a person's Test of an endpoint. Never changed later."""
 
     class Kind(models.TextChoices):
-        """How far the test went."""
+        """The extent of the test."""
 
         CONNECT = "connect", "Connect only"
         SAMPLE = "sample", "Send a sample"

@@ -1,4 +1,4 @@
-"""Whose database this is."""
+"""The name and the environment that own this database."""
 
 from django.db import models
 

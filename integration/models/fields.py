@@ -29,8 +29,8 @@ def keyring() -> MultiFernet:
 
 def known_states(states: type[StrEnum], name: str) -> models.CheckConstraint:
     """Nothing but these stands in the column `state`."""
-    known = models.Q(state__in=[state.value for state in states])
-    return models.CheckConstraint(condition=known, name=name)
+    condition = models.Q(state__in=[state.value for state in states])
+    return models.CheckConstraint(condition=condition, name=name)
 
 
 class SecretField(models.TextField):  # type: ignore[type-arg] # not subscriptable at run time

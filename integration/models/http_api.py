@@ -9,7 +9,7 @@ from integration.models.system import ExternalSystem
 
 
 class Doing(Enum):
-    """What a token may allow, and in which words a refusal says so."""
+    """The permissions of a token, and the words in which a refusal names them."""
 
     POST = ("may_post", "put messages into queues")
     CALL = ("may_call", "run services at once")

@@ -126,7 +126,7 @@ class MessageError(models.Model):
 
     @property
     def current_payload(self) -> bytes | None:
-        """What the next attempt will process: the edited bytes if there are any."""
+        """The bytes that the next attempt will process: the edited ones if there are any."""
         value = self.payload if self.edited_payload is None else self.edited_payload
         return None if value is None else bytes(value)
 

@@ -20,7 +20,7 @@ class Operation(models.Model):
     """
 
     class Verb(models.TextChoices):
-        """What is done with each message."""
+        """The verb for each message."""
 
         RELEASE = "release", "Release"
         HOLD = "hold", "Hold"
@@ -116,7 +116,7 @@ class Operation(models.Model):
 
     @property
     def stopped_itself(self) -> bool:
-        """Whether it paused because too many of what it released failed again."""
+        """Return whether it paused because too many of what it released failed again."""
         return self.why_paused == FAILING
 
 

@@ -72,7 +72,7 @@ class OutboxRow(models.Model):
 
 
 class RelayLease(models.Model):
-    """Who relays one shard of one provider, and whether its last batch is in doubt."""
+    """The relay's owner for one shard of one provider, and whether its last batch is in doubt."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE)
     shard = models.SmallIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""Where the engine stands on each partition, who owns it, and what it passed over."""
+"""The engine's position on each partition, who owns it, and what it passed over."""
 
 import uuid
 
@@ -73,7 +73,7 @@ class QueuePartition(models.Model):
 
 
 class PartitionLease(models.Model):
-    """Who works on a partition. A row of its own, so that no batch blocks its renewal."""
+    """The owner of a partition. A row of its own, so that no batch blocks its renewal."""
 
     partition = models.OneToOneField(
         QueuePartition, on_delete=models.CASCADE, primary_key=True, related_name="lease"
@@ -101,7 +101,7 @@ class PartitionLease(models.Model):
 
 
 class BatchLog(models.Model):
-    """Which arrival number a range of offsets got, so that a replay finds it again."""
+    """The arrival number that a range of offsets got, so that a replay finds it again."""
 
     number = models.BigIntegerField(primary_key=True)
     # One row for each batch: the constraint would look at the partition's row again each time, and

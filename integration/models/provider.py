@@ -36,7 +36,7 @@ ALLOWED_PROPERTIES: Final = frozenset(
 
 
 class Provider(models.Model):
-    """How to reach one Kafka cluster; several may live side by side."""
+    """A Kafka cluster and how to reach it; several may live side by side."""
 
     class Security(models.TextChoices):
         """The wire's protection, in Kafka's own words."""
@@ -47,7 +47,7 @@ class Provider(models.Model):
         SASL_SSL = "SASL_SSL"
 
     class Mechanism(models.TextChoices):
-        """How the client proves who it is."""
+        """The way in which the client proves who it is."""
 
         PLAIN = "PLAIN"
         SCRAM_SHA_256 = "SCRAM-SHA-256"

@@ -28,46 +28,46 @@ class KeyOrderInboundError(IntegrationError):
 
 
 class Queue(models.Model):
-    """What people want of one topic. What the engine found is on its partitions."""
+    """People's settings for one topic. What the engine found is on its partitions."""
 
     class Direction(models.TextChoices):
-        """Which way its messages go."""
+        """The way its messages go."""
 
         INBOUND = "inbound", "Inbound"
         OUTBOUND = "outbound", "Outbound"
 
     class Kind(models.TextChoices):
-        """What a failure does to the messages behind it."""
+        """The effect of a failure on the messages behind it."""
 
         SEQUENTIAL = "sequential", "Sequential: stop at the first failure"
         CONTINUOUS = "continuous", "Continuous: go on, try again later"
 
     class Carrier(models.TextChoices):
-        """What reminds the engine of a due retry."""
+        """The carrier that reminds the engine of a due retry."""
 
         TOPIC = "topic", "A retry marker at the end of the topic"
         ROW = "row", "The row of the error table alone"
 
     class OnHeadExpired(models.TextChoices):
-        """What a sequential queue does when Kafka no longer has the message it waits for."""
+        """The reaction of a sequential queue when Kafka has lost the message it waits for."""
 
         ADVANCE = "advance", "Go on; the saved failure stays open"
         STAY_BLOCKED = "stay_blocked", "Stay blocked"
 
     class OnGap(models.TextChoices):
-        """What happens when messages expired before they were read."""
+        """The reaction to messages that expired before they were read."""
 
         BLOCK = "block", "Wait for a person's acknowledgement"
         ADVANCE = "advance", "Record the gap, tell, go on"
 
     class Ordering(models.TextChoices):
-        """What keeps its order on a continuous outbound queue when one of its messages fails."""
+        """The order that a continuous outbound queue keeps when one of its messages fails."""
 
         NONE = "none", "Nothing: each message for itself"
         KEY = "key", "Messages of one key"
 
     class StartFrom(models.TextChoices):
-        """Where reading begins, chosen once."""
+        """The place where reading begins, chosen once."""
 
         BEGINNING = "beginning", "The oldest message the topic still has"
         END = "end", "Only messages written from now on"
@@ -214,7 +214,7 @@ class Queue(models.Model):
 
     @property
     def promises_key_order(self) -> bool:
-        """Whether it says that it keeps the order within a key, and does not."""
+        """Return whether it says that it keeps the order within a key, and does not."""
         return self.direction == self.Direction.INBOUND and self.ordering == self.Ordering.KEY
 
     def _check_end(self) -> None:

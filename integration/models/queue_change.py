@@ -1,4 +1,4 @@
-"""What people decided about a queue: who, when, what it did and why."""
+"""Decisions of people about a queue: who, when, what it did and why."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""How a queue stood at a moment: what rates and little charts are drawn from."""
+"""The state of a queue at a moment: what rates and little charts are drawn from."""
 
 from django.db import models
 

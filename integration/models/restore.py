@@ -11,7 +11,7 @@ class Restore(models.Model):
     """
 
     class NoticedBy(models.TextChoices):
-        """What told that the database is not as it was left."""
+        """The sign that the database is not as it was left."""
 
         DATABASE = "database", "The data is in another database than before"
         TIMELINE = "timeline", "The server went on from an earlier state"
@@ -45,7 +45,7 @@ class RestoreFinding(models.Model):
     """One thing that a person decides after a restore; what it concerns is held until then."""
 
     class Kind(models.TextChoices):
-        """What was found."""
+        """The kind of finding."""
 
         POSITION = "position", "Messages that were read already would be read again"
         SENT = "sent", "Messages that wait to be sent may be in Kafka already"

@@ -1,4 +1,4 @@
-"""What may be written as the paths of an external id and of search ids."""
+"""The rules for paths of an external id and of search ids."""
 
 from django.core.exceptions import ValidationError
 
@@ -12,8 +12,8 @@ def check_search_paths(external_id_path: str, search_paths: object) -> None:
     if not isinstance(search_paths, list) or len(search_paths) > MAX_SEARCH_PATHS:
         text = f"Name at most {MAX_SEARCH_PATHS} paths, as a JSON list."
         raise ValidationError({"search_paths": text})
-    wanted = {"external_id_path": [external_id_path or None], "search_paths": search_paths}
-    for field, paths in wanted.items():
+    paths_of = {"external_id_path": [external_id_path or None], "search_paths": search_paths}
+    for field, paths in paths_of.items():
         for path in filter(None, paths):
             if not isinstance(path, str):
                 raise ValidationError({field: f"{path!r} is not a path."})

@@ -13,7 +13,7 @@ class ObjectStructure(models.Model):
     """A document type. `key_paths` are JSONPath (`$.…`) or XPath (`/…`) expressions."""
 
     class Tombstone(models.TextChoices):
-        """What a message without a value means for its key."""
+        """The meaning of a message without a value for its key."""
 
         HOLD = "hold", "Hold it for a person"
         DELETE = "delete", "Delete the document of its key"
@@ -38,11 +38,11 @@ class ObjectStructure(models.Model):
     def clean(self) -> None:
         if not isinstance(self.key_paths, list) or not self.key_paths:
             raise ValidationError({"key_paths": "Name at least one path, as a JSON list."})
-        wanted = {
+        paths_of = {
             "key_paths": self.key_paths,
             "version_path": [self.version_path] if self.version_path else [],
         }
-        for field, paths in wanted.items():
+        for field, paths in paths_of.items():
             for path in paths:
                 try:
                     compile_path(path)

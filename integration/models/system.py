@@ -34,7 +34,7 @@ class ExternalSystem(models.Model):
 
 
 class Endpoint(models.Model):
-    """Where outbound messages of a partner are delivered, by a handler type.
+    """A place where outbound messages of a partner are delivered, by a handler type.
 
     `properties` hold no secrets; `secrets` is a JSON object of names and texts, sealed as a whole.
     """

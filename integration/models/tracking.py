@@ -1,4 +1,4 @@
-"""What became of every message that was read, and the ids that were seen."""
+"""Tracking: what became of every message that was read, and the ids that were seen."""
 
 from django.db import models
 from django.db.models.functions import Now

@@ -1,4 +1,4 @@
-"""How a batch is run: optimistically in one go, or with a savepoint per message."""
+"""The run of a batch: optimistically in one go, or with a savepoint per message."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,7 +30,7 @@ class FailureRate:
             self.share += WEIGHT * (failed / handled - self.share)
 
     def together(self) -> int:
-        """How many messages share a savepoint where this share of them fails; at least one.
+        """Return how many messages share a savepoint where this share fails; at least one.
 
         A savepoint costs about half as much as the call of a handler with one statement, and a
         failure has half a group run again: n with the least of 1 / 2n + share * n / 2.

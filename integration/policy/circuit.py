@@ -1,4 +1,4 @@
-"""When an endpoint is left alone because it is down, and when it is tried again. Pure."""
+"""The rule by which an endpoint that is down is left alone, and tried again. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,7 +31,7 @@ CLOSED: Final = Circuit()
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where the circuit goes; `pause_seconds` until the next probe when it opens."""
+    """The next state of the circuit; `pause_seconds` until the next probe when it opens."""
 
     circuit: Circuit
     pause_seconds: float | None = None
@@ -69,7 +69,7 @@ def after_failure(circuit: Circuit, *, is_probe: bool, open_after: int, roll: fl
 
 
 def spends(circuit: Circuit) -> bool:
-    """Whether a failed probe counts as a try of its message.
+    """Return whether a failed probe counts as a try of its message.
 
     Mostly not, or an hour of failures would fill the error table. But a message that fails
     alone must not keep the endpoint closed to all others: the 8th, 16th, 32nd … probe counts.

@@ -1,4 +1,4 @@
-"""What can go wrong with one message, as values."""
+"""Failures of one message, as values."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ _NAMED: Final = re.compile(
 
 
 class FailureClass(StrEnum):
-    """What a failure costs and how it ends (design: what failed, and what it costs)."""
+    """The class of a failure: what it costs and how it ends."""
 
     PERMANENT = "permanent"  # no further try
     TRANSIENT = "transient"  # spends a retry
@@ -32,7 +32,7 @@ class FailureClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why one attempt did not succeed.
+    """The reason why one attempt did not succeed.
 
     `code` is stable and filtered on; `text` is the sentence for people; `detail` a traceback or
     other long material for the failure page.
@@ -57,5 +57,5 @@ def cause_of(failure: Failure) -> str:
 
 def cause_words(text: str) -> str:
     """The same for people: names with digits in them are left whole, a cut is shown."""
-    told = _NAMED.sub(lambda found: found[1] or "…", text)
-    return told if len(told) <= WORDS_LIMIT else f"{told[: WORDS_LIMIT - 1]}…"
+    words = _NAMED.sub(lambda match: match[1] or "…", text)
+    return words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"

@@ -1,4 +1,4 @@
-"""When a queue stops by itself instead of filling the error table overnight."""
+"""The rule by which a queue stops by itself instead of filling the error table overnight."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class ThresholdReached:
 
 @dataclass(slots=True)
 class FailureStreak:
-    """What one run remembers: how many failures of one fingerprint came without a success."""
+    """The memory of one run: how many failures of one fingerprint came without a success."""
 
     fingerprint: str = ""
     in_a_row: int = 0
@@ -40,7 +40,7 @@ class FailureStreak:
 def verdict(
     policy: FailureThresholds, state: FailureStreak, *, open_errors: int, cause: str
 ) -> ThresholdReached | None:
-    """Whether the queue must stop now. `open_errors` counts its open rows but released ones."""
+    """Return a verdict if the queue must stop. `open_errors` counts its open, unreleased rows."""
     if open_errors >= policy.max_open_errors:
         return ThresholdReached(
             "TOO_MANY_OPEN_ERRORS",

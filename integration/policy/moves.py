@@ -1,4 +1,4 @@
-"""What a person may ask for a failed message: from which states, and to which one."""
+"""Moves that a person may ask of a failed message: from which states, and to which one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

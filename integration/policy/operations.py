@@ -18,7 +18,7 @@ BURST_SECONDS: Final = 1.0
 # Of a share: two failures among the first ten say nothing yet.
 FEWEST_OF_A_SHARE: Final = 10
 MOST_FAILURES: Final = 1_000_000
-# Why an operation paused, where it did so by itself for its StopRule.
+# The reason why an operation paused, where it did so by itself for its StopRule.
 FAILING: Final = "failing"
 
 OPERATION_MOVES: Final[Mapping[OperationState, frozenset[OperationState]]] = {
@@ -33,7 +33,7 @@ OPERATION_MOVES: Final[Mapping[OperationState, frozenset[OperationState]]] = {
 
 
 class ItemOutcome(StrEnum):
-    """What an operation did to one of its messages; an item without an outcome still waits."""
+    """The effect of an operation on one of its messages; an item without an outcome still waits."""
 
     DONE = "DONE"  # the verb was carried out
     WRONG_STATE = "WRONG_STATE"  # the verb is not possible from the state it is in
@@ -46,7 +46,7 @@ class ItemOutcome(StrEnum):
 
 
 class Became(StrEnum):
-    """What became of a message after the operation had done its part."""
+    """The fate of a message after the operation had done its part."""
 
     RESOLVED = "RESOLVED"  # tried again, and it ended well
     FAILED = "FAILED"  # tried again, and failed again
@@ -68,7 +68,7 @@ class Seen:
 def verdict(
     seen: Seen, version: int, *, expected: Collection[ErrorState], late_allowed: bool
 ) -> ItemOutcome:
-    """Whether the verb may be carried out on a message that was chosen at `version`."""
+    """Judge whether the verb may be carried out on a message that was chosen at `version`."""
     if seen.version != version:
         return ItemOutcome.MOVED_ON
     if seen.state not in expected:
@@ -80,7 +80,7 @@ def verdict(
 
 @dataclass(slots=True)
 class Pace:
-    """How many messages may be taken now, at `rate` messages a second (None: no limit).
+    """The number of messages that may be taken now, at `rate` a second (None: no limit).
 
     Seconds come from any clock that only goes forward. `idle_seconds` is how long the operation
     has rested when this pace begins: what it might have done meanwhile is made up for, up to
@@ -103,7 +103,7 @@ class Pace:
         self.credit = 0.0 if rate is None else self._most(self.credit + rate * passed)
 
     def next(self, most: int) -> int:
-        """How many may be taken now, at most `most`."""
+        """Return how many may be taken now, at most `most`."""
         return most if self.rate is None else min(most, int(self.credit))
 
     def took(self, count: int) -> None:
@@ -111,7 +111,7 @@ class Pace:
             self.credit -= count
 
     def wait_seconds(self) -> float:
-        """How long until one more may be taken."""
+        """Return how long until one more may be taken."""
         if self.rate is None or self.credit >= 1:
             return 0.0
         return (1 - self.credit) / self.rate
@@ -123,7 +123,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When an operation pauses by itself: so many of what it released failed again.
+    """The rule by which an operation pauses: so many of what it released failed again.
 
     `after` is a number of messages, `share` a percentage of those released so far; the first that
     is met counts, and without either nothing stops it.
@@ -139,30 +139,30 @@ class StopRule:
         >>> StopRule.read("5 %")
         StopRule(after=None, share=5)
         """
-        said = text.strip()
-        if not said:
+        rule = text.strip()
+        if not rule:
             return cls()
-        digits = said.removesuffix("%").strip()
+        digits = rule.removesuffix("%").strip()
         number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
-        is_share = said.endswith("%")
+        is_share = rule.endswith("%")
         if not 1 <= number <= (100 if is_share else MOST_FAILURES):
             raise ValueError("write a number such as 100, or a share such as 5 %")
         return cls(share=number) if is_share else cls(after=number)
 
     def enough(self, released: int) -> int | None:
-        """How many failures again are enough once so many were released; None for never.
+        """Return how many failures again are enough after so many releases; None for never.
 
         >>> StopRule(share=5).enough(1_000)
         50
         """
-        found = [] if self.after is None else [self.after]
+        bounds = [] if self.after is None else [self.after]
         if self.share is not None:
-            found.append(max(FEWEST_OF_A_SHARE, -(-released * self.share // 100)))
-        return min(found, default=None)
+            bounds.append(max(FEWEST_OF_A_SHARE, -(-released * self.share // 100)))
+        return min(bounds, default=None)
 
     def __str__(self) -> str:
-        said = [] if self.after is None else [f"{self.after:,}"]
-        return " or ".join(said if self.share is None else [*said, f"{self.share} %"])
+        limits = [] if self.after is None else [f"{self.after:,}"]
+        return " or ".join(limits if self.share is None else [*limits, f"{self.share} %"])
 
 
 # Of an operation that nothing stops.

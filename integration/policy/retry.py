@@ -1,4 +1,4 @@
-"""When a failed message is tried again, and when it is given up. Pure arithmetic."""
+"""The times at which a failed message is tried again, and its giving up. Pure arithmetic."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +9,7 @@ LONGEST: Final = timedelta(days=30)
 
 
 class Backoff(StrEnum):
-    """How the pause grows from try to try."""
+    """The growth of the pause from try to try."""
 
     CONSTANT = "constant"  # always `first`
     LINEAR = "linear"  # first, 2 x first, 3 x first
@@ -19,7 +19,7 @@ class Backoff(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how far apart.
+    """The number of retries and their distance.
 
     `max_retries` counts the tries after the first; None means without limit, which is a switch
     of its own in the forms and never written as 0. `jitter` is the largest share added to a
@@ -77,7 +77,7 @@ def _plain_seconds(policy: RetryPolicy, retry_no: int) -> float:
 def decide(
     policy: RetryPolicy, *, spent: int, since_first: timedelta, roll: float
 ) -> RetryAfter | GiveUp:
-    """What follows a failed try.
+    """Decide what follows a failed try.
 
     `spent` is the number of retries already used since the first try or the last release;
     `since_first` the age of the first failure.

@@ -11,7 +11,7 @@ from typing import Final
 
 
 class ErrorState(StrEnum):
-    """Where a row of the error table stands."""
+    """The state of a row of the error table."""
 
     RETRY = "RETRY"  # the engine will try again by itself
     HOLD = "HOLD"  # waits for a person
@@ -25,7 +25,7 @@ OPEN: Final = frozenset(
     {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
-# What the engine tries next.
+# States of the rows that the engine tries next.
 DUE: Final = frozenset({ErrorState.RETRY, ErrorState.READY})
 
 
@@ -80,12 +80,12 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
 
 
 def may_move(old: ErrorState, new: ErrorState) -> bool:
-    """Whether an error row may go from `old` to `new`."""
+    """Return whether an error row may go from `old` to `new`."""
     return new in TRANSITIONS[old]
 
 
 class PartitionState(StrEnum):
-    """What the engine found on a partition; what people want is on the queue."""
+    """The engine's finding on a partition; what people want is on the queue."""
 
     RUNNING = "RUNNING"  # nothing stands in the way
     BACKOFF = "BACKOFF"  # the head waits for its next try, until resume_at
@@ -96,7 +96,7 @@ class PartitionState(StrEnum):
 
 
 class OutboxState(StrEnum):
-    """Where an outgoing row stands."""
+    """The state of an outgoing row."""
 
     PENDING = "PENDING"  # written with the business transaction, not yet taken
     STAMPED = "STAMPED"  # in the relay's current batch
@@ -106,7 +106,7 @@ class OutboxState(StrEnum):
 
 
 class OutboxKind(StrEnum):
-    """What an outgoing row carries."""
+    """The contents of an outgoing row."""
 
     MESSAGE = "MESSAGE"  # written by publish()
     RETRY_MARKER = "TICKET"  # a marker that a retry is due; never a payload
@@ -114,7 +114,7 @@ class OutboxKind(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """Where one try to deliver to an endpoint stands."""
+    """The state of one try to deliver to an endpoint."""
 
     SENDING = "SENDING"  # committed before the call; after a crash: it may have happened
     DELIVERED = "DELIVERED"  # the endpoint took it, or a person says so
@@ -123,7 +123,7 @@ class DeliveryState(StrEnum):
 
 
 class CircuitState(StrEnum):
-    """Whether an endpoint is called."""
+    """The state of an endpoint's circuit."""
 
     CLOSED = "CLOSED"  # messages flow
     OPEN = "OPEN"  # it is down: nothing is sent until resume_at
@@ -131,7 +131,7 @@ class CircuitState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Where an operation over many failures stands."""
+    """The state of an operation over many failures."""
 
     PLANNED = "PLANNED"  # its messages are chosen and frozen; nobody has started it yet
     RUNNING = "RUNNING"  # a worker goes through its messages, or will within a second
@@ -141,7 +141,7 @@ class OperationState(StrEnum):
 
 
 class BulkState(StrEnum):
-    """Where a run of a bulk job stands."""
+    """The state of a run of a bulk job."""
 
     ASKED = "ASKED"  # waits for the Spark driver
     RUNNING = "RUNNING"  # a driver has it
@@ -172,7 +172,7 @@ BULK_MOVES: Final[Mapping[BulkState, frozenset[BulkState]]] = {
 
 
 class Ended(StrEnum):
-    """What an attempt on one message ended in; stored with tracking and attempts."""
+    """The ending of an attempt on one message; stored with tracking and attempts."""
 
     APPLIED = "APPLIED"  # its effects are in this commit
     DELIVERED = "DELIVERED"  # its endpoint took it

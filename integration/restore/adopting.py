@@ -1,4 +1,4 @@
-"""Whose database this is: a copy accepts nothing and does nothing until a person lets it act."""
+"""The owner of this database: a copy accepts and does nothing until a person lets it act."""
 
 import time
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class TwinRunningError(IntegrationError):
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What adopting would change; pages and commands show it before they ask.
+    """The changes that adopting would make; pages and commands show them before they ask.
 
     `needs_word`: a twin of the same name may be alive. `stamped` outgoing messages are in a batch
     under the name that was; `is_renamed` says whether that name changes.
@@ -99,7 +99,7 @@ class Adoption:
         return self.is_copy and not self.is_renamed
 
     def consequences(self) -> list[str]:
-        """What becomes of what is under way, in sentences."""
+        """Tell what becomes of what is under way, in sentences."""
         lines = ["Queues, relays, deliveries, cron tasks and the HTTP API begin to act."]
         if self.is_renamed:
             lines.append(
@@ -142,7 +142,7 @@ def refuse_if_held() -> None:
 
 
 def planned() -> Adoption | None:
-    """What adopting would do; None when there is nothing to adopt."""
+    """Plan what adopting would do; None when there is nothing to adopt."""
     standing = _standing()
     if standing.owner is None:
         return None

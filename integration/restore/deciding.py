@@ -1,4 +1,4 @@
-"""What people decide after a restore: one finding at a time, each once, each written down."""
+"""Decisions after a restore: one finding at a time, each once, each written down."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -97,12 +97,12 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
     NoSuchDecisionError, ReasonMissingError, QueueMismatchError, RowBusyError, and for a review
     BrokerUnreachableError and ProviderUnusableError.
     """
-    known = _undecided(RestoreFinding.objects.filter(pk=finding_id))
-    option = _option(known, word, reason)
+    locked = _undecided(RestoreFinding.objects.filter(pk=finding_id))
+    option = _option(locked, word, reason)
     # Kafka is asked before anything is locked.
-    units = records_of(known) if word == options.REVIEW else []
+    units = records_of(locked) if word == options.REVIEW else []
     with short_transaction():
-        Restore.objects.select_for_update().get(pk=known.restore_id)
+        Restore.objects.select_for_update().get(pk=locked.restore_id)
         finding = _undecided(RestoreFinding.objects.select_for_update().filter(pk=finding_id))
         decision = Decision(finding, option, actor, reason.strip(), units)
         effect = EFFECTS[word](decision)
@@ -137,10 +137,10 @@ def _undecided(matching: QuerySet[RestoreFinding]) -> RestoreFinding:
 
 
 def _option(finding: RestoreFinding, word: str, reason: str) -> Option:
-    known = {option.word: option for option in card(finding).options}
-    if word not in known:
-        raise NoSuchDecisionError(word, list(known))
-    option = known[word]
+    choices = {option.word: option for option in card(finding).options}
+    if word not in choices:
+        raise NoSuchDecisionError(word, list(choices))
+    option = choices[word]
     if option.needs_reason and not reason.strip():
         raise ReasonMissingError(action=option.label.lower())
     return option

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 BY_ITSELF: Final = "sluice"
 NOTHING: Final = "Nothing is to be decided: Kafka has nothing that this database does not know."
 EARLIER_ROWS: Final = 10
-# What a finding is about: decided once, it is not asked again.
+# The subject of a finding: decided once, it is not asked again.
 SUBJECT: Final = attrgetter("kind", "queue", "partition", "provider", "shard")
 
 
@@ -39,7 +39,7 @@ class Overview(NamedTuple):
 
     @property
     def first(self) -> Card | None:
-        """What is decided next; the others follow."""
+        """The decision that is next; the others follow."""
         return self.unsettled[0] if self.unsettled else None
 
 
@@ -49,7 +49,7 @@ def current() -> Restore | None:
 
 
 def open_count() -> int | None:
-    """How many decisions are open; None when no restore is."""
+    """Count the decisions that are open; None when no restore is."""
     restore = current()
     return None if restore is None else restore.findings.filter(decided_at__isnull=True).count()
 
@@ -90,10 +90,9 @@ def noticed() -> Restore | None:
 
 
 def look_if_noticed() -> None:
-    """What the leading worker does: look at once, so that nothing waits where nothing was lost.
+    """Look at once, as the leading worker, so that nothing waits where nothing was lost.
 
-    Where a cluster does not answer everything stays held, and it is tried again. Raises
-    RowBusyError.
+    Where a cluster does not answer, all stays held and is tried again. Raises RowBusyError.
     """
     restore = current()
     if restore is None or restore.examined_at is not None:

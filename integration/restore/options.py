@@ -1,4 +1,4 @@
-"""What can be decided about a finding, in words: one place for the pages, commands and actions."""
+"""The options for a finding, in words: one place for the pages, commands and actions."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,7 +41,7 @@ class Card:
 
 
 def card(finding: RestoreFinding) -> Card:
-    """What was found, what is known and what is not, and the ways out."""
+    """Tell what was found, what is known and what is not, and the ways out."""
     facts = finding.facts
     if facts.get("problem"):
         return _silent(finding)
@@ -61,7 +61,7 @@ def _range(facts: dict[str, Any]) -> tuple[int, str]:
 
 
 def _besides(facts: dict[str, Any], count: int) -> str:
-    """What else is known of the range."""
+    """Tell what else is known of the range."""
     known = []
     if facts["expired"]:
         known.append(
@@ -109,10 +109,10 @@ def _read(finding: RestoreFinding) -> Card:
 def _delivered(finding: RestoreFinding) -> Card:
     facts = finding.facts
     count, where = _range(facts)
-    kept = min(count, facts["end"] - facts["from"])
+    count_kept = min(count, facts["end"] - facts["from"])
     review = Option(
         REVIEW,
-        f"Hold up to {kept:,} for review",
+        f"Hold up to {count_kept:,} for review",
         "Each becomes a failure on hold with its payload: release what the partner does not "
         "have, say of the others that they arrived. What is written from now on goes out.",
         is_advised=count <= REVIEW_LIMIT,
@@ -177,7 +177,7 @@ def _sent(finding: RestoreFinding) -> Card:
 
 
 def to_deliver(failures: int, calls: int) -> str:
-    """How many failures and interrupted calls, as the beginning of a sentence."""
+    """Count failures and interrupted calls, as the beginning of a sentence."""
     parts = [so_many(failures, "failure")] if failures or not calls else []
     return " and ".join([*parts, *([so_many(calls, "interrupted call")] if calls else [])])
 
@@ -185,17 +185,17 @@ def to_deliver(failures: int, calls: int) -> str:
 def _waiting(finding: RestoreFinding) -> Card:
     facts = finding.facts
     failures, calls = facts["waiting"], facts.get("calls", 0)
-    known = []
+    waiting = []
     if failures:
         many = so_many(failures, "failed message waits", "failed messages wait")
-        known.append(f"{many} to be delivered again.")
+        waiting.append(f"{many} to be delivered again.")
     if calls:
         many = so_many(calls, "call was", "calls were")
-        known.append(f"{many} under way at the backup, and would be made again.")
+        waiting.append(f"{many} under way at the backup, and would be made again.")
     return Card(
         finding,
         title=f"{facts['name']}: deliveries that may have been made since",
-        what=f"{' '.join(known)} The backup cannot tell whether that happened since.",
+        what=f"{' '.join(waiting)} The backup cannot tell whether that happened since.",
         why="A delivery leaves its trace in the database alone. Ask the partner, or look at the "
         "times: everything here is older than the backup.",
         options=(

@@ -1,4 +1,4 @@
-"""What Kafka has of the database that is lost: how far its queues had read, what it had sent."""
+"""Traces in Kafka of the database that is lost: how far its queues had read, what it had sent."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,15 +35,14 @@ from integration.selectors.delivering import open_calls
 from integration.selectors.delivering.senders import SENDS, sends
 
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
-# Clocks of the database and of the senders differ; a record is looked for from so long before
-# its row was written.
+# Clocks of database and senders differ; a record is looked for from so long before its row.
 CLOCKS_APART: Final = timedelta(minutes=10)
 ROWS_AT_ONCE: Final = 2_000
 
 
 @dataclass(slots=True)
 class Traces:
-    """What a person has to decide about, not stored yet, and what is good to know.
+    """Traces that a person has to decide about, not stored yet, and what is good to know.
 
     `watermarks` are relays' last batches that are ahead but meet no row.
     """
@@ -81,9 +80,9 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
         .distinct()
         .order_by("name")
     )
-    known = looks.look(provider, [queue.topic for queue in queues])
+    by_topic = looks.look(provider, [queue.topic for queue in queues])
     for queue in queues:
-        _of_queue(provider, queue, known.get(queue.topic), traces)
+        _of_queue(provider, queue, by_topic.get(queue.topic), traces)
     for lease in RelayLease.objects.filter(provider=provider).order_by("shard"):
         _of_relay(provider, lease, traces)
 
@@ -187,25 +186,25 @@ def _sent(provider: Provider, lease: RelayLease) -> list[int]:
     """The waiting rows whose very record is in Kafka: found by what it contains, never by age."""
     rows = OutboxRow.objects.filter(provider=provider, shard=lease.shard, state__in=WAITING)
     since = dict(rows.values_list("topic").annotate(Min("created_at")).order_by())
-    wanted: dict[bytes, list[int]] = {}
+    digests: dict[bytes, list[int]] = {}
     for row in rows.order_by("pk").iterator(ROWS_AT_ONCE):
         headers = decode_headers(row.headers)
         digest = aftermath.digest_of(row.topic, _bytes(row.key), _bytes(row.value), headers)
-        wanted.setdefault(digest, []).append(row.pk)
-    return sorted(_met(provider, {t: at - CLOCKS_APART for t, at in since.items()}, wanted))
+        digests.setdefault(digest, []).append(row.pk)
+    return sorted(_met(provider, {t: at - CLOCKS_APART for t, at in since.items()}, digests))
 
 
 def _met(
-    provider: Provider, topics: dict[str, datetime], wanted: dict[bytes, list[int]]
+    provider: Provider, topics: dict[str, datetime], digests: dict[bytes, list[int]]
 ) -> Iterator[int]:
     """Rows with equal contents are met in their order, once for each record."""
     for digest in aftermath.written_since(provider, topics):
-        rows = wanted.get(digest)
+        rows = digests.get(digest)
         if rows:
             yield rows.pop(0)
             if not rows:
-                del wanted[digest]
-        if not wanted:
+                del digests[digest]
+        if not digests:
             return
 
 
@@ -247,7 +246,7 @@ def _calls() -> dict[int, tuple[int, int]]:
 
 def _unsettled_calls(traces: Traces) -> None:
     """Add that people may have said before what became of a message that may have arrived."""
-    count = sum(one.unknown for one in open_calls.counts().by_queue.values())
+    count = sum(calls.unknown for calls in open_calls.counts().by_queue.values())
     if count:
         traces.remarks.append(
             f"{so_many(count, 'held message', 'held messages')} may have arrived, as the page "
@@ -267,7 +266,7 @@ def _in_doubt(traces: Traces) -> None:
 
 
 def _of_silent(provider: Provider, text: str) -> list[RestoreFinding]:
-    """What is held of a cluster that does not answer: one finding a partition, one a relay."""
+    """Tell what is held of a silent cluster: one finding a partition, one a relay."""
     places = QueuePartition.objects.filter(queue__provider=provider).select_related("queue")
     in_order = places.order_by("queue__name", "partition")
     read = [_position(place.queue, place, {"problem": text}) for place in in_order]

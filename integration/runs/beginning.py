@@ -35,15 +35,15 @@ def hindrance(queue_id: int) -> str:
 
 
 def _sends_since(queue: Queue) -> datetime | None:
-    """When the queue or one of its targets was first given an endpoint, as the audit has it."""
+    """Return when the queue or a target of it first got an endpoint, as the audit has it."""
     if queue.direction != Queue.Direction.OUTBOUND:
         return None
     targets = ChannelTarget.objects.using(alias()).filter(queue=queue, endpoint__isnull=False)
     named = [("queue", str(queue.pk))] if queue.endpoint_id is not None else []
     named += [("channeltarget", str(pk)) for pk in targets.values_list("pk", flat=True)]
-    known = ConfigurationChange.objects.using(alias()).filter(after__endpoint__gt="")
+    rows = ConfigurationChange.objects.using(alias()).filter(after__endpoint__gt="")
     moments = [
-        known.filter(kind=kind, subject=subject).order_by("at").values_list("at", flat=True).first()
+        rows.filter(kind=kind, subject=subject).order_by("at").values_list("at", flat=True).first()
         for kind, subject in named
     ]
     return min((at for at in moments if at is not None), default=None)

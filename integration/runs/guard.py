@@ -75,7 +75,7 @@ class Guard:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the transaction is still the one it was, and the handler respected it."""
+        """Return whether the transaction is still the one it was, and the handler respected it."""
         return self._is_same and self._refused is None
 
     def __call__(self, execute: Callable[..., Any], sql: object, *more: Any) -> Any:
@@ -105,7 +105,7 @@ class Guard:
             self._is_same = number == self._number
 
     def problem(self) -> IntegrationError | None:
-        """Why this was no check, if it was none; asked when all that can be is rolled back."""
+        """Return why this was no check, if it was none; asked when all that can be is undone."""
         fate = self._fate()
         if fate == "committed":
             return NotUndoneError("what it had written by then is stored.")

@@ -1,4 +1,4 @@
-"""What an SQL text begins or ends: read as PostgreSQL's lexer does, without asking the server."""
+"""The effect of an SQL text on transactions: read as PostgreSQL's lexer does, without asking it."""
 
 import re
 from collections.abc import Iterator

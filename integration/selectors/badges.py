@@ -18,7 +18,7 @@ CAP: Final = 999
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How many wait, up to the cap, and what they are: "12 held"."""
+    """The number of things that wait, up to the cap, and what they are: "12 held"."""
 
     count: int
     word: str
@@ -37,14 +37,14 @@ class Waiting:
 
 
 def _held(scope: Scope) -> QuerySet[Any, Any]:
-    found = MessageError.objects.filter(scope.within("queue__system"), state=ErrorState.HOLD)
-    return found.values("pk")
+    failures = MessageError.objects.filter(scope.within("queue__system"), state=ErrorState.HOLD)
+    return failures.values("pk")
 
 
 def _in_need(scope: Scope) -> QuerySet[Any, Any]:
     stuck = (PartitionState.BLOCKED, PartitionState.BRAKED)
-    found = QueuePartition.objects.filter(scope.within("queue__system"), state__in=stuck)
-    return found.values("queue").distinct()
+    partitions = QueuePartition.objects.filter(scope.within("queue__system"), state__in=stuck)
+    return partitions.values("queue").distinct()
 
 
 def _operations(scope: Scope) -> QuerySet[Any, Any]:
@@ -70,9 +70,9 @@ def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
     """A badge for each, in their order; one query, because every page asks for all of them."""
     counts: list[str] = []
     values: list[Any] = []
-    for one in waiting:
-        text, found = text_of(one.rows(scope).order_by()[: CAP + 1])
+    for badge in waiting:
+        text, parameters = text_of(badge.rows(scope).order_by()[: CAP + 1])
         counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")
-        values += found
+        values += parameters
     [row] = fetch_all(f"SELECT {', '.join(counts)}", values)
-    return [Badge(count, one.word) for count, one in zip(row, waiting, strict=True)]
+    return [Badge(count, badge.word) for count, badge in zip(row, waiting, strict=True)]

@@ -14,7 +14,7 @@ from integration.selectors.scope import EVERYTHING, Scope
 
 PAGE_ROWS: Final = 50
 HISTORY_ROWS: Final = 20
-# What a filter may ask for beside single actions: all accesses, or these and the changes.
+# Choices of a filter beside single actions: all accesses, or these and the changes.
 ACCESSES: Final = "access"
 EVERY: Final = "every"
 Values = Mapping[str, Any] | None
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which rows: of this action, kind, person, subject's name, time.
+    """The filter of rows: of this action, kind, person, subject's name, time.
 
     Accesses are told to those alone for whom `accesses` is true, and only when asked for.
     """
@@ -64,13 +64,13 @@ class ChangePage:
     older: Place | None
 
 
-def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
+def page(filters: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
     """The newest changes, or those older than the place a page before ended at."""
-    found = _asked_for(wanted, scope).filter(_condition(wanted))
+    changes = _asked_for(filters, scope).filter(_condition(filters))
     if below is not None:
         at, number = below
-        found = found.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
-    rows = list(found[: PAGE_ROWS + 1])
+        changes = changes.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
+    rows = list(changes[: PAGE_ROWS + 1])
     shown = rows[:PAGE_ROWS]
     older = (shown[-1].at, shown[-1].pk) if len(rows) > PAGE_ROWS else None
     return ChangePage(tuple(_change(row) for row in shown), older)
@@ -78,15 +78,15 @@ def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> Chan
 
 def change(number: int, scope: Scope, *, accesses: bool = False) -> Change | None:
     """One change; None when there is none, or none this scope may know of."""
-    known = _everything() if accesses else _known(scope)
-    row = known.filter(pk=number).first()
+    changes = _everything() if accesses else _known(scope)
+    row = changes.filter(pk=number).first()
     return None if row is None else _change(row)
 
 
 def history_of(kind: str, number: int | UUID, rows: int = HISTORY_ROWS) -> list[Change]:
     """The newest changes of one thing; the caller has made sure that it may be known."""
-    found = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
-    return [_change(row) for row in found.order_by("-at", "-id")[:rows]]
+    changes = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
+    return [_change(row) for row in changes.order_by("-at", "-id")[:rows]]
 
 
 def kinds(scope: Scope) -> list[str]:
@@ -100,7 +100,7 @@ def actors(scope: Scope) -> list[str]:
 
 
 def differences(before: Values, after: Values) -> tuple[Difference, ...]:
-    """What was there before and after, field by field in their order."""
+    """Compare before and after, field by field in their order."""
     old, new = before or {}, after or {}
     names = list(dict.fromkeys([*old, *new]))
     return tuple(Difference(n, old.get(n), new.get(n), n in old, n in new) for n in names)
@@ -112,10 +112,10 @@ def everybody() -> list[str]:
     return sorted(accounts.union(actors(EVERYTHING)))
 
 
-def _asked_for(wanted: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:
-    if not wanted.accesses or not wanted.action:
+def _asked_for(filters: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:
+    if not filters.accesses or not filters.action:
         return _known(scope)
-    if wanted.action == ACCESSES:
+    if filters.action == ACCESSES:
         return _everything().filter(is_access=True)
     return _everything()
 
@@ -132,13 +132,13 @@ def _change(row: ConfigurationChange) -> Change:
     return Change(row, differences(row.before, row.after))
 
 
-def _condition(wanted: ChangeFilter) -> Q:
-    given = {
-        "action": "" if wanted.action in {ACCESSES, EVERY} else wanted.action,
-        "kind": wanted.kind,
-        "actor": wanted.actor,
-        "name__icontains": wanted.name,
-        "at__gte": wanted.since,
-        "at__lt": wanted.until,
+def _condition(filters: ChangeFilter) -> Q:
+    conditions = {
+        "action": "" if filters.action in {ACCESSES, EVERY} else filters.action,
+        "kind": filters.kind,
+        "actor": filters.actor,
+        "name__icontains": filters.name,
+        "at__gte": filters.since,
+        "at__lt": filters.until,
     }
-    return Q(**{name: value for name, value in given.items() if value})
+    return Q(**{name: value for name, value in conditions.items() if value})

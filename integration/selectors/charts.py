@@ -125,7 +125,7 @@ class Throughput(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """Of one hour in seconds; None where no message ended. `messages` are those looked at."""
+    """Latencies of one hour in seconds; None where no message ended. `messages` were looked at."""
 
     messages: int
     half: float | None
@@ -137,7 +137,7 @@ NOTHING: Final = Latency(0, None, None, None)
 
 
 def last_hours() -> Hours:
-    """By the database's clock, in one query."""
+    """Return the hours by the database's clock, in one query."""
     [(now,)] = fetch_all("SELECT clock_timestamp()")
     last = now.replace(minute=0, second=0, microsecond=0)
     return Hours(tuple(last - HOUR * back for back in reversed(range(HOURS))), now)
@@ -145,17 +145,17 @@ def last_hours() -> Hours:
 
 def queues_of(scope: Scope, name: str = "") -> Collection[int]:
     """The queues that charts are drawn of: one, or all that this person may know of."""
-    found = Queue.objects.filter(scope.within("system"))
+    queues = Queue.objects.filter(scope.within("system"))
     if name:
-        found = found.filter(name=name)
-    return list(found.values_list("pk", flat=True))
+        queues = queues.filter(name=name)
+    return list(queues.values_list("pk", flat=True))
 
 
 @planned_anew()
 def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> FailureChart:
-    """In two queries; `is_all` when these are all queues there are."""
+    """Count failures in two queries; `is_all` when these are all queues there are."""
     condition = "" if is_all else " AND f.queue_id = ANY(%(queues)s::bigint[])"
-    said = {
+    values = {
         "begins": list(hours.begins),
         "since": hours.since,
         "queues": list(queues),
@@ -163,10 +163,11 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
     }
     counted: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * HOURS)
     texts: dict[tuple[str, str], str] = {}
-    for code, fingerprint, text, hour, count in fetch_all(_COUNTED.format(queues=condition), said):
+    failures = fetch_all(_COUNTED.format(queues=condition), values)
+    for code, fingerprint, text, hour, count in failures:
         counted[code, fingerprint][min(max(hour, 1), HOURS) - 1] += count
         texts[code, fingerprint] = text or ""
-    [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), said)
+    [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
     lines = [
         CauseLine(*cause, cause_words(texts[cause]), tuple(numbers))
         for cause, numbers in counted.items()
@@ -190,19 +191,19 @@ def _sums(lines: Sequence[CauseLine]) -> tuple[int, ...]:
 def throughput_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Throughput]:
     """One for each hour, oldest first, in one query."""
     edges = [*hours.begins, hours.now]
-    found = {
+    by_hour = {
         int(number): Throughput(came, settled)
         for number, came, settled in fetch_all(_STEPS, {"edges": edges, "queues": list(queues)})
     }
     # The first edge is the beginning of the first hour, and has the number 1.
-    return [found.get(hour + 2, Throughput(None, None)) for hour in range(HOURS)]
+    return [by_hour.get(hour + 2, Throughput(None, None)) for hour in range(HOURS)]
 
 
 def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
     """One for each hour, oldest first, in one query with its settings."""
     if not queues:
         return [NOTHING] * HOURS
-    said = {
+    values = {
         "begins": list(hours.begins),
         "since": hours.since,
         "now": hours.now,
@@ -211,6 +212,6 @@ def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
         "most": max(BATCHES // len(queues), 1),
     }
     with rows.reading(rows.NEVER_WHOLE) as cursor:
-        cursor.execute(_TOOK, said)
-        found = {hour: Latency(count, *times) for hour, count, times in cursor.fetchall()}
-    return [found.get(hour + 1, NOTHING) for hour in range(HOURS)]
+        cursor.execute(_TOOK, values)
+        by_hour = {hour: Latency(count, *times) for hour, count, times in cursor.fetchall()}
+    return [by_hour.get(hour + 1, NOTHING) for hour in range(HOURS)]

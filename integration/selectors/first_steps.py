@@ -1,10 +1,10 @@
-"""What an installation has of what its first message needs."""
+"""The things an installation has that its first message needs."""
 
 from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
 
 
 def present() -> list[bool]:
-    """Whether there is a provider, a system, a service, a queue.
+    """Tell whether there is a provider, a system, a service, a queue.
 
     Asked only while there is no queue: four small queries.
     """

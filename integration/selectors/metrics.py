@@ -125,7 +125,7 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
         ("queue_position", "Offsets passed, over all partitions: rate() is throughput", "counter"),
         ("queue_takes", "How often a run took a partition (epochs raised): churn", "counter"),
     )
-    found = [Family(name, help_, ("queue",), kind) for name, help_, kind in per_queue]
+    of_queue = [Family(name, help_, ("queue",), kind) for name, help_, kind in per_queue]
     states = Family(
         "queue_partitions", "Partitions of the queue that are in this state", ("queue", "state")
     )
@@ -133,14 +133,14 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
         nothing_waits = 0.0 if lag == 0 else None
         age = nothing_waits if oldest is None else max(oldest, 0.0)
         numbers = (wanted, lag, age, blocked or 0.0, position, takes)
-        for family, number in zip(found, numbers, strict=True):
+        for family, number in zip(of_queue, numbers, strict=True):
             family.add(number, name)
         for state, count in zip(PartitionState, in_state, strict=True):
             states.add(count, name, state.value)
-    yield from [*found, states]
+    yield from [*of_queue, states]
 
 
-def _of_endings(found: Endings) -> Iterator[Family]:
+def _of_endings(counted: Endings) -> Iterator[Family]:
     """A queue where nothing ended has a 0 for APPLIED, so that its rate is 0 and not absent."""
     endings = Family(
         "endings",
@@ -148,7 +148,7 @@ def _of_endings(found: Endings) -> Iterator[Family]:
         ("queue", "ended"),
     )
     for number, queue in fetch_all(_NAMES):
-        counts = {Ended.APPLIED.value: 0, **found.counts.get(number, {})}
+        counts = {Ended.APPLIED.value: 0, **counted.counts.get(number, {})}
         for ended, count in sorted(counts.items()):
             endings.add(count, queue, ended)
     yield endings
@@ -156,7 +156,7 @@ def _of_endings(found: Endings) -> Iterator[Family]:
         f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
         f"than {NEWEST_ROWS:,} messages ended in them"
     )
-    yield _family("endings_window_seconds", covered, (), [(found.seconds,)])
+    yield _family("endings_window_seconds", covered, (), [(counted.seconds,)])
 
 
 def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
@@ -183,8 +183,8 @@ def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
 
 
 def _of_endpoints(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
-    wanted = [(name, is_wanted) for name, is_wanted, _ in rows]
+    settings = [(name, is_wanted) for name, is_wanted, _ in rows]
     down = [(name, max(seconds or 0.0, 0.0)) for name, _, seconds in rows]
-    yield _family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",), wanted)
+    yield _family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",), settings)
     why = "For how long it counts as down; 0 = it does not"
     yield _family("endpoint_down_seconds", why, ("endpoint",), down)

@@ -33,6 +33,6 @@ class Page(Generic[Row, Mark]):
         return min(self.count, self.cap)
 
 
-def capped_count(found: QuerySet[Any, Any], cap: int) -> int:
-    """How many rows there are, at most one more than the cap."""
-    return found.order_by()[: cap + 1].count()
+def capped_count(rows: QuerySet[Any, Any], cap: int) -> int:
+    """Count rows, at most one more than the cap."""
+    return rows.order_by()[: cap + 1].count()

@@ -1,4 +1,4 @@
-"""What a person may know of: everything, or what belongs to some external systems."""
+"""The scope of a person: everything, or what belongs to some external systems."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,8 +12,7 @@ from integration.models import Queue
 class Scope:
     """The external systems someone may know of, by primary key; None = everything.
 
-    What belongs to no system (a queue without one, for example) is known only to those whom
-    nothing limits.
+    What belongs to no system (a queue without one, say) only those know whom nothing limits.
     """
 
     systems: frozenset[int] | None = None
@@ -39,13 +38,12 @@ EVERYTHING: Final = Scope()
 def visible_operations(scope: Scope) -> Q:
     """The condition on operations all of whose messages this person may know of.
 
-    A queue that is gone belongs to no system any more: its operations are for those whom nothing
-    limits.
+    A queue that is gone belongs to no system: its operations are for those whom nothing limits.
     """
     if scope.is_whole:
         return Q()
-    known = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
-    return Q(queues__contained_by=list(known))
+    queues = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
+    return Q(queues__contained_by=list(queues))
 
 
 def visible_runs(scope: Scope) -> Q:

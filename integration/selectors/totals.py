@@ -46,9 +46,9 @@ class Totals:
 
 
 def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
-    """In three queries, whatever the number of queues and failures."""
+    """Sum up in three queries, whatever the number of queues and failures."""
     waiting = [(at, row) for row in rows if (at := row.oldest_waiting_at) is not None]
-    seen = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
+    moments = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
     counts = _open([row.id for row in rows])
     dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD)
     return Totals(
@@ -58,7 +58,7 @@ def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
         retrying=counts[ErrorState.RETRY],
         refused=capped_count(dead, COUNT_CAP),
         relay_age_seconds=_relay_age() if scope.is_whole else None,
-        seen_at=min(seen, default=None),
+        seen_at=min(moments, default=None),
     )
 
 
@@ -67,5 +67,5 @@ def _open(ids: list[int]) -> dict[str, int]:
 
 
 def _relay_age() -> float | None:
-    ages = [one.oldest_due_seconds for one in relays() if one.oldest_due_seconds is not None]
+    ages = [relay.oldest_due_seconds for relay in relays() if relay.oldest_due_seconds is not None]
     return max(ages, default=None)

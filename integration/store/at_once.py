@@ -61,7 +61,7 @@ INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
 
 
 def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
-    """Whether the one statement says it all."""
+    """Return whether the one statement says it all."""
     dispatch = batch_result.dispatch
     if dispatch is None or dispatch.returned or owned.isolate_until is not None:
         return False
@@ -102,12 +102,12 @@ def _recordset(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
 
 def _track(track: Track) -> list[Any]:
     at, message_id, interface, ended, key, kafka_ms, trace = track
-    known = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
+    facts = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
     ids = (None,) * 4 if trace is None else trace[:4]
-    searched = [None if one is None else rows.plain(one, 1_000) for one in ids]
+    searched = [None if text is None else rows.plain(text, 1_000) for text in ids]
     payload = None if trace is None or trace[4] is None else trace[4].hex()
-    return [*known, text, kafka_ms or 0, *searched, payload]
+    return [*facts, text, kafka_ms or 0, *searched, payload]
 
 
 def _intent(intent: Intent) -> list[Any]:

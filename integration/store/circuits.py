@@ -103,8 +103,8 @@ class DatabaseCircuits:
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         # What is granted ahead of its time is short of a blink, and evens out at once.
         ahead = min(AHEAD_SECONDS, 1 / per_second) / 2
-        asked = {"endpoint": endpoint, "taken": count / per_second, "ahead": ahead}
-        if self._first(SLOTS, asked) is not None:
+        parameters = {"endpoint": endpoint, "taken": count / per_second, "ahead": ahead}
+        if self._first(SLOTS, parameters) is not None:
             return 0.0
         row = self._first(NEXT_SLOT, [endpoint])
         left = 0.0 if row is None or row[0] is None else float(row[0])

@@ -11,7 +11,7 @@ from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
 from integration.store.takers import Missing, resolve
 
-# What the engine needs to know of a queue as its columns have it.
+# The columns of a queue that the engine takes as they are.
 _AS_THEY_ARE: Final = (
     *("name", "provider_id", "topic", "paused", "is_error_queue", "on_gap", "on_head_expired"),
     *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),
@@ -59,7 +59,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
 
 
 def _routes(queue: Queue) -> tuple[EndpointSnapshot | None, dict[str, EndpointSnapshot | None]]:
-    """Where the messages of an outbound queue go: its own endpoint, and those of its channels."""
+    """Return where an outbound queue's messages go: its endpoint, and those of its channels."""
     if queue.direction != Queue.Direction.OUTBOUND:
         return None, {}
     targets = queue.targets.select_related("channel", "endpoint__system")
@@ -131,7 +131,7 @@ def _marked(structure: ObjectStructure | None) -> Any:
 
 
 def service_of(row: EnterpriseService, worker: str) -> Service:
-    """Who takes its messages on this worker, or why nobody does."""
+    """Return who takes its messages on this worker, or why nobody does."""
     taker = resolve(row.interface, row)
     if not row.enabled:
         lacks = ", and no handler for it is installed" if isinstance(taker, Missing) else ""

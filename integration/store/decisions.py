@@ -1,4 +1,4 @@
-"""What people decided about failures outlives them: it is told apart before they are removed."""
+"""Decisions about failures outlive them: each is noted apart before its failure is removed."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -92,7 +92,7 @@ OPEN_KEYS: Final = (
 Run = Callable[[str, Any], Any]
 
 
-def asked(queue: int, owned: Owned) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,
@@ -135,8 +135,8 @@ def write(run: Run, dispatch: Dispatch, queue: int, owned: Owned) -> None:
 
 def end_values(end: DeliveryEnd) -> list[Any]:
     """The columns that a call's end writes."""
-    said = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
-    return [end.id, end.state, end.took_ms, end.status, *said]
+    words = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
+    return [end.id, end.state, end.took_ms, end.status, *words]
 
 
 def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> None:

@@ -1,4 +1,4 @@
-"""Whose database this is, and whether it may act: a copy must not, nor one that went back in time.
+"""The owner of this database, and its right to act: no copy has that, nor one that went back.
 
 What keeps it from acting is asked in one statement, by everything that would start something.
 """
@@ -45,7 +45,7 @@ def holds_relay(provider: str, shard: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What this database is to this process. `mark` is what it is by now."""
+    """The standing of this database to this process. `mark` is what it is by now."""
 
     name: str | None
     environment: str | None
@@ -56,7 +56,7 @@ class Standing:
 
     @property
     def owner(self) -> str | None:
-        """Whose it is, where that is not us: the environment, and the name if that differs too."""
+        """The owner, where that is not us: the environment, and the name if that differs too."""
         if self.environment is None:
             return None
         if self.name != settings.SLUICE_DEPLOYMENT:
@@ -65,17 +65,17 @@ class Standing:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the data is not where it was written, or went on from another state."""
+        """Return whether the data is not where it was written, or went on from another state."""
         return self.noted_mark not in {"", self.mark}
 
     @property
     def is_another_database(self) -> bool:
-        """Whether it was restored or copied; a promoted standby is the same database."""
+        """Return whether it was restored or copied; a promoted standby is the same database."""
         return self.is_moved and self.noted_mark.rsplit("/", 1)[0] != self.mark.rsplit("/", 1)[0]
 
 
 def standing(cursor: Any) -> Standing:
-    """How this database stands now. Raises the cursor's own error when it is away."""
+    """Tell how this database stands now. Raises the cursor's own error when it is away."""
     ours = (settings.SLUICE_DEPLOYMENT, settings.SLUICE_ENVIRONMENT)
     cursor.execute(_STANDING, ours)
     name, environment, noted, mark, restore_id, is_examined = cursor.fetchone()
@@ -83,7 +83,7 @@ def standing(cursor: Any) -> Standing:
 
 
 def foreign_environment(cursor: Any) -> str | None:
-    """Whose database this is if it is not ours; None when it belongs to this installation.
+    """Return the owner of this database if it is not us; None when it is this installation.
 
     Raises the cursor's own error when the database is away.
     """
@@ -91,7 +91,7 @@ def foreign_environment(cursor: Any) -> str | None:
 
 
 def may_act(cursor: Any) -> bool:
-    """Whether anything may be read, sent, delivered or accepted with this database.
+    """Return whether anything may be read, sent, delivered or accepted with this database.
 
     Not in a copy, and not between noticing a restore and having looked what it means; what is
     held after that look, each queue and relay asks for itself. The first who finds the database
@@ -106,7 +106,7 @@ def may_act(cursor: Any) -> bool:
 
 
 def may_run(cursor: Any, queue_id: int) -> bool:
-    """Whether this queue may be read: see `may_act`, and no decision about it is open."""
+    """Return whether this queue may be read: see `may_act`, and no decision about it is open."""
     if not may_act(cursor):
         return False
     cursor.execute(f"SELECT NOT {holds_queue('%s')}", (queue_id,))

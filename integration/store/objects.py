@@ -89,8 +89,8 @@ def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
     return answers
 
 
-def _version(given: int | datetime | None) -> Decimal | None:
-    version = version_of(given)
+def _version(value: int | datetime | None) -> Decimal | None:
+    version = version_of(value)
     if isinstance(version, Failure):
         raise PermanentError(version.text, code=version.code)
     return version
@@ -104,10 +104,10 @@ def _written(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[int
     """The places of the messages that were written. The first statement locks all keys."""
     now: dict[str, Placed] = {}
     several: dict[str, list[Placed]] = {}
-    for one in placed:
-        known = now.setdefault(one[1].key, one)
-        if known is not one:
-            several.setdefault(one[1].key, [known]).append(one)
+    for pair in placed:
+        first = now.setdefault(pair[1].key, pair)
+        if first is not pair:
+            several.setdefault(pair[1].key, [first]).append(pair)
     turns: dict[str, Generator[Placed, bool, None]] = {}
     for key, some in several.items():
         if any(entry.version is not None for _, entry in some):
@@ -121,7 +121,7 @@ def _written(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[int
             yield now[key][0]
         counted = frozenset(written) if turns else frozenset()
         following = {key: _following(turn, key in counted) for key, turn in turns.items()}
-        now = {key: one for key, one in following.items() if one is not None}
+        now = {key: pair for key, pair in following.items() if pair is not None}
 
 
 def _following(turn: Generator[Placed, bool, None], was_written: bool) -> Placed | None:
@@ -179,20 +179,20 @@ def _highest(versions: Sequence[Decimal | None]) -> int:
 
 def _climbing(of_key: Sequence[Placed]) -> list[Placed]:
     """All of them but those that the next one replaces wherever they count."""
-    kept: list[Placed] = []
-    for one in of_key:
-        while kept and _replaces(one[1], kept[-1][1]):
-            kept.pop()
-        kept.append(one)
-    return kept
+    climbing: list[Placed] = []
+    for pair in of_key:
+        while climbing and _replaces(pair[1], climbing[-1][1]):
+            climbing.pop()
+        climbing.append(pair)
+    return climbing
 
 
-def _replaces(entry: Entry, known: Entry) -> bool:
-    if entry.message.arrival <= known.message.arrival:
+def _replaces(entry: Entry, earlier: Entry) -> bool:
+    if entry.message.arrival <= earlier.message.arrival:
         return False
-    if entry.version is None or known.version is None:
-        return entry.version is known.version
-    return entry.version > known.version
+    if entry.version is None or earlier.version is None:
+        return entry.version is earlier.version
+    return entry.version > earlier.version
 
 
 def _arrival(placed: Placed) -> Arrival:

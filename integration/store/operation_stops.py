@@ -1,4 +1,4 @@
-"""Whether so many of what an operation released failed again that it is to pause by itself."""
+"""The automatic stop of operations: so much of what one released failed again that it pauses."""
 
 from typing import Final
 

@@ -13,7 +13,7 @@ from integration.policy.states import ErrorState, OperationState
 from integration.store.querysets import text_of
 from integration.store.sessions import execute, fetch_all
 
-# How long a runner that died keeps the next one from going on; renewed by every chunk.
+# The time for which a dead runner keeps the next one from going on; each chunk renews it.
 LEASE_SECONDS: Final = 5.0
 
 # The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still
@@ -125,7 +125,7 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What people want of a running operation, as it stands at the beginning of a chunk."""
+    """People's orders for a running operation, as they stand at the beginning of a chunk."""
 
     rate: int | None
     first_only: bool
@@ -152,7 +152,7 @@ class Locked:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What the next attempt at a failure would read; `headers` as the row keeps them."""
+    """The content that the next attempt at a failure would read; `headers` as stored."""
 
     version: int
     queue_id: int
@@ -163,7 +163,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of one item; `version` is the failure's afterwards, None where it was left."""
+    """The end of one item; `version` is the failure's afterwards, None where it was left."""
 
     place: int
     outcome: ItemOutcome
@@ -251,7 +251,7 @@ def existing(errors: Sequence[UUID]) -> frozenset[UUID]:
 
 
 def contents(errors: Sequence[UUID], state: ErrorState | None = None) -> dict[UUID, Content]:
-    """What these failures hold; with `state` only of those that are in it."""
+    """Read what these failures hold; with `state` only of those that are in it."""
     return {
         id_: Content(version, queue_id, interface, None if value is None else bytes(value), headers)
         for id_, version, queue_id, interface, value, headers in fetch_all(
@@ -279,7 +279,7 @@ def write_changes(
 def write_outcomes(tenure: Tenure, items: Sequence[Item], ended: Sequence[Ended]) -> None:
     """Close these items of a fenced chunk and count them."""
     ids = {item.place: item.id for item in items}
-    rows = [(ids[one.place], one.outcome.value, one.version, one.text) for one in ended]
+    rows = [(ids[item.place], item.outcome.value, item.version, item.text) for item in ended]
     execute(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
-    done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+    done = sum(item.outcome is ItemOutcome.DONE for item in ended)
     execute(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])

@@ -73,7 +73,7 @@ def _take_turns(cursor: Any, queues: Sequence[int]) -> None:
 
 
 def parameters(row: Outgoing) -> list[Any]:
-    """What MARKS stand for, in their order."""
+    """Return the values of MARKS, in their order."""
     return [
         row.provider_id,
         0,

@@ -160,8 +160,8 @@ class DatabasePartitionManager:
 
     def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
         hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
-        asked = {"queue": self.queue_id, "id": id_, "hangs": hangs}
-        row = session.cursor(row_factory=dict_row).execute(TAKE, asked).fetchone()
+        parameters = {"queue": self.queue_id, "id": id_, "hangs": hangs}
+        row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
         return Owned(**row | {"state": PartitionState(row["state"])})
@@ -176,7 +176,7 @@ class DatabasePartitionManager:
         self._working_since = None
 
     def _worked_seconds(self) -> float | None:
-        """How long the call has been under way; None between calls."""
+        """Return how long the call has been under way; None between calls."""
         since = self._working_since
         return None if since is None else time.monotonic() - since
 
@@ -195,8 +195,8 @@ class DatabasePartitionManager:
             try:
                 if self._session is None:
                     return
-                said = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
-                self._session.execute(RENEW, said)
+                values = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
+                self._session.execute(RENEW, values)
             except psycopg.Error:
                 self._lost = True
                 return

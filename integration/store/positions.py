@@ -44,5 +44,5 @@ def store_positions(
     ]
     # Another run may have seen the same new partition at the same moment.
     QueuePartition.objects.using(alias()).bulk_create(rows, ignore_conflicts=True)
-    wanted = [row.partition for row in rows]
-    return list(queue.partitions.filter(partition__in=wanted).order_by("partition"))
+    partitions = [row.partition for row in rows]
+    return list(queue.partitions.filter(partition__in=partitions).order_by("partition"))

@@ -1,4 +1,4 @@
-"""What Django would ask, as text: for statements that embed a query people have narrowed."""
+"""Django's queries as text: for statements that embed a query people have narrowed."""
 
 from typing import Any
 

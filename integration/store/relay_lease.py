@@ -1,4 +1,4 @@
-"""Who relays one shard: an advisory lock on a session of its own, an epoch, a lease."""
+"""The lease of a shard's relay: an advisory lock on a session of its own, an epoch, a time."""
 
 import threading
 import time

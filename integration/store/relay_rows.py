@@ -89,8 +89,7 @@ LET_GO: Final = (
     "own AS (UPDATE integration_relaylease SET batch = NULL, batch_rows = NULL "
     "WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)"
 )
-# The lease remembers the batch as Kafka does: one that it does not know came from another state
-# of this database.
+# The lease remembers the batch as Kafka does: an unknown one is of another state of the database.
 MARK: Final = f"""
 WITH own AS (
   UPDATE integration_relaylease
@@ -149,7 +148,7 @@ BY_INDEX: Final = "SET enable_seqscan = off"
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What every write of the relay carries; the parameters of its statements."""
+    """The ownership that every write of the relay carries; the parameters of its statements."""
 
     lease: int
     epoch: int
@@ -193,10 +192,10 @@ class RelayOutbox:
     def _candidates(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
         marking = _array(self._being_marked)
-        wanted = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
+        values = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
         try:
             with self._look.cursor(binary=True) as cursor:
-                return cursor.execute(DUE, wanted).fetchall()
+                return cursor.execute(DUE, values).fetchall()
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 
@@ -290,7 +289,7 @@ def _opened(connect: Callable[[], Session]) -> Session:
 
 
 def _array(ids: Sequence[int]) -> str:
-    """As the database writes an array; the driver would look at each number's type."""
+    """Write an array like the database does; the driver would look at each number's type."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
@@ -305,6 +304,6 @@ def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tu
 
 
 def _headers(text: str) -> list[tuple[str, bytes | None]]:
-    """As codec.decode_headers does, from the column's own text."""
+    """Decode like codec.decode_headers, from the column's own text."""
     pairs = _decode(text)[0]
     return [(name, None if held is None else a2b_base64(held)) for name, held in pairs]

@@ -125,8 +125,8 @@ class DatabaseRepository:
         connection = django_connection()
         connection.ensure_connection()
         raw: Any = connection.connection
-        known = (raw.pgconn.backend_pid, owned.epoch)
-        if self._sessions.get(owned.id) == known:
+        session = (raw.pgconn.backend_pid, owned.epoch)
+        if self._sessions.get(owned.id) == session:
             return
         with connection.cursor() as cursor:
             # A transaction that idles longer than any handler may take belongs to a stopped
@@ -136,7 +136,7 @@ class DatabaseRepository:
             timeout_ms = int(self.queue.handler_timeout_seconds * 1000)
             cursor.execute(f"SET statement_timeout = {timeout_ms}")
             cursor.execute(RECORD_SESSION, [*backend_of(cursor), owned.id, owned.epoch])
-        self._sessions[owned.id] = known
+        self._sessions[owned.id] = session
 
     def _committed(self, owned: Owned, batch: UUID) -> bool:
         """The commit's answer got lost: the partition row tells whether it happened."""
@@ -151,7 +151,7 @@ class DatabaseRepository:
             return fetch_all(sql, parameters)
 
     def _count(self, sql: str, parameters: Any) -> int:
-        """How many rows a statement between batches changed."""
+        """Count the rows that a statement between batches changed."""
         with self._guarded():
             return execute(sql, parameters)
 
@@ -192,12 +192,12 @@ class DatabaseRepository:
         return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
-        asked = rows.due_parameters(self.queue, owned, limit)
+        parameters = rows.due_parameters(self.queue, owned, limit)
         is_strict = self.queue.strict_error_queue is not None
         by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
-        due = self._all(rows.DUE_IN_TURN if is_strict else by_key, asked)
+        due = self._all(rows.DUE_IN_TURN if is_strict else by_key, parameters)
         if owned.is_lowest and not due and not is_strict:
-            due = self._all(rows.DUE_OF_NOBODY, asked)
+            due = self._all(rows.DUE_OF_NOBODY, parameters)
         return [rows.open_error(row) for row in due]
 
     def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
@@ -214,9 +214,9 @@ class DatabaseRepository:
             return at_once.settle(raw.execute, self.queue, owned, batch_result)
 
     def past(self, owned: Owned) -> Past:
-        asked = deliveries.asked(self.queue.id, owned)
-        self._count(deliveries.PASSED_OVER, asked)
-        return deliveries.past(self._all, asked)
+        parameters = deliveries.parameters_of(self.queue.id, owned)
+        self._count(deliveries.PASSED_OVER, parameters)
+        return deliveries.past(self._all, parameters)
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
         open_keys = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])

@@ -18,7 +18,7 @@ from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import strict_order
 from integration.values import Record
 
-# How long a retry marker may be late before its row is taken without it (design: continuous).
+# The delay of a retry marker before its row is taken without it (design: continuous).
 RETRY_MARKER_GRACE_SECONDS: Final = 30
 
 
@@ -101,19 +101,19 @@ WHERE e.queue_id = %s AND e.state = 'RETRY'
 
 def open_error(row: Sequence[Any]) -> OpenError:
     """One selected row as a value; its record carries the payload to be tried next."""
-    known = dict(zip(_NAMES, row, strict=False))
+    by_name = dict(zip(_NAMES, row, strict=False))
     key, payload, headers = row[len(_NAMES) : len(_NAMES) + 3]
-    stamp = known["timestamp"]
+    stamp = by_name["timestamp"]
     record = Record(
-        known["partition"],
-        known["offset"],
+        by_name["partition"],
+        by_name["offset"],
         None if stamp is None else int(stamp.timestamp() * 1000),
         None if key is None else bytes(key),
         None if payload is None else bytes(payload),
         # Django's connections hand jsonb over as text.
         decode_headers(json.loads(headers)),
     )
-    return OpenError(**known, record=record)
+    return OpenError(**by_name, record=record)
 
 
 def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def fetch_all(
 
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> int:
-    """How many rows one statement on Django's session changed. Raises DatabaseError."""
+    """Execute a statement on Django's session; returns rows changed. Raises DatabaseError."""
     with django_connection().cursor() as cursor:
         cursor.execute(sql, parameters)
         return int(cursor.rowcount)

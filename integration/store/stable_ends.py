@@ -1,4 +1,4 @@
-"""What holds back the readers of a partition: a transaction that somebody else has not ended.
+"""The transaction that holds back the readers of a partition: somebody else has not ended it.
 
 Consumers read to the last stable offset, where the first open transaction begins. That this end
 lies before the log's is nothing unusual; that it does not move is. So it is noted on a partition
@@ -81,7 +81,7 @@ def note(
 
 
 def text(partition: int, stable: int, end: int) -> str:
-    """Where it begins and what it keeps; the markers of transactions have offsets, too."""
+    """Say where it begins and what it keeps; the markers of transactions have offsets, too."""
     count = end - stable
-    kept = "One record lies" if count == 1 else f"Up to {count:,} records lie"
-    return f"{kept} at or behind offset {stable} of partition {partition}"
+    subject = "One record lies" if count == 1 else f"Up to {count:,} records lie"
+    return f"{subject} at or behind offset {stable} of partition {partition}"

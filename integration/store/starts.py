@@ -1,4 +1,4 @@
-"""When a queue may be asked to run: the rule of everybody who asks, in SQL over a queue `q`.
+"""The rule by which a queue may be asked to run, for all who ask, in SQL over a queue `q`.
 
 A request is the time in the queue's `start_requested_at`; the run clears it once it owns a
 partition. One that stands longer than ten seconds was lost on its way and is made again.
@@ -16,7 +16,7 @@ SENDS: Final = """(
             SELECT 1 FROM integration_channeltarget t
             WHERE t.queue_id = q.id AND t.endpoint_id IS NOT NULL))
     )"""
-# Whether it has a position here.
+# The condition that it has a position here.
 IS_READ: Final = f"(q.direction = 'inbound' OR {SENDS})"
 IS_WANTED: Final = (
     f"(q.enabled AND NOT q.paused AND {IS_READ} AND NOT {deployments.holds_queue('q.id')})"

@@ -1,4 +1,4 @@
-"""Who takes the messages of an enterprise service: a structure, a registered handler, or nobody."""
+"""Takers of an enterprise service's messages: a structure, a registered handler, or nobody."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -27,7 +27,7 @@ from integration.track_parts import (
 __all__ = ["DAYS_AHEAD", "DEFAULT", "drop_before", "make_ahead", "named", "parts", "summarize"]
 
 DAYS_AHEAD: Final = 7
-# What a run of ours took off and could not drop any more.
+# Days that a run of ours took off and could not drop any more.
 _LEFT: Final = f"""
 SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
   AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{TABLE}'::regclass)
@@ -94,7 +94,7 @@ def _made(day: date) -> bool:
             cursor.execute(IN_UTC)
             cursor.execute(LIST)
             there = parts_of(cursor.fetchall())
-            if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
+            if any(day.until > begin and (day.begin is None or day.begin < end) for day in there):
                 return False
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {table} "
@@ -137,7 +137,7 @@ def _summarized(table: str) -> int:
 
 
 def _rows(*statements: str) -> list[tuple[Any, ...]]:
-    """What the last of these says, in a transaction of their own."""
+    """Return what the last of these says, in a transaction of their own."""
     with _cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)

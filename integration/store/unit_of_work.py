@@ -154,13 +154,13 @@ class DatabaseUnitOfWork:
         return self.raw is not self.connection.connection or bool(self.raw.closed)
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
-        wanted = [self.queue.id, list(ids)]
-        seen: dict[str, frozenset[bytes]] = {}
-        for id_, value in self._run(OPEN_IDS, wanted).fetchall():
-            seen[id_] = seen.get(id_, frozenset()) | {content_hash(value)}
-        for id_, value in self._run(SEEN_IDS, wanted).fetchall():
-            seen[id_] = seen.get(id_, frozenset()) | {bytes(value)}
-        return seen
+        values = [self.queue.id, list(ids)]
+        hashes: dict[str, frozenset[bytes]] = {}
+        for id_, value in self._run(OPEN_IDS, values).fetchall():
+            hashes[id_] = hashes.get(id_, frozenset()) | {content_hash(value)}
+        for id_, value in self._run(SEEN_IDS, values).fetchall():
+            hashes[id_] = hashes.get(id_, frozenset()) | {bytes(value)}
+        return hashes
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         locked = self._run(
@@ -236,13 +236,13 @@ class DatabaseUnitOfWork:
         self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]
     ) -> None:
         """A failure met again has its row already: what names the new id would lead nowhere."""
-        known = {new.id for new in batch_result.new_errors}
-        known -= {id_ for id_, (row, _) in written.items() if row == id_}
-        if not known:
+        ids = {new.id for new in batch_result.new_errors}
+        ids -= {id_ for id_, (row, _) in written.items() if row == id_}
+        if not ids:
             return
-        batch_result.outgoing = [row for row in batch_result.outgoing if row.error not in known]
+        batch_result.outgoing = [row for row in batch_result.outgoing if row.error not in ids]
         state = batch_result.state
-        if state is not None and state.error in known:
+        if state is not None and state.error in ids:
             row, _ = written.get(state.error, (None, 0))
             batch_result.state = replace(state, error=row)
 

@@ -1,4 +1,4 @@
-"""What would be waiting for the server becomes time for something else."""
+"""Time for something else, made of what would be waiting for the server."""
 
 import select
 from collections.abc import Callable, Generator, Iterator
@@ -13,7 +13,7 @@ Answer = Generator[Wait, Ready | int, Any]
 
 @contextmanager
 def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterator[None]:
-    """Inside the block `act` is called while a statement's answer is awaited, whoever sent it.
+    """Call `act` while a statement's answer is awaited in the block, whoever sent it.
 
     It should take about as long as a short statement, must not raise nor use the session, and
     returns whether there is more to do: after the first False the session waits as it always does.

@@ -1,4 +1,4 @@
-"""What the current transaction has written so far, as PostgreSQL itself counts it."""
+"""Rows that the current transaction has written so far, as PostgreSQL itself counts them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ ROWS: Final = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """How many rows of one table were written; `rows` shows some of the new ones as JSON."""
+    """The rows of one table that were written; `rows` shows some of the new ones as JSON."""
 
     table: str
     inserted: int

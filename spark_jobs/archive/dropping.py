@@ -19,7 +19,7 @@ from spark_jobs.contract import Progress
 from spark_jobs.problems import JobError
 from spark_jobs.staging import Session
 from spark_jobs.tables import parquet
-from spark_jobs.tables.columns import Column, Kind, digest, digest_sql, select, tally_sql
+from spark_jobs.tables.columns import Column, ColumnKind, digest, digest_sql, select, tally_sql
 
 ROWS_AT_ONCE: Final = 1_000
 PATIENT: Final = "SET LOCAL lock_timeout = '5s'"
@@ -73,7 +73,7 @@ def _drop_day(archive: Archive, manifest: Manifest) -> bool:
 
 
 def _is_held(archive: Archive, table: str) -> bool:
-    """Whether the day is still here; nobody adds, changes or removes a row of it from here on."""
+    """Lock the day against changes from here on; returns whether it is still here."""
     session = archive.work.database
     held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
 
@@ -90,13 +90,13 @@ def _is_held(archive: Archive, table: str) -> bool:
 
 
 def _is_same(archive: Archive, manifest: Manifest) -> bool:
-    """Whether the day has as many rows as its files, and these sum up to the same."""
+    """Return whether the day has as many rows as its files, and these sum up to the same."""
     if not _has_all(archive, manifest):
         return False
     statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
-    found = _ask(archive.work.database, statement, {})
-    wanted = manifest["rows"], sum(file["sum"] for file in manifest["files"])
-    return [tuple(map(int, row)) for row in found] == [wanted]
+    tallies = _ask(archive.work.database, statement, {})
+    expected = manifest["rows"], sum(file["sum"] for file in manifest["files"])
+    return [tuple(map(int, row)) for row in tallies] == [expected]
 
 
 def _detach(archive: Archive, table: str) -> None:
@@ -123,19 +123,19 @@ def _drop_rows(archive: Archive, manifest: Manifest) -> int:
     if not _has_all(archive, manifest):
         return int(manifest["rows"])
     rule, columns = rule_of(archive.parameters, manifest["table"]), _columns(manifest)
-    kept = done = 0
-    found = _archived(archive, manifest, columns)
-    while lot := dict(islice(found, ROWS_AT_ONCE)):
+    staying = done = 0
+    archived = _archived(archive, manifest, columns)
+    while lot := dict(islice(archived, ROWS_AT_ONCE)):
         act = partial(_drop_lot, archive, rule, columns, lot)
-        kept, done = kept + _patiently(archive, rule.table, act), done + len(lot)
+        staying, done = staying + _patiently(archive, rule.table, act), done + len(lot)
         archive.work.tell.progress(
             Progress(stage="drop", done=done, total=manifest["rows"], rows=done)
         )
-    return kept
+    return staying
 
 
 def _has_all(archive: Archive, manifest: Manifest) -> bool:
-    """Whether the files have every column: a release may have brought one since.
+    """Return whether the files have every column: a release may have brought one since.
 
     One that was gone when it was to be read has none, and is another table if it is here now.
     """
@@ -144,7 +144,7 @@ def _has_all(archive: Archive, manifest: Manifest) -> bool:
 
 
 def _columns(manifest: Manifest) -> list[Column]:
-    return [Column(name, Kind(kind), text) for name, kind, text in manifest["columns"]]
+    return [Column(name, ColumnKind(kind), text) for name, kind, text in manifest["columns"]]
 
 
 def _archived(
@@ -154,9 +154,9 @@ def _archived(
     if not manifest["files"]:
         return iter(())
     own = parquet.settled(archive.work.session)
-    found = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
+    rows = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
-    pairs = found.rdd.map(lambda row: (row[place], digest(row[:-1])))
+    pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())
 
 
@@ -169,20 +169,20 @@ def _drop_lot(
     """
     session = archive.work.database
     keys = [UUID(key) if isinstance(key, str) else key for key in lot]
-    said = {"keys": keys, "at": archive.parameters.at, "before": archive.parameters.before}
+    values = {"keys": keys, "at": archive.parameters.at, "before": archive.parameters.before}
     chosen = f"t.{KEY} = ANY(%(keys)s)"
     condition = f"{rule.condition} AND {rule.since} < %(before)s::timestamptz AND {chosen}"
     here = select(columns, f"{rule.table} t", chosen)
     with archive.work.claimed():
         session.execute(PATIENT)
-        _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
-        found = dict(_ask(session, _digests(here, columns), said))
-        over = _ask(session, _keys(rule.source, condition), said)
-        same = {str(key) for key, now in found.items() if lot.get(key) == now}
+        _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", values)
+        digests = dict(_ask(session, _digests(here, columns), values))
+        over = _ask(session, _keys(rule.source, condition), values)
+        same = {str(key) for key, now in digests.items() if lot.get(key) == now}
         gone = [key for (key,) in over if str(key) in same]
         for statement in rule.removals:
             session.execute(statement.encode(), {"keys": gone})
-    return len(found) - len(gone)
+    return len(digests) - len(gone)
 
 
 def _keys(source: str, condition: str) -> str:
@@ -194,5 +194,5 @@ def _digests(rows: str, columns: Sequence[Column]) -> str:
     return f"SELECT c.{KEY}, {digest_sql(columns)} FROM ({rows} OFFSET 0) c"
 
 
-def _ask(session: Session, statement: str, said: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return session.execute(statement.encode(), said).fetchall()
+def _ask(session: Session, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return session.execute(statement.encode(), values).fetchall()

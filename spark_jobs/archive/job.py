@@ -100,8 +100,8 @@ def _sealed(archive: Archive, part: Part) -> Manifest:
 
 
 def _outcome(parameters: ArchiveParameters, ended: list[Manifest]) -> Outcome:
-    rows, kept = (sum(one[name] for one in ended) for name in ("rows", "kept"))
-    files = [file for one in ended for file in one["files"]]
+    rows, kept = (sum(part[name] for part in ended) for name in ("rows", "kept"))
+    files = [file for part in ended for file in part["files"]]
     counts = {"read": rows, "sent": rows - kept, "rejected": 0, "skipped": kept}
     facts: dict[str, Any] = {
         "folder": f"archive/{parameters.kind}",

@@ -1,4 +1,4 @@
-"""What an archive is to do: with what, of which age, and by which rule of the cleanup."""
+"""The parameters of an archive: what goes, of which age, by which rule of the cleanup."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from spark_jobs.parameters import JobParameters
 
 
 class Kind(StrEnum):
-    """What is archived."""
+    """The kind of thing that is archived."""
 
     MESSAGES = "messages"
     FAILURES = "failures"
@@ -35,10 +35,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveParameters(JobParameters):
-    """What is archived: everything of a kind from before `before`, by the rule's moment `at`.
+    """The rows to archive: everything of a kind from before `before`, by the rule's moment `at`.
 
-    Both are ISO texts. `folder` has a folder for each kind. Messages go by whole days and have no
-    rule.
+    Both are ISO texts. `folder` has a folder for each kind. Messages go by day and have no rule.
     """
 
     JOB: ClassVar[str] = "archive"

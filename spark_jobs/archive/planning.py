@@ -1,4 +1,4 @@
-"""Which parts are archived, and in which ranges: a part is written, verified and dropped alone.
+"""The parts of an archive and their ranges: a part is written, verified and dropped alone.
 
 Of tracking a part is a partition whose days are all old; its ranges go by where rows lie on the
 disk. Of other tables there is one part, and each range lies within one day.
@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What is archived at once: the rows of these ranges of a table."""
+    """The rows that are archived at once: those of these ranges of a table."""
 
     number: int
     table: str
@@ -53,10 +53,10 @@ def plan(
 ) -> Plan:
     """Look for what is old enough; there may be nothing."""
     if parameters.rule is None:
-        found = [(table, _blocks(session, table)) for table in _old_tables(session, parameters)]
+        tables = [(table, _blocks(session, table)) for table in _old_tables(session, parameters)]
     else:
-        found = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
-    made = [(table, ranges) for table, ranges in found if ranges]
+        tables = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
+    made = [(table, ranges) for table, ranges in tables if ranges]
     return Plan(
         parts=tuple(
             Part(number=number, table=table, ranges=tuple(ranges))
@@ -91,8 +91,8 @@ def _moments(
             FROM (SELECT {rule.since} AS since FROM {rule.source} WHERE {rule.condition}
                   AND {rule.since} < %(before)s::timestamptz) old
         ) placed WHERE number %% %(rows)s = 1 ORDER BY since"""
-    said = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
-    begins = [at.isoformat() for (at,) in session.execute(statement.encode(), said).fetchall()]
+    values = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
+    begins = [at.isoformat() for (at,) in session.execute(statement.encode(), values).fetchall()]
     # What is due only later, and older than all of these, lies in the first one.
     ends = [None, *begins[1:], parameters.before] if begins else []
     return [Range(low=low, high=high) for low, high in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""What an archive would take: its first rows and about how many; nothing is written or removed."""
+"""The preview of an archive: its first rows and about how many; nothing is written or removed."""
 
 from typing import Any, Final, LiteralString
 
@@ -27,9 +27,9 @@ def preview(arguments: Arguments) -> Preview:
         parts = _parts(session, parameters)
         sources = [source_of(session, parameters, part) for part in parts]
         counts = [_counted(session, *pair) for pair in zip(parts, sources, strict=True)]
-        found = _first(session, sources[0]) if sources else []
+        samples = _first(session, sources[0]) if sources else []
     return Preview(
-        samples=found,
+        samples=samples,
         rows=sum(count for count, _ in counts),
         bytes=None,
         columns=[column.name for column in sources[0].columns] if sources else (),
@@ -38,20 +38,20 @@ def preview(arguments: Arguments) -> Preview:
 
 
 def _parts(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> tuple[Part, ...]:
-    """Where a rule names the rows, ranges are of no use here, and take all rows to be planned."""
+    """Return the parts; where a rule names the rows, ranges are of no use and take all of them."""
     if parameters.rule is None:
         return planning.plan(session, parameters).parts
     return (Part(number=0, table=parameters.rule.table, ranges=()),)
 
 
 def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tuple[int, bool]:
-    """How many rows a part has, and whether they were counted; else it is the planner's guess."""
+    """Count a part's rows, and tell whether they were counted or are the planner's guess."""
     statement = f"SELECT count(*) FROM {source.source} WHERE {source.condition}"
-    counted = seen(session, statement, source.said)
+    counted = seen(session, statement, source.values)
     if counted is not None:
         return int(counted[0][0]), True
-    known = session.execute(_KNOWN, [part.table]).fetchone()
-    return int(known[0]) if known else 0, False
+    row = session.execute(_KNOWN, [part.table]).fetchone()
+    return int(row[0]) if row else 0, False
 
 
 def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
@@ -60,5 +60,5 @@ def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
         "left((to_jsonb(t) - '{payload,edited_payload,headers}'::text[])::text, "
         f"{SHOWN_CHARACTERS}) FROM {source.source} WHERE {source.condition} LIMIT {SAMPLES}"
     )
-    found = seen(session, statement, source.said) or []
-    return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in found]
+    rows = seen(session, statement, source.values) or []
+    return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in rows]

@@ -1,4 +1,4 @@
-"""Where an archive's files lie, and how far each part of a run has come there.
+"""The folder of an archive's files, and how far each part of a run has come there.
 
 The files of a part are written into a hidden folder. Once they are verified a **pending** manifest
 names them: from then on the part is never written again, only brought to its end. When its rows are
@@ -59,7 +59,7 @@ class Shelf:
     def tidy(self) -> None:
         """Take away what drivers that died left of other runs, where `others` names none.
 
-        Only for who is alone here: a hidden folder of a run at work is not left by anybody.
+        Only for a caller that is alone here: nobody has left the hidden folder of a run at work.
         """
         for path in self._pendings():
             if self._has_ended(path):
@@ -103,8 +103,8 @@ class Shelf:
             raise damaged(place.name, "it is neither in its place nor beside it")
 
     def _look_at(self, file: Mapping[str, Any]) -> None:
-        found = keeping.sealed(self.folder / file["name"], self.folder)
-        if (found.bytes, found.sha256) != (file["bytes"], file["sha256"]):
+        sealed = keeping.sealed(self.folder / file["name"], self.folder)
+        if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
             raise damaged(file["name"], "it is not the file that was verified")
 
     def _manifest(self, where: str, part: int) -> Path:
@@ -112,7 +112,7 @@ class Shelf:
 
 
 def damaged(name: str, why: str) -> JobError:
-    """What was read back is not what was written: nothing more is dropped."""
+    """Make the error of files that are not what was written: nothing more is dropped."""
     return JobError(
         "ARCHIVE_DAMAGED",
         f"{name} cannot be trusted: {why}. Nothing more is removed here.",

@@ -17,12 +17,12 @@ from spark_jobs.tables.reading import Moment, hold, moment, rows
 from spark_jobs.watching import watched
 from spark_jobs.work import Work
 
-# Where Spark writes, within the hidden folder.
+# The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
 
 class Archive(NamedTuple):
-    """What a part is worked on with."""
+    """The means to work on a part."""
 
     work: Work
     parameters: ArchiveParameters
@@ -40,27 +40,27 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
             work.tell.say(f"{part.table} is gone: the cleanup removed it before it was archived.")
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
-        wanted = _tally(held, source)
+        expected = _tally(held, source)
         _write(work, part, source, held.snapshot, folder / ROWS)
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     # In this order: what is read back comes from the disk, and is what is known again later.
     forced = _forced(work, folder, paths)
-    found = _read_back(work, source, folder / ROWS, paths)
-    files = [_file(archive, part, number, one, found) for number, one in enumerate(forced)]
+    tallies = _read_back(work, source, folder / ROWS, paths)
+    files = [_file(archive, part, number, file, tallies) for number, file in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
-    if total != wanted:
+    if total != expected:
         raise damaged(
             f"What was written of {part.table}",
-            f"it has {total.rows:,} rows (sum {total.sum}), and the database {wanted.rows:,} "
-            f"(sum {wanted.sum})",
+            f"it has {total.rows:,} rows (sum {total.sum}), and the database {expected.rows:,} "
+            f"(sum {expected.sum})",
         )
     return _manifest(archive, part, source.columns, files)
 
 
 def _tally(held: Moment, source: Source) -> Tally:
     statement = tally_sql(source.columns, source.source, source.condition)
-    row = held.session.execute(statement.encode(), source.said).fetchone()
+    row = held.session.execute(statement.encode(), source.values).fetchone()
     return Tally(int(row[0]), int(row[1])) if row else Tally(0, 0)
 
 
@@ -69,14 +69,14 @@ def _write(work: Work, part: Part, source: Source, snapshot: str, folder: Path) 
     database, columns = work.arguments.database, source.dated
 
     def read(one: Range) -> Iterator[Sequence[Any]]:
-        statement, said = source.statement(one)
-        for row in rows(database, snapshot, statement, said, columns):
+        statement, values = source.statement(one)
+        for row in rows(database, snapshot, statement, values, columns):
             count.add(1)
             yield row
         done.add(1)
 
-    found = parquet.frame(parquet.settled(work.session), part.ranges, columns, read)
-    act = partial(parquet.write, found, folder, by=DAY)
+    frame = parquet.frame(parquet.settled(work.session), part.ranges, columns, read)
+    act = partial(parquet.write, frame, folder, by=DAY)
     work.watched("write", len(part.ranges), act, lambda: (done.value, count.value))
 
 
@@ -88,34 +88,34 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     def task(path: Path) -> Sealed:
         return keeping.sealed(path, folder)
 
-    wanted = work.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
-    return list(watched(work.session, work.owned.run, wanted.collect, work.tell.go_on))
+    tasks = work.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
+    return list(watched(work.session, work.owned.run, tasks.collect, work.tell.go_on))
 
 
 def _read_back(
     work: Work, source: Source, folder: Path, paths: Sequence[Path]
 ) -> Mapping[str, Tally]:
-    """What each file holds, by its day and name, out of its own values."""
+    """Tell what each file holds, by its day and name, out of its own values."""
     if not paths:
         return {}
-    found = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
-    return work.watched("check", len(paths), partial(parquet.tallies, found), lambda: (0, 0))
+    frame = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
+    return work.watched("check", len(paths), partial(parquet.tallies, frame), lambda: (0, 0))
 
 
 def _file(
-    archive: Archive, part: Part, number: int, one: Sealed, found: Mapping[str, Tally]
+    archive: Archive, part: Part, number: int, file: Sealed, tallies: Mapping[str, Tally]
 ) -> dict[str, Any]:
-    """Where a file is, where it goes, what it holds, and how it is known again there."""
-    place = PurePath(one.name)
+    """Note where a file is, where it goes, what it holds, and how it is known again there."""
+    place = PurePath(file.name)
     day = place.parent.name
-    tally = found.get(f"{day}/{place.name}", Tally(0, 0))
+    tally = tallies.get(f"{day}/{place.name}", Tally(0, 0))
     return {
-        "from": one.name,
+        "from": file.name,
         "name": f"{day}/{archive.shelf.run}-{part.number:03}-{number:05}.parquet",
         "rows": tally.rows,
         "sum": tally.sum,
-        "bytes": one.bytes,
-        "sha256": one.sha256,
+        "bytes": file.bytes,
+        "sha256": file.sha256,
     }
 
 
@@ -132,6 +132,6 @@ def _manifest(
         "before": archive.parameters.before,
         "rows": sum(file["rows"] for file in files),
         "bytes": sum(file["bytes"] for file in files),
-        "columns": [[one.name, str(one.kind), one.sql] for one in columns],
+        "columns": [[column.name, str(column.kind), column.sql] for column in columns],
         "files": files,
     }

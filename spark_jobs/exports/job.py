@@ -33,12 +33,12 @@ def run(work: Work) -> Outcome:
     parent = Path(parameters.folder)
     with keeping.room(parent):
         with work.claimed():
-            found = keeping.read_json(parent / work.owned.run / MANIFEST)
+            earlier = keeping.read_json(parent / work.owned.run / MANIFEST)
             folder = keeping.work_folder(parent, work.owned.run)
         try:
             # What is in its place is whole: its driver died before it could say so.
-            manifest = found or _written(work, parameters, folder)
-            return _keep(work, None if found else folder, manifest)
+            manifest = earlier or _written(work, parameters, folder)
+            return _keep(work, None if earlier else folder, manifest)
         finally:
             keeping.remove(folder)
 
@@ -85,8 +85,8 @@ def _write_parquet(work: Work, source: Source, plan: Plan, folder: Path) -> None
         done.add(1)
 
     columns = shaped(source.parameters, source.selection).columns
-    found = parquet.frame(parquet.settled(work.session), plan.ranges, columns, read)
-    act = partial(parquet.write, found, folder / "rows")
+    frame = parquet.frame(parquet.settled(work.session), plan.ranges, columns, read)
+    act = partial(parquet.write, frame, folder / "rows")
     work.watched("write", len(plan.ranges), act, lambda: (done.value, rows.value))
     # Names of our own; what Spark writes beside the files is let go.
     for number, path in enumerate(sorted((folder / "rows").glob("*.parquet"))):
@@ -98,19 +98,19 @@ def _read_back(work: Work, parameters: ExportParameters, folder: Path) -> list[d
     """Each file as it is on the disk: its rows, its bytes, their SHA-256."""
     names = sorted(path.name for path in folder.glob("part-*"))
     is_parquet = parameters.format is Format.PARQUET
-    known = parquet.counts(parquet.settled(work.session), folder) if is_parquet else {}
+    counted = parquet.counts(parquet.settled(work.session), folder) if is_parquet else {}
     done = work.counter()
 
     def task(name: str) -> dict[str, Any]:
-        found = keeping.sealed(folder / name, folder)
-        rows = known.get(name, 0)
+        sealed = keeping.sealed(folder / name, folder)
+        rows = counted.get(name, 0)
         if not is_parquet:
             rows = writing.count_rows(folder / name, parameters)
         done.add(1)
-        return {"name": name, "rows": rows, "bytes": found.bytes, "sha256": found.sha256}
+        return {"name": name, "rows": rows, "bytes": sealed.bytes, "sha256": sealed.sha256}
 
-    wanted = work.session.sparkContext.parallelize(names, max(len(names), 1)).map(task)
-    return list(work.watched("check", len(names), wanted.collect, lambda: (done.value, 0)))
+    tasks = work.session.sparkContext.parallelize(names, max(len(names), 1)).map(task)
+    return list(work.watched("check", len(names), tasks.collect, lambda: (done.value, 0)))
 
 
 def _keep(work: Work, folder: Path | None, manifest: Manifest) -> Outcome:

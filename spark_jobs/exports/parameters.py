@@ -1,4 +1,4 @@
-"""What an export is to do: which rows, as what, and where they go."""
+"""The parameters of an export: which rows, as what, and where they go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ MOST_COLUMNS: Final = 500
 
 
 class What(StrEnum):
-    """What is exported."""
+    """The things that are exported."""
 
     DOCUMENTS = "documents"
     MESSAGES = "messages"
 
 
 class Format(StrEnum):
-    """How the rows are written."""
+    """The format of the rows."""
 
     JSON_LINES = "jsonl"
     CSV = "csv"
@@ -29,7 +29,7 @@ class Format(StrEnum):
 
 
 class Formulas(StrEnum):
-    """What becomes of CSV values that a spreadsheet would take for formulas."""
+    """The treatment of CSV values that a spreadsheet would take for formulas."""
 
     EXACT = "exact"
     QUOTED = "quoted"
@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportParameters(JobParameters):
-    """Which rows are exported, as what, and the folder that takes the run's own folder.
+    """The rows to export, as what, and the folder that takes the run's own folder.
 
     Where there is a `target` they become messages of that queue instead, each with the payload that
     its line of JSON would be.
@@ -100,7 +100,7 @@ class ExportParameters(JobParameters):
 
     @property
     def _is_bare(self) -> bool:
-        """Whether each line is the document itself."""
+        """Return whether each line is the document itself."""
         return self.format is Format.JSON_LINES and not self.columns
 
 
@@ -117,11 +117,11 @@ def steps_of(path: str) -> tuple[str | int, ...]:
 def _check_names(names: Sequence[str]) -> None:
     if len(names) > MOST_COLUMNS:
         raise ExportParameters.bad(f"there are more than {MOST_COLUMNS} columns")
-    known = set()
+    folded = set()
     for name in names:
         if not name.strip() or "\n" in name or "\r" in name:
             raise ExportParameters.bad(f"{name!r} is no name of a column")
         # Readers of Parquet do not tell them apart by case.
-        if name.casefold() in known:
+        if name.casefold() in folded:
             raise ExportParameters.bad(f"two columns are named {name!r}")
-        known.add(name.casefold())
+        folded.add(name.casefold())

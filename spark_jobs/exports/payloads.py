@@ -30,35 +30,35 @@ class Payload:
 
     @property
     def base64(self) -> str | None:
-        """What is no text, so that nothing of it is lost."""
+        """The value that is no text, so that nothing of it is lost."""
         return base64.b64encode(self.raw).decode() if self.text is None else None
 
     def json_at(self, steps: Sequence[str | int]) -> str | None:
         """The value at a path as JSON; None as in `text_at`."""
-        found = self._at(steps)
-        return None if found is None else encode(found)
+        value = self._at(steps)
+        return None if value is None else encode(value)
 
     def text_at(self, steps: Sequence[str | int]) -> str | None:
         """The value at a path as its own text: without quotes, with all digits of a number.
 
         None where the path leads nowhere, and where the payload is no JSON.
         """
-        found = self._at(steps)
-        if found is None or isinstance(found, str):
-            return found
-        return f"{found:f}" if isinstance(found, Decimal) else encode(found)
+        value = self._at(steps)
+        if value is None or isinstance(value, str):
+            return value
+        return f"{value:f}" if isinstance(value, Decimal) else encode(value)
 
     def _at(self, steps: Sequence[str | int]) -> Any:
         if self._body is _NOT_READ:
             text = self.text
             read = None if text is None else parse_json(text, MAX_DEPTH)
             self._body = None if isinstance(read, Flaw) else read
-        found = self._body
+        value = self._body
         for step in steps:
-            if isinstance(found, dict) and isinstance(step, str):
-                found = found.get(step)
-            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
-                found = found[step]
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
             else:
                 return None
-        return found
+        return value

@@ -83,7 +83,7 @@ def _by_block(session: psycopg.Connection[Any], parameters: ExportParameters) ->
 
 
 def _is_within(part: Part, parameters: ExportParameters) -> bool:
-    """Whether rows of the days of a part can be wanted."""
+    """Return whether rows of the days of a part can be wanted."""
     since, until = (_moment(text) for text in (parameters.since, parameters.until))
     if since is not None and part.until <= since:
         return False

@@ -1,4 +1,4 @@
-"""What an export would write: its first rows and how many there are; nothing is written."""
+"""The preview of an export: its first rows and how many there are; nothing is written."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.selecting import Selection, selection
 from spark_jobs.exports.shaping import Row, csv_lines, json_lines, shaped
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.tables.reading import look, seen
 
 SHOWN_CHARACTERS: Final = 2_000
@@ -25,16 +25,16 @@ def preview(arguments: Arguments) -> Preview:
     columns, values = shaped(parameters, chosen)
     with look(arguments.database) as session:
         # None where a filter that nearly nothing meets would take too long.
-        first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.said) or []
+        first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.values) or []
         count, is_counted = _counted(session, chosen)
-    found = [values(row) for row in first]
-    texts = _texts(parameters, columns, found)
+    rows = [values(row) for row in first]
+    texts = _texts(parameters, columns, rows)
     size = sum(len(text.encode()) for text in texts)
     ends = "exported" if parameters.target is None else "sent"
     return Preview(
         samples=[
             Sample(place=_place(number, columns, row), ends=ends, text=text[:SHOWN_CHARACTERS])
-            for number, (row, text) in enumerate(zip(found, texts, strict=True), 1)
+            for number, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
         ],
         rows=count,
         bytes=round(size / len(texts) * count) if texts else None,
@@ -44,26 +44,27 @@ def preview(arguments: Arguments) -> Preview:
 
 
 def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, bool]:
-    """How many rows there are, and whether they were counted; else it is the planner's guess."""
-    counted = seen(session, chosen.counting(), chosen.said)
+    """Count the rows, and tell whether they were counted or are the planner's guess."""
+    counted = seen(session, chosen.counting(), chosen.values)
     if counted is not None:
         return int(counted[0][0]), True
     statement = f"EXPLAIN (FORMAT JSON) {chosen.statement()}"
-    plan = session.execute(statement.encode(), chosen.said).fetchone()
+    plan = session.execute(statement.encode(), chosen.values).fetchone()
     return int(plan[0][0]["Plan"]["Plan Rows"]) if plan else 0, False
 
 
-def _texts(
-    parameters: ExportParameters, columns: tuple[Column, ...], found: list[Row]
-) -> list[str]:
+def _texts(parameters: ExportParameters, columns: tuple[Column, ...], rows: list[Row]) -> list[str]:
     """Each row alone; of Parquet, which is no text, as it would be in JSON."""
     if parameters.format is Format.CSV:
         text = csv_lines(columns, parameters)
     else:
-        shown = [Column(c.name, Kind.TEXT if c.kind is Kind.BYTES else c.kind, "") for c in columns]
+        shown = [
+            Column(c.name, ColumnKind.TEXT if c.kind is ColumnKind.BYTES else c.kind, "")
+            for c in columns
+        ]
         text = json_lines(shown if parameters.format is Format.PARQUET else columns)
-        found = [[_shown(value) for value in row] for row in found]
-    return [text([row]).rstrip("\r\n") for row in found]
+        rows = [[_shown(value) for value in row] for row in rows]
+    return [text([row]).rstrip("\r\n") for row in rows]
 
 
 def _shown(value: object) -> object:

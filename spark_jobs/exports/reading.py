@@ -17,7 +17,7 @@ from spark_jobs.work import Work
 
 
 class Source(NamedTuple):
-    """Where a task reads: the database, the snapshot that all share, and which rows."""
+    """The source of a task: the database, the snapshot that all share, and which rows."""
 
     database: str
     snapshot: str
@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What is exported, as it is at the moment that is held, and how many rows that are."""
+    """The rows to export, as they are at the moment that is held, and their number."""
 
     source: Source
     plan: Plan
@@ -49,8 +49,8 @@ def opened(work: Work, parameters: ExportParameters) -> Iterator[Opened]:
                     "Start a new run: it exports what is still there.",
                 )
         chosen = selection(parameters)
-        found = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
-        count = int(found[0]) if found else 0
+        row = held.session.execute(chosen.counting().encode(), chosen.values).fetchone()
+        count = int(row[0]) if row else 0
         work.tell.say(f"{count:,} rows in {len(plan.ranges):,} ranges.")
         source = Source(work.arguments.database, held.snapshot, parameters, chosen)
         yield Opened(source, plan, count)
@@ -64,9 +64,9 @@ def rows_of(source: Source, part: Range) -> Iterator[Row]:
 def raw_rows(source: Source, part: Range) -> Iterator[Row]:
     """The same as SQL gives them."""
     chosen = source.selection
-    condition, values = within(part.low, part.high, "t.key", "text")
+    condition, bounds = within(part.low, part.high, "t.key", "text")
     statement = chosen.statement(condition, part.table)
     if part.table == DOCUMENTS:
         statement += " ORDER BY t.key"
-    said = {**chosen.said, **values}
-    return rows(source.database, source.snapshot, statement, said, chosen.columns)
+    values = {**chosen.values, **bounds}
+    return rows(source.database, source.snapshot, statement, values, chosen.columns)

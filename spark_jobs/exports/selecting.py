@@ -1,4 +1,4 @@
-"""Which rows an export reads, and which columns: as SQL over the table `t`."""
+"""The rows an export reads, and the columns: as SQL over the table `t`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,60 +6,62 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_jobs.exports.parameters import ExportParameters, Format, Wanted, What, steps_of
-from spark_jobs.tables.columns import Column, Kind, select
+from spark_jobs.tables.columns import Column, ColumnKind, select
 
 DOCUMENTS: Final = "integration_storedobject"
 MESSAGES: Final = "integration_messagetrack"
 _DELETED: Final = "t.document IS NULL AND t.xml = ''"
 # A removed document is a row that remembers it; XML has its text in a column of its own.
 OF_DOCUMENTS: Final[Mapping[str, Column]] = {
-    one.name: one
-    for one in (
-        Column("key", Kind.TEXT, "t.key"),
-        Column("version", Kind.WHOLE, "t.version"),
-        Column("updated_at", Kind.MOMENT, "t.updated_at"),
-        Column("deleted", Kind.FLAG, _DELETED),
-        Column("document", Kind.JSON, "t.document"),
-        Column("xml", Kind.TEXT, "nullif(t.xml, '')"),
-        Column("message_id", Kind.TEXT, "t.message_id"),
-        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
-        Column("arrival_index", Kind.WHOLE, "t.arrival_index"),
+    column.name: column
+    for column in (
+        Column("key", ColumnKind.TEXT, "t.key"),
+        Column("version", ColumnKind.WHOLE, "t.version"),
+        Column("updated_at", ColumnKind.MOMENT, "t.updated_at"),
+        Column("deleted", ColumnKind.FLAG, _DELETED),
+        Column("document", ColumnKind.JSON, "t.document"),
+        Column("xml", ColumnKind.TEXT, "nullif(t.xml, '')"),
+        Column("message_id", ColumnKind.TEXT, "t.message_id"),
+        Column("arrival_batch", ColumnKind.WHOLE, "t.arrival_batch"),
+        Column("arrival_index", ColumnKind.WHOLE, "t.arrival_index"),
     )
 }
 OF_MESSAGES: Final[Mapping[str, Column]] = {
-    one.name: one
-    for one in (
-        Column("message_id", Kind.TEXT, "t.message_id"),
-        Column("queue", Kind.TEXT, "q.name"),
-        Column("direction", Kind.TEXT, "q.direction"),
-        Column("partition", Kind.WHOLE, "t.partition"),
-        Column("offset", Kind.WHOLE, 't."offset"'),
-        Column("service", Kind.TEXT, "t.interface"),
-        Column("state", Kind.TEXT, "t.ended"),
-        Column("at", Kind.MOMENT, "t.at"),
-        Column("kafka_ms", Kind.WHOLE, "nullif(t.kafka_ms, 0)"),
-        Column("key", Kind.TEXT, "t.key"),
-        Column("external_id", Kind.TEXT, "t.external_id"),
-        Column("search_a", Kind.TEXT, "t.search_a"),
-        Column("search_b", Kind.TEXT, "t.search_b"),
-        Column("caused_by", Kind.TEXT, "t.caused_by"),
-        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
+    column.name: column
+    for column in (
+        Column("message_id", ColumnKind.TEXT, "t.message_id"),
+        Column("queue", ColumnKind.TEXT, "q.name"),
+        Column("direction", ColumnKind.TEXT, "q.direction"),
+        Column("partition", ColumnKind.WHOLE, "t.partition"),
+        Column("offset", ColumnKind.WHOLE, 't."offset"'),
+        Column("service", ColumnKind.TEXT, "t.interface"),
+        Column("state", ColumnKind.TEXT, "t.ended"),
+        Column("at", ColumnKind.MOMENT, "t.at"),
+        Column("kafka_ms", ColumnKind.WHOLE, "nullif(t.kafka_ms, 0)"),
+        Column("key", ColumnKind.TEXT, "t.key"),
+        Column("external_id", ColumnKind.TEXT, "t.external_id"),
+        Column("search_a", ColumnKind.TEXT, "t.search_a"),
+        Column("search_b", ColumnKind.TEXT, "t.search_b"),
+        Column("caused_by", ColumnKind.TEXT, "t.caused_by"),
+        Column("arrival_batch", ColumnKind.WHOLE, "t.arrival_batch"),
     )
 }
 # As the record had it; tracking keeps it compressed.
-PAYLOAD: Final = Column("payload", Kind.BYTES, "t.payload")
+PAYLOAD: Final = Column("payload", ColumnKind.BYTES, "t.payload")
 BASE64: Final = "payload_base64"
 # A value of JSON as its own text: without the quotes of a text, with all digits of a number.
 _AS_TEXT: Final = "#>> '{}'"
 # The line itself: a document, or the text of one that came as XML.
-BARE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)")
+BARE: Final = Column(
+    "document", ColumnKind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)"
+)
 # The same as a payload: XML stays XML.
-WHOLE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, t.xml)")
+WHOLE: Final = Column("document", ColumnKind.JSON, "coalesce(t.document::text, t.xml)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is read: the columns of `source` for the rows that meet `condition`, given `said`.
+    """The rows to read: the columns of `source` where `condition` is met, given `values`.
 
     `source` holds {table} where the rows lie. `wanted` are the columns that are written; where
     they come out of payloads, `columns` has the payload instead.
@@ -68,7 +70,7 @@ class Selection:
     table: str
     source: str
     condition: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
     columns: tuple[Column, ...]
     wanted: tuple[Wanted, ...]
 
@@ -89,43 +91,43 @@ def selection(parameters: ExportParameters) -> Selection:
 
 
 def _documents(parameters: ExportParameters) -> Selection:
-    said: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
-    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", said)]
+    values: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
+    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", values)]
     if not parameters.deleted:
         conditions.append(f"NOT ({_DELETED})")
     if parameters.key:
         conditions.append("t.key LIKE %(key)s")
-        said["key"] = _like(parameters.key)
+        values["key"] = _like(parameters.key)
     if parameters.where is not None:
-        path, said["value"] = parameters.where
-        said["path"] = json_path(steps_of(path))
-        conditions.append(f"{_found('path')} {_AS_TEXT} = %(value)s")
+        path, values["value"] = parameters.where
+        values["path"] = json_path(steps_of(path))
+        conditions.append(f"{_value_at('path')} {_AS_TEXT} = %(value)s")
     wanted = parameters.columns or _all(OF_DOCUMENTS, parameters)
     is_json = parameters.format is Format.JSON_LINES
-    columns = [_document_column(one, place, is_json=is_json) for place, one in enumerate(wanted)]
-    said |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
+    columns = [_document_column(wish, place, is_json=is_json) for place, wish in enumerate(wanted)]
+    values |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
     return Selection(
         table=DOCUMENTS,
         source="{table} t",
         condition=" AND ".join(conditions),
-        said=said,
+        values=values,
         columns=tuple(columns) or (BARE if parameters.target is None else WHOLE,),
         wanted=tuple(wanted),
     )
 
 
 def _messages(parameters: ExportParameters) -> Selection:
-    said: dict[str, Any] = _times(parameters)
-    conditions = ["true", *_within("t.at", said)]
+    values: dict[str, Any] = _times(parameters)
+    conditions = ["true", *_within("t.at", values)]
     if parameters.queues is not None:
         conditions.append("t.queue_id = ANY(%(queues)s::bigint[])")
-        said["queues"] = list(parameters.queues)
+        values["queues"] = list(parameters.queues)
     for name, column in (("service", "interface"), ("state", "ended")):
         if value := getattr(parameters, name):
             conditions.append(f"t.{column} = %({name})s")
-            said[name] = value
+            values[name] = value
     wanted = parameters.columns or _all(OF_MESSAGES, parameters)
-    names = dict.fromkeys(one.source for one in wanted if not _is_of_payload(one))
+    names = dict.fromkeys(wish.source for wish in wanted if not _is_of_payload(wish))
     columns = [_field(OF_MESSAGES, name) for name in names]
     if any(map(_is_of_payload, wanted)):
         columns.append(PAYLOAD)
@@ -133,7 +135,7 @@ def _messages(parameters: ExportParameters) -> Selection:
         table=MESSAGES,
         source="{table} t LEFT JOIN integration_queue q ON q.id = t.queue_id",
         condition=" AND ".join(conditions),
-        said=said,
+        values=values,
         columns=tuple(columns),
         wanted=tuple(wanted),
     )
@@ -145,7 +147,7 @@ def json_path(steps: Sequence[str | int]) -> str:
     >>> json_path(("lines", 0, "part number"))
     'strict $."lines"[0]."part number"'
     """
-    path = (f"[{one}]" if isinstance(one, int) else f".{json.dumps(one)}" for one in steps)
+    path = (f"[{step}]" if isinstance(step, int) else f".{json.dumps(step)}" for step in steps)
     return f"strict ${''.join(path)}"
 
 
@@ -160,30 +162,30 @@ def _all(fields: Mapping[str, Column], parameters: ExportParameters) -> list[Wan
     return [Wanted(name=name, source=name) for name in names]
 
 
-def _is_of_payload(one: Wanted) -> bool:
-    return one.is_path or one.source in (PAYLOAD.name, BASE64)
+def _is_of_payload(wish: Wanted) -> bool:
+    return wish.is_path or wish.source in (PAYLOAD.name, BASE64)
 
 
-def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
-    if not one.is_path:
-        field = _field(OF_DOCUMENTS, one.source)
-        return Column(one.name, field.kind, field.sql)
-    found = _found(f"path{place}")
+def _document_column(wish: Wanted, place: int, *, is_json: bool) -> Column:
+    if not wish.is_path:
+        field = _field(OF_DOCUMENTS, wish.source)
+        return Column(wish.name, field.kind, field.sql)
+    value = _value_at(f"path{place}")
     if is_json:
-        return Column(one.name, Kind.JSON, found)
-    return Column(one.name, Kind.TEXT, f"{found} {_AS_TEXT}")
+        return Column(wish.name, ColumnKind.JSON, value)
+    return Column(wish.name, ColumnKind.TEXT, f"{value} {_AS_TEXT}")
 
 
-def _found(parameter: str) -> str:
-    """What is at a path of the document; nothing where it leads nowhere."""
+def _value_at(parameter: str) -> str:
+    """Return what is at a path of the document; nothing where it leads nowhere."""
     return f"jsonb_path_query_first(t.document, %({parameter})s::jsonpath, '{{}}', true)"
 
 
 def _field(fields: Mapping[str, Column], name: str) -> Column:
     if name in fields:
         return fields[name]
-    known = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
-    raise ExportParameters.bad(f"{name!r} is neither a path that begins with $ nor one of {known}")
+    names = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
+    raise ExportParameters.bad(f"{name!r} is neither a path that begins with $ nor one of {names}")
 
 
 def _within(column: str, times: Mapping[str, Any]) -> list[str]:
@@ -192,8 +194,8 @@ def _within(column: str, times: Mapping[str, Any]) -> list[str]:
 
 
 def _times(parameters: ExportParameters) -> dict[str, Any]:
-    said = {"since": parameters.since, "until": parameters.until}
-    return {name: text for name, text in said.items() if text}
+    times = {"since": parameters.since, "until": parameters.until}
+    return {name: text for name, text in times.items() if text}
 
 
 def _like(pattern: str) -> str:

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Wanted, What, steps_of
 from spark_jobs.exports.payloads import Payload
 from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, WHOLE, Selection
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 
 Row = Sequence[Any]
 _Getter = Callable[[Row, Payload | None], Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _quoted: Final = JSONEncoder(ensure_ascii=False).encode
-# What spreadsheets take for the beginning of a formula.
+# Characters that spreadsheets take for the beginning of a formula.
 _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
 
@@ -35,12 +35,12 @@ def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
     if parameters.what is What.DOCUMENTS:
         return Shaped(selection.columns, lambda row: row)
     places = {column.name: place for place, column in enumerate(selection.columns)}
-    made = [_of_message(one, parameters.format, selection, places) for one in selection.wanted]
+    made = [_of_message(wish, parameters.format, selection, places) for wish in selection.wanted]
     getters = [getter for _, getter in made]
-    kept = places.get(PAYLOAD.name)
+    column = places.get(PAYLOAD.name)
 
     def values(row: Row) -> Row:
-        compressed = None if kept is None else row[kept]
+        compressed = None if column is None else row[column]
         payload = None if compressed is None else Payload(compressed)
         return [getter(row, payload) for getter in getters]
 
@@ -48,22 +48,22 @@ def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
 
 
 def _of_message(
-    one: Wanted, form: Format, selection: Selection, places: dict[str, int]
+    wish: Wanted, form: Format, selection: Selection, places: dict[str, int]
 ) -> tuple[Column, _Getter]:
-    if one.is_path:
-        steps, is_json = steps_of(one.source), form is Format.JSON_LINES
-        kind = Kind.JSON if is_json else Kind.TEXT
-        return Column(one.name, kind, ""), _asked(
+    if wish.is_path:
+        steps, is_json = steps_of(wish.source), form is Format.JSON_LINES
+        kind = ColumnKind.JSON if is_json else ColumnKind.TEXT
+        return Column(wish.name, kind, ""), _asked(
             lambda payload: payload.json_at(steps) if is_json else payload.text_at(steps)
         )
-    if one.source == BASE64:
-        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("base64"))
-    if one.source == PAYLOAD.name and form is not Format.PARQUET:
-        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("text"))
-    if one.source == PAYLOAD.name:
-        return Column(one.name, Kind.BYTES, ""), _asked(attrgetter("raw"))
-    place = places[one.source]
-    return Column(one.name, selection.columns[place].kind, ""), lambda row, _: row[place]
+    if wish.source == BASE64:
+        return Column(wish.name, ColumnKind.TEXT, ""), _asked(attrgetter("base64"))
+    if wish.source == PAYLOAD.name and form is not Format.PARQUET:
+        return Column(wish.name, ColumnKind.TEXT, ""), _asked(attrgetter("text"))
+    if wish.source == PAYLOAD.name:
+        return Column(wish.name, ColumnKind.BYTES, ""), _asked(attrgetter("raw"))
+    place = places[wish.source]
+    return Column(wish.name, selection.columns[place].kind, ""), lambda row, _: row[place]
 
 
 def _asked(ask: Callable[[Payload], Any]) -> _Getter:
@@ -71,7 +71,7 @@ def _asked(ask: Callable[[Payload], Any]) -> _Getter:
 
 
 def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
-    """What makes lines of JSON of rows of values; of a bare document its own text."""
+    """Make lines of JSON of rows of values; of a bare document its own text."""
     if tuple(columns) in ((BARE,), (WHOLE,)):
         return lambda rows: "".join([f"{row[0]}\n" for row in rows])
     names = [f"{_quoted(column.name)}:" for column in columns]
@@ -91,7 +91,7 @@ def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
 def csv_lines(
     columns: Sequence[Column], parameters: ExportParameters
 ) -> Callable[[Sequence[Row]], str]:
-    """What makes CSV as RFC 4180 has it: in quotes is what holds a delimiter, a quote or a line."""
+    """Make CSV as RFC 4180 has it: in quotes is what holds a delimiter, a quote or a line."""
     kinds = [column.kind for column in columns]
     is_exact = parameters.formulas is Formulas.EXACT
 
@@ -108,7 +108,7 @@ def csv_lines(
 
 def header(columns: Sequence[Column], parameters: ExportParameters) -> str:
     """The first row of a CSV file."""
-    named = [Column(column.name, Kind.TEXT, "") for column in columns]
+    named = [Column(column.name, ColumnKind.TEXT, "") for column in columns]
     return csv_lines(named, parameters)([[column.name for column in columns]])
 
 
@@ -133,19 +133,19 @@ def moment(micros: int) -> str:
     return f"{at.isoformat(timespec='microseconds')}Z"
 
 
-def _as_json(value: Any, kind: Kind) -> str:
+def _as_json(value: Any, kind: ColumnKind) -> str:
     if value is None:
         return "null"
-    if kind is Kind.JSON:
+    if kind is ColumnKind.JSON:
         return str(value)
-    return _quoted(moment(value) if kind is Kind.MOMENT else value)
+    return _quoted(moment(value) if kind is ColumnKind.MOMENT else value)
 
 
-def _as_text(value: Any, kind: Kind) -> str:
+def _as_text(value: Any, kind: ColumnKind) -> str:
     if value is None:
         return ""
-    if kind is Kind.MOMENT:
+    if kind is ColumnKind.MOMENT:
         return moment(value)
-    if kind is Kind.FLAG:
+    if kind is ColumnKind.FLAG:
         return "true" if value else "false"
     return str(value)

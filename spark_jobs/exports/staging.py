@@ -21,7 +21,7 @@ from spark_jobs.fencing import Owned
 from spark_jobs.problems import JobError
 from spark_jobs.sending import Sending, claim_range, send_range
 from spark_jobs.staging import Session, copy_rows, places
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.topics.target import Target
 
 # The row, and which state of it: a rerun names it so again, and what changed since otherwise. No
@@ -30,7 +30,7 @@ _IDS: Final = {
     What.DOCUMENTS: "t.id || '.' || t.version",
     What.MESSAGES: "(extract(epoch FROM t.at) * 1000000)::bigint || '.' || t.id",
 }
-_KEY: Final = Column("its key", Kind.TEXT, "nullif(t.key, '')")
+_KEY: Final = Column("its key", ColumnKind.TEXT, "nullif(t.key, '')")
 _TABLES: Final = """
 CREATE UNLOGGED TABLE {ranges} (number int PRIMARY KEY, rows bigint NOT NULL, sent bigint);
 CREATE UNLOGGED TABLE {messages} (
@@ -62,7 +62,7 @@ class Sums(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a row becomes."""
+    """The message that a row becomes."""
 
     id: str
     key: str | None
@@ -89,10 +89,10 @@ class Stage(staging.Stage):
         session.execute(self.sql(_SEAL, whole=sql.Literal(_WHOLE)))
 
     def is_whole(self, session: Session, ranges: int) -> bool:
-        """Whether all ranges are there; after a crash of the database the tables are empty."""
+        """Return whether all ranges are there; after the database crashed the tables are empty."""
         name = sql.Literal(f"{self.name}_messages")
-        found = session.execute(self.sql(_SEALED, name=name)).fetchone()
-        return found == (_WHOLE,) and self.sums(session).ranges == ranges
+        seal = session.execute(self.sql(_SEALED, name=name)).fetchone()
+        return seal == (_WHOLE,) and self.sums(session).ranges == ranges
 
     def sums(self, session: Session) -> Sums:
         return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0)))
@@ -109,7 +109,7 @@ def stage(source: Source, owned: Owned, part: Range) -> None:
             return
         first, _ = places(part.number)
         rows = (
-            (place, *one) for place, one in enumerate(_messages(source, owned.run, part), first)
+            (place, *row) for place, row in enumerate(_messages(source, owned.run, part), first)
         )
         count = copy_rows(session, tables.sql(_COPY), rows)
         session.execute(tables.sql(_SAY), [part.number, count])
@@ -139,21 +139,21 @@ def _messages(source: Source, run: str, part: Range) -> Iterator[Message]:
     assert target is not None  # noqa: S101 - else there are no messages
     columns, values = shaped(parameters, selection)
     lines = json_lines(columns)
-    id_ = Column("its id", Kind.TEXT, _IDS[parameters.what])
+    id_ = Column("its id", ColumnKind.TEXT, _IDS[parameters.what])
     named = replace(selection, columns=(*selection.columns, id_, _KEY))
     for row in raw_rows(source._replace(selection=named), part):
         *_, own, key = row
-        one = Message(f"{run}~{own}", key, lines([values(row)])[:-1])
-        _check_size(target, one)
-        yield one
+        message = Message(f"{run}~{own}", key, lines([values(row)])[:-1])
+        _check_size(target, message)
+        yield message
 
 
-def _check_size(target: Target, one: Message) -> None:
-    size = target.excess(one.id, one.payload)
+def _check_size(target: Target, row: Message) -> None:
+    size = target.excess(row.id, row.payload)
     if size:
         raise JobError(
             "TOO_LARGE_FOR_TOPIC",
-            f"The row with the key {(one.key or '')[:200]!r} has {size:,} bytes as a message, and "
+            f"The row with the key {(row.key or '')[:200]!r} has {size:,} bytes as a message, and "
             f"the topic {target.topic} takes {target.largest_bytes:,}.",
             "Export fewer columns, or let the topic take more; then ask for a new run.",
         )

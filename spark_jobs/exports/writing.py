@@ -27,8 +27,8 @@ def write(source: Source, part: Range, folder: Path) -> int:
     count = 0
     with beside.open("w", encoding="utf-8", newline="") as file:
         file.write("" if is_json else header(columns, parameters))
-        found = rows_of(source, part)
-        while lot := list(islice(found, ROWS_AT_ONCE)):
+        rows = rows_of(source, part)
+        while lot := list(islice(rows, ROWS_AT_ONCE)):
             file.write(text(lot))
             count += len(lot)
     beside.replace(place)
@@ -36,7 +36,7 @@ def write(source: Source, part: Range, folder: Path) -> int:
 
 
 def count_rows(path: Path, parameters: ExportParameters) -> int:
-    """How many rows a file has, read from it."""
+    """Count the rows of a file by reading it."""
     if parameters.format is Format.JSON_LINES:
         with path.open("rb") as lines:
             return sum(1 for _ in lines)

@@ -34,7 +34,7 @@ def values_of(array: Any) -> list[Any]:
 
 
 def category(kind: Any) -> str:
-    """What values of a type are in JSON, in a word; "" for a type that JSON has no form of."""
+    """Name what values of a type are in JSON; "" for a type that JSON has no form of."""
     if _is_extension(kind):
         return category(kind.storage_type)
     if types.is_dictionary(kind):
@@ -47,8 +47,8 @@ def _is_extension(kind: Any) -> bool:
 
 
 def _as_they_are(array: Any) -> list[Any]:
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _floats(array: Any) -> list[Any]:
@@ -79,11 +79,11 @@ def _each(form: Callable[[Any], object], values: Iterable[Any]) -> list[Any]:
 
 def _texts(array: Any) -> list[Any]:
     try:
-        found: list[Any] = array.to_pylist()
+        values: list[Any] = array.to_pylist()
     except UnicodeDecodeError:
         data = array.cast(pa.large_binary()).to_pylist()
-        return _each(lambda one: one.decode("utf-8", "surrogateescape"), data)
-    return found
+        return _each(lambda raw: raw.decode("utf-8", "surrogateescape"), data)
+    return values
 
 
 def _objects(array: Any) -> list[Any]:
@@ -105,10 +105,10 @@ def _maps(array: Any) -> list[Any]:
         keys, items = values_of(array.keys[begin:end]), values_of(array.items[begin:end])
         return list(zip(keys, items, strict=True))
 
-    found = _lists(array, pairs)
+    values = _lists(array, pairs)
     if category(array.type.key_type) == "text":
-        return _each(dict, found)
-    return _each(lambda one: [list(pair) for pair in one], found)
+        return _each(dict, values)
+    return _each(lambda one: [list(pair) for pair in one], values)
 
 
 def _lists(array: Any, items_of: Callable[[int, int], list[Any]]) -> list[Any]:
@@ -129,7 +129,7 @@ def _double(value: float) -> Decimal:
 
 
 def _single(value: float) -> Decimal:
-    """As `_double`, for what has only 32 bits or fewer: 0.1 there is no 0.10000000149011612."""
+    """Read like `_double` what has 32 bits or fewer: 0.1 there is no 0.10000000149011612."""
     for digits in range(6, 9):
         text = f"{value:.{digits}g}"
         try:
@@ -162,7 +162,7 @@ def _time(at: int, unit: str) -> str:
 
 
 def _fraction(rest: int, unit: str) -> str:
-    """In thousands, as many as are needed: nothing, milliseconds, micros or nanos."""
+    """Write the fraction in thousands, as many as needed: nothing, millis, micros or nanos."""
     digits = f"{rest:0{_DIGITS[unit]}d}" if rest else ""
     while digits.endswith("000"):
         digits = digits[:-3]
@@ -174,7 +174,7 @@ def _one_of(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _Form = tuple[Callable[[Any], bool], str, Callable[[Any], list[Any]]]
-# How a type is known, what it is in JSON, and how its values are made.
+# Forms of types: how one is known, what it is in JSON, and how its values are made.
 _FORMS: Final[Sequence[_Form]] = (
     (_one_of(types.is_string, types.is_large_string), "text", _texts),
     (types.is_integer, "a whole number", _as_they_are),

@@ -20,8 +20,7 @@ class FoundColumn(NamedTuple):
 def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
     """The columns of the first file that has any.
 
-    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an encoding or a delimiter that
-    cannot be.
+    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an impossible encoding or delimiter.
     """
     parameters = ImportParameters.of(
         {
@@ -38,10 +37,10 @@ def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
     )
     files = planning.files_of(parameters)
     names = header_of(next((path for path, size in files if size), files[0][0]), parameters)
-    seen = sources.glimpse(files, parameters)
+    glimpse = sources.glimpse(files, parameters)
     first = [
         row.values
-        for row in seen.rows[:VALUES]
+        for row in glimpse.rows[:VALUES]
         if row.flaw is None and len(row.values) == len(names)
     ]
     return [

@@ -38,32 +38,32 @@ def _pairs_up(file: BinaryIO, begin: int, quote: bytes) -> bool:
 def _marks(
     file: BinaryIO, begin: int, size: int, quote: bytes, range_bytes: int
 ) -> Sequence[tuple[int, int]]:
-    """Where the next ranges begin, each with its line: behind a line's end outside of quotes."""
+    """Find where the next ranges begin, with their lines: behind a line's end outside of quotes."""
     marks: list[tuple[int, int]] = []
     file.seek(begin)
-    place, line, is_open, wanted = begin, 1, False, begin + range_bytes
+    place, line, is_open, target = begin, 1, False, begin + range_bytes
     for block in _blocks(file):
         here = 0
-        while wanted < place + len(block):
-            cut = _line_end(block, max(wanted - place, here), here, quote, is_open=is_open)
+        while target < place + len(block):
+            cut = _line_end(block, max(target - place, here), here, quote, is_open=is_open)
             if cut is None:
                 break
             marks.append((place + cut, line + block.count(b"\n", 0, cut)))
-            wanted = place + cut + range_bytes
+            target = place + cut + range_bytes
         is_open ^= bool(quote) and block.count(quote) % 2 == 1
         place, line = place + len(block), line + block.count(b"\n")
     return [mark for mark in marks if mark[0] < size]
 
 
-def _line_end(block: bytes, wanted: int, begin: int, quote: bytes, *, is_open: bool) -> int | None:
-    """Behind the first line's end at or after `wanted` that is outside of quotes."""
-    is_inside, seen = is_open, 0
-    cut = block.find(b"\n", wanted) + 1
+def _line_end(block: bytes, target: int, begin: int, quote: bytes, *, is_open: bool) -> int | None:
+    """Find the end of the first line at or after `target` that is outside of quotes."""
+    is_inside, last = is_open, 0
+    cut = block.find(b"\n", target) + 1
     while cut:
-        is_inside ^= bool(quote) and block.count(quote, seen, cut) % 2 == 1
+        is_inside ^= bool(quote) and block.count(quote, last, cut) % 2 == 1
         if not is_inside and cut > begin:
             return cut
-        seen, cut = cut, block.find(b"\n", cut) + 1
+        last, cut = cut, block.find(b"\n", cut) + 1
     return None
 
 

@@ -1,4 +1,4 @@
-"""From a row to the document that would be stored, or to the reason why it cannot be."""
+"""The way from a row to the document that would be stored, or to the reason why none can be."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,200})(?:\.\d{1,100})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-# What a text becomes that is not of its column's kind; None is a value.
+# The value of a text that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _NO_NUMBER: Final = Flaw(
@@ -38,7 +38,7 @@ _NO_TEXT: Final = Flaw("BAD_ENCODING", "It has bytes that are no UTF-8.")
 
 
 class Document(NamedTuple):
-    """What is stored or sent: JSON or XML text.
+    """The text that is stored or sent: JSON or XML.
 
     Its key, and its version where the structure has a path for it; without a structure neither.
     """
@@ -61,7 +61,7 @@ class Rejected(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """From a place among a row's values to one in the document."""
+    """A way from a place among a row's values to one in the document."""
 
     place: int
     column: Column
@@ -80,7 +80,7 @@ class Mapper:
         self._plan = None if parameters.structure is None else plan_for(parameters.structure)
         self.names, self.parameters = names, parameters
         self._is_typed = parameters.format is Format.PARQUET
-        self._ways = [_way(one, names) for one in parameters.columns]
+        self._ways = [_way(column, names) for column in parameters.columns]
         if self._is_typed and not self._ways:
             self._ways = [_itself(place, name) for place, name in enumerate(names)]
         self._quick = quick(parameters, names)
@@ -99,8 +99,8 @@ class Mapper:
         return Rejected(row.flaw, row.raw, row.text)
 
     def _mapped(self, row: Row) -> Document | Rejected:
-        found = None if self._quick is None else self._quick.document(row.values)
-        return self._plainly(row) if found is None else new_tuple(Document, (*found, None))
+        document = None if self._quick is None else self._quick.document(row.values)
+        return self._plainly(row) if document is None else new_tuple(Document, (*document, None))
 
     def _plainly(self, row: Row) -> Document | Rejected:
         body, flaw = self._body(row.values)
@@ -123,7 +123,7 @@ class Mapper:
         return self._judged(body, row.text, row)
 
     def _typed(self, row: Row) -> Document | Rejected:
-        """Of Parquet: values that are no texts, and that no file of text could have."""
+        """Map a row of Parquet: values that are no texts, and that no file of text could have."""
         body, flaw = self._body(row.values)
         try:
             text = encode(body)
@@ -144,13 +144,13 @@ class Mapper:
         if self._plan is None:
             return Document(text, None, None)
         try:
-            found = self._plan.read(body)
+            result = self._plan.read(body)
         except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its row
             flaw = Flaw("UNJUDGED", f"The structure cannot judge it: {type(e).__name__}.")
             return Rejected(flaw, text.encode(), self._shown(row))
-        if isinstance(found, Failure):
-            return Rejected(Flaw(found.code, found.text), text.encode(), self._shown(row))
-        key, version = found
+        if isinstance(result, Failure):
+            return Rejected(Flaw(result.code, result.text), text.encode(), self._shown(row))
+        key, version = result
         return Document(text, key, version)
 
     def _shown(self, row: Row) -> str:
@@ -216,8 +216,8 @@ def _date(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    found = parse_json(text, MAX_DEPTH)
-    return WRONG if isinstance(found, DocumentFlaw) else found
+    parsed = parse_json(text, MAX_DEPTH)
+    return WRONG if isinstance(parsed, DocumentFlaw) else parsed
 
 
 _KINDS: Final[Mapping[Kind, Callable[[str], object]]] = {
@@ -252,7 +252,7 @@ def _writable(value: Any) -> Any:
 
 
 def _has_nul(value: object) -> bool:
-    """Whether a NUL character is in any text or name of a document."""
+    """Return whether a NUL character is in any text or name of a document."""
     if isinstance(value, dict):
         return any(_has_nul(name) or _has_nul(member) for name, member in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What an import is to do: where rows come from, and what becomes of them."""
+"""The parameters of an import: where rows come from, and what becomes of them."""
 
 import codecs
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from spark_jobs.topics.target import Target
 
 
 class Format(StrEnum):
-    """How the rows lie in their files."""
+    """The format of the files."""
 
     CSV = "csv"
     JSON_LINES = "jsonl"
@@ -22,7 +22,7 @@ class Format(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a column's text becomes in the document."""
+    """The kind of value that a column's text becomes in the document."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """Which of several rows with one key counts; the others are skipped, or rejected.
+    """The row that counts of several with one key; the others are skipped, or rejected.
 
     The newest is the one with the highest version, of equal ones the last; a row without a version
     is older than all that have one.
@@ -72,7 +72,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportParameters(JobParameters):
-    """Where rows come from, what becomes of them, and the queue that takes the rejects.
+    """The source of the rows, what becomes of them, and the queue that takes the rejects.
 
     Documents go into the structure; where there is a `target` they go there, and the structure,
     if its service has one, judges them and makes their keys. `columns` map rows; without a map
@@ -98,12 +98,12 @@ class ImportParameters(JobParameters):
 
     @property
     def are_documents(self) -> bool:
-        """Whether rows are documents already."""
+        """Return whether rows are documents already."""
         return self.format is Format.JSON_LINES or not self.columns
 
     @property
     def are_xml(self) -> bool:
-        """Whether documents are XML; else they are JSON."""
+        """Return whether documents are XML; else they are JSON."""
         return self.format is Format.XML and self.are_documents
 
     def check(self) -> None:
@@ -133,9 +133,9 @@ class ImportParameters(JobParameters):
         if self.duplicates is Duplicates.NEWEST and not structure.version_path:
             raise self.bad(f"{structure.name} has no version path that tells the newest row")
         if any(path.startswith("/") is not self.are_xml for path in structure.key_paths):
-            made, wanted = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
+            made, needed = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
             raise self.bad(
-                f"its documents are {made}, and {structure.name} has key paths for {wanted}"
+                f"its documents are {made}, and {structure.name} has key paths for {needed}"
             )
 
     def _check_map(self) -> None:
@@ -144,11 +144,11 @@ class ImportParameters(JobParameters):
         if self.structure is None:
             return
         for target in targets:
-            found = missing_field(self.structure.json_schema, target)
-            if found is not None:
+            missing = missing_field(self.structure.json_schema, target)
+            if missing is not None:
                 raise JobError(
                     "UNKNOWN_FIELD",
-                    f"The JSON Schema of {self.structure.name} permits no {found}.",
+                    f"The JSON Schema of {self.structure.name} permits no {missing}.",
                     "Correct the map of the columns, or the schema.",
                 )
 
@@ -197,10 +197,10 @@ def _check_targets(targets: Sequence[str]) -> None:
 def _check_encoding(name: str) -> None:
     try:
         is_plain = _SIGNS.encode(name) == _SIGNS.encode("ascii")
-        known = codecs.lookup(name).name
+        encoding = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         raise ImportParameters.bad(f"there is no encoding {name!r} of texts") from None
-    if not is_plain or known in _WIDE or known.startswith(_SHIFTING):
+    if not is_plain or encoding in _WIDE or encoding.startswith(_SHIFTING):
         raise ImportParameters.bad(f"rows of {name} cannot be told apart by their bytes")
 
 
@@ -219,8 +219,8 @@ def missing_field(schema: Any, place: str) -> str | None:
         if not isinstance(schema, dict):
             return None
         members = schema.get("properties")
-        known = members if isinstance(members, dict) else {}
-        if name not in known and schema.get("additionalProperties") is False:
+        names = members if isinstance(members, dict) else {}
+        if name not in names and schema.get("additionalProperties") is False:
             return None if schema.get("patternProperties") else ".".join(passed)
-        schema = known.get(name)
+        schema = names.get(name)
     return None

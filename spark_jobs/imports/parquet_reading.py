@@ -36,7 +36,7 @@ def cuts(path: Path, range_bytes: int) -> Iterator[Cut]:
 
 
 def row_count(path: Path) -> int:
-    """How many rows a file has, by its footer. Raises JobError UNREADABLE_FILE."""
+    """Count the rows of a file by its footer. Raises JobError UNREADABLE_FILE."""
     return int(_footer(path).num_rows)
 
 
@@ -54,20 +54,20 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
     """
     with _opened(path) as file:
         schema = file.schema_arrow
-    known = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
-    wanted = dict.fromkeys(column.source for column in parameters.columns) or known
-    found: dict[str, str] = {}
+    types = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
+    wanted = dict.fromkeys(column.source for column in parameters.columns) or types
+    kinds: dict[str, str] = {}
     for name in wanted:
         place_of(name, schema.names, str(path))
-        if not known[name]:
+        if not types[name]:
             raise JobError(
                 "COLUMN_TYPE",
                 f"The column {name!r} of {path} is {schema.field(name).type}, which no JSON "
                 "document can hold.",
                 "Leave the column out of the map, or write it with another type.",
             )
-        found[name] = known[name]
-    return found
+        kinds[name] = types[name]
+    return kinds
 
 
 def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:

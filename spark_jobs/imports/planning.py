@@ -18,7 +18,7 @@ RANGE_BYTES: Final = 8 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(RunPlan):
-    """What a run reads: each file as it was (size, time of its last change), and the ranges."""
+    """The files of a run, each as it was (size, time of its last change), and the ranges."""
 
     files: tuple[tuple[str, int, int], ...]
     ranges: tuple[Range, ...]
@@ -48,30 +48,30 @@ def plan(parameters: ImportParameters, range_bytes: int = RANGE_BYTES) -> Plan:
 
 def files_of(parameters: ImportParameters) -> list[tuple[Path, int]]:
     """The files of the source by name, each with its size in bytes. Raises JobError NO_SOURCE."""
-    found = sorted(_files(parameters.source))
-    if not found:
+    files = sorted(_files(parameters.source))
+    if not files:
         raise JobError(
             "NO_SOURCE",
             f"There is no file to read at {parameters.source}.",
             "Name a file, a folder with files, or a pattern such as /data/assets-*.csv.",
         )
-    return [(path, (_facts(path) or (0, 0))[0]) for path in found]
+    return [(path, (_facts(path) or (0, 0))[0]) for path in files]
 
 
 def _files(source: str) -> Iterator[Path]:
     """Hidden files and those of a writer at work ("_SUCCESS", "_temporary/…") are none."""
     path = Path(source)
-    found: Iterator[Path]
+    paths: Iterator[Path]
     if path.is_dir():
-        found = path.rglob("*")
+        paths = path.rglob("*")
     elif path.is_file():
-        found = iter([path])
+        paths = iter([path])
     else:
-        found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - an absolute pattern
-    for one in found:
-        inside = one.relative_to(path).parts if path.is_dir() else one.parts[-1:]
-        if one.is_file() and (one == path or not any(part[0] in "._" for part in inside)):
-            yield one
+        paths = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - an absolute pattern
+    for file in paths:
+        inside = file.relative_to(path).parts if path.is_dir() else file.parts[-1:]
+        if file.is_file() and (file == path or not any(part[0] in "._" for part in inside)):
+            yield file
 
 
 def _facts(path: Path) -> tuple[int, int] | None:

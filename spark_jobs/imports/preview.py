@@ -1,4 +1,4 @@
-"""What an import would make of the first rows of its source; nothing is written anywhere."""
+"""The preview of an import: what it would make of the first rows; nothing is written anywhere."""
 
 from typing import Final
 
@@ -18,17 +18,17 @@ def preview(arguments: Arguments) -> Preview:
     """
     parameters = ImportParameters.of(arguments.parameters)
     files = planning.files_of(parameters)
-    found = sources.glimpse(files, parameters)
+    glimpse = sources.glimpse(files, parameters)
     samples: list[Sample] = []
-    if found.rows or found.names:
-        mapper = Mapper(parameters, found.names)
-        samples = [_sample(row, mapper, parameters) for row in found.rows]
+    if glimpse.rows or glimpse.names:
+        mapper = Mapper(parameters, glimpse.names)
+        samples = [_sample(row, mapper, parameters) for row in glimpse.rows]
     return Preview(
         samples=samples,
-        rows=found.count,
+        rows=glimpse.count,
         bytes=sum(size for _, size in files),
-        columns=found.columns,
-        facts={"files": len(files), **found.facts},
+        columns=glimpse.columns,
+        facts={"files": len(files), **glimpse.facts},
     )
 
 

@@ -56,10 +56,10 @@ class Quick(NamedTuple):
         return None if key is None else (f"{{{','.join(parts)}}}", key)
 
     def _key(self, values: Sequence[str]) -> str | None:
-        found = [values[place] for place in self.keys]
-        if not all(map(str.strip, found)):
+        parts = [values[place] for place in self.keys]
+        if not all(map(str.strip, parts)):
             return None
-        key = found[0] if len(found) == 1 else f"[{','.join(map(_text, found))}]"
+        key = parts[0] if len(parts) == 1 else f"[{','.join(map(_text, parts))}]"
         return key if len(key) * 4 <= MAX_KEY_BYTES else None
 
 
@@ -77,11 +77,11 @@ def quick(parameters: ImportParameters, names: Sequence[str]) -> Quick | None:
         return None
     places = {name: place for place, name in enumerate(names)}
     ways = [
-        _Way(places[one.source], f"{_text(one.target)}:", _WRITERS[one.kind], one.required)
-        for one in parameters.columns
+        _Way(places[c.source], f"{_text(c.target)}:", _WRITERS[c.kind], c.required)
+        for c in parameters.columns
     ]
-    found = [places[column.source] for column in keys if column is not None]
-    return Quick(ways, found) if len(found) == len(keys) else None
+    key_places = [places[column.source] for column in keys if column is not None]
+    return Quick(ways, key_places) if len(key_places) == len(keys) else None
 
 
 def _key_column(path: str, by_target: Mapping[str, Column]) -> Column | None:

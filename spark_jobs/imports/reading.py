@@ -85,10 +85,10 @@ def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]
 
 def _table(text: TextIO, part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
     read = _csv_lines if part.by_line else _csv
-    found = read(text, part.line, parameters)
+    records = read(text, part.line, parameters)
     if part.line == 1 and parameters.has_header:
-        next(found, None)
-    for row in found:
+        next(records, None)
+    for row in records:
         if row.flaw is None and len(row.values) != width:
             why = f"It has {len(row.values)} columns, and the file has {width}."
             yield row._replace(values=(), flaw=Flaw("COLUMN_COUNT", why))
@@ -105,11 +105,11 @@ def _reader(lines: Iterable[str], parameters: ImportParameters) -> Iterator[list
 
 
 def _json_lines(text: TextIO, line: int) -> Iterator[Row]:
-    for number, one in enumerate(_pieces(text), line):
-        if len(one) > _MOST:
-            yield too_long(number, one, len(one) + _passed(text)[0])
-        elif one and not one.isspace():
-            yield _checked(Row(number, one.rstrip("\r\n")))
+    for number, piece in enumerate(_pieces(text), line):
+        if len(piece) > _MOST:
+            yield too_long(number, piece, len(piece) + _passed(text)[0])
+        elif piece and not piece.isspace():
+            yield _checked(Row(number, piece.rstrip("\r\n")))
 
 
 def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]:
@@ -123,15 +123,15 @@ def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]
     while True:
         reader = _reader(_fed(text, ahead, eaten), parameters)
         try:
-            for one in _pieces(text):
-                plain = one.rstrip("\r\n")
-                if quote not in plain and "\r" not in plain and len(one) <= _MOST:
+            for piece in _pieces(text):
+                plain = piece.rstrip("\r\n")
+                if quote not in plain and "\r" not in plain and len(piece) <= _MOST:
                     if plain:
                         row = new_tuple(Row, (line, plain, plain.split(delimiter), None))
                         yield row if _is_plain(plain) else _checked(row)
                     line += 1
                 else:
-                    ahead.append(one)
+                    ahead.append(piece)
                     yield from _read(reader, line, eaten)
                     line += len(eaten)
                     eaten.clear()
@@ -145,12 +145,12 @@ def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]
 def _fed(text: TextIO, ahead: list[str], eaten: list[str]) -> Iterator[str]:
     """The line that was read ahead, then those behind it for as long as the reader asks."""
     size = 0
-    while one := ahead.pop() if ahead else text.readline(_MOST + 1):
-        size = size + len(one) if eaten else len(one)
-        eaten.append(one)
+    while piece := ahead.pop() if ahead else text.readline(_MOST + 1):
+        size = size + len(piece) if eaten else len(piece)
+        eaten.append(piece)
         if size > _MOST:
             raise _TooMuch
-        yield one
+        yield piece
 
 
 def _read(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Iterator[Row]:
@@ -163,7 +163,7 @@ def _read(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Itera
         flaw = Flaw("BAD_CSV", f"It is no row of CSV: {e}.")
     row = Row(line, _whole(eaten), values, flaw)
     if len(eaten) > 1 and (flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
-        yield from (_torn(line, number, one) for number, one in enumerate(eaten, line))
+        yield from (_torn(line, number, piece) for number, piece in enumerate(eaten, line))
     elif values or flaw:
         yield _checked(row)
 
@@ -176,13 +176,13 @@ def _untaken(
     It ends where the quotes pair up, as where files are cut; returns the number of the line behind.
     """
     number, is_inside = first, False
-    for one in chain(eaten, _pieces(text)):
-        length, quotes = (0, 0) if one.endswith("\n") else _passed(text, quote)
-        is_inside ^= (one.count(quote) + quotes) % 2 == 1
-        if len(one) + length > _MOST:
-            yield too_long(number, one, len(one) + length)
-        elif one.rstrip("\r\n"):
-            yield _torn(first, number, one)
+    for piece in chain(eaten, _pieces(text)):
+        length, quotes = (0, 0) if piece.endswith("\n") else _passed(text, quote)
+        is_inside ^= (piece.count(quote) + quotes) % 2 == 1
+        if len(piece) + length > _MOST:
+            yield too_long(number, piece, len(piece) + length)
+        elif piece.rstrip("\r\n"):
+            yield _torn(first, number, piece)
         number += 1
         if number >= first + len(eaten) and not is_inside:
             break
@@ -196,10 +196,10 @@ def _torn(first: int, number: int, line: str) -> Row:
 
 
 def _csv_lines(text: TextIO, first: int, parameters: ImportParameters) -> Iterator[Row]:
-    for number, one in enumerate(_pieces(text), first):
-        line = one.rstrip("\r\n")
-        if len(one) > _MOST:
-            yield too_long(number, one, len(one) + _passed(text)[0])
+    for number, piece in enumerate(_pieces(text), first):
+        line = piece.rstrip("\r\n")
+        if len(piece) > _MOST:
+            yield too_long(number, piece, len(piece) + _passed(text)[0])
         elif line:
             try:
                 row = Row(number, line, next(_reader([line], parameters), []))
@@ -229,7 +229,7 @@ def _whole(eaten: Sequence[str]) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether `_checked` would find nothing, as in most rows."""
+    """Return whether `_checked` would find nothing, as in most rows."""
     return text.isascii() and "\0" not in text and len(text) <= LARGEST_ROW_CHARACTERS
 
 

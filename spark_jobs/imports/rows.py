@@ -1,4 +1,4 @@
-"""What lies between files and documents: ranges that tasks read, and the rows they read there."""
+"""Values between files and documents: ranges that tasks read, and the rows they read there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Range:
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a row: a stable code, and a sentence for the person who mends it."""
+    """The flaw of a row: a stable code, and a sentence for the person who mends it."""
 
     code: str
     text: str
@@ -61,13 +61,13 @@ class Row(NamedTuple):
 
 def too_long(line: int, beginning: str, characters: int) -> Row:
     """A row of which the beginning alone is kept."""
-    kept = beginning[:LARGEST_ROW_CHARACTERS]
-    text = f"The row has {characters:,} characters; {len(kept):,} are kept here."
-    return Row(line, kept, (), Flaw("ROW_TOO_LONG", text))
+    text_kept = beginning[:LARGEST_ROW_CHARACTERS]
+    text = f"The row has {characters:,} characters; {len(text_kept):,} are kept here."
+    return Row(line, text_kept, (), Flaw("ROW_TOO_LONG", text))
 
 
 def place_of(name: str, names: Sequence[str], source: str) -> int:
-    """Where a column is among those of a source. Raises JobError UNKNOWN_COLUMN, COLUMN_TWICE."""
+    """Find a column among those of a source. Raises JobError UNKNOWN_COLUMN, COLUMN_TWICE."""
     if names.count(name) > 1:
         raise JobError(
             "COLUMN_TWICE",

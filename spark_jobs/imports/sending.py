@@ -55,7 +55,7 @@ def _records(
 ) -> Iterator[tuple[bytes | None, bytes]]:
     ids, alike = message_ids(what.owned.run), what.target.alike
     begin, end = places(part.number)
-    said = {
+    values = {
         "begin": begin,
         "end": end,
         # What stands around the payload and the place in all records, and in which payloads.
@@ -64,7 +64,7 @@ def _records(
         "after": f'"{alike.after}',
         "plain_below": PLAIN_BELOW,
     }
-    read = tables.sql(_READ, **{name: sql.Literal(value) for name, value in said.items()})
+    read = tables.sql(_READ, **{name: sql.Literal(value) for name, value in values.items()})
     with session.cursor() as cursor:
         # Texts as they are on the wire.
         cursor.adapters.register_loader("text", ByteaBinaryLoader)

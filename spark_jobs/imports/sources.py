@@ -56,26 +56,26 @@ def names_of(files: Iterable[str], parameters: ImportParameters) -> dict[str, li
     Raises JobError: NO_HEADER; of Parquet UNKNOWN_COLUMN, COLUMN_TWICE, COLUMN_TYPE, also for a
     file whose columns are others than those of the first.
     """
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     first: tuple[str, dict[str, str]] | None = None
     for file in files:
-        if file in found:
+        if file in names:
             continue
         match parameters.format:
             case Format.CSV:
-                found[file] = reading.header_of(Path(file), parameters)
+                names[file] = reading.header_of(Path(file), parameters)
             case Format.JSON_LINES:
-                found[file] = []
+                names[file] = []
             case Format.XML:
-                found[file] = xml_reading.names_of(parameters)
+                names[file] = xml_reading.names_of(parameters)
             case Format.PARQUET:
                 from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
                 columns = parquet_reading.columns_of(Path(file), parameters)
                 first = first or (file, columns)
                 _same(first, file, columns)
-                found[file] = list(columns)
-    return found
+                names[file] = list(columns)
+    return names
 
 
 def rows_of(part: Range, parameters: ImportParameters, names: Sequence[str]) -> Iterator[Row]:
@@ -117,17 +117,17 @@ def _of_text(path: Path, size: int, total: int, parameters: ImportParameters) ->
 def _of_xml(path: Path, total: int, parameters: ImportParameters) -> Glimpse:
     records = xml_reading.Records(path, parameters)
     rows: list[Row] = []
-    found = 0
+    count = 0
     for row in records.rows(collect=True):
-        rows += [row] if found < SAMPLES else []
-        found += 1
+        rows += [row] if count < SAMPLES else []
+        count += 1
         if records.looked_at >= LOOKED_AT_BYTES:
             break
     return Glimpse(
         rows=rows,
         names=xml_reading.names_of(parameters),
         columns=list(records.paths),
-        count=round(total / max(records.looked_at, 1) * found),
+        count=round(total / max(records.looked_at, 1) * count),
         facts={"root": records.root},
     )
 
@@ -150,7 +150,7 @@ def _of_parquet(files: Sequence[Path], parameters: ImportParameters) -> Glimpse:
 
 
 def _end(path: Path, size: int) -> int:
-    """Behind the last whole line of what is looked at."""
+    """Return the end of the last whole line of what is looked at."""
     if size <= LOOKED_AT_BYTES:
         return size
     with path.open("rb") as file:
@@ -159,18 +159,18 @@ def _end(path: Path, size: int) -> int:
 
 def _same(first: tuple[str, dict[str, str]], file: str, columns: dict[str, str]) -> None:
     """Files of one run have one schema, as far as it is read."""
-    name, wanted = first
-    for column in dict.fromkeys([*wanted, *columns]):
-        if column not in columns or column not in wanted:
+    name, expected = first
+    for column in dict.fromkeys([*expected, *columns]):
+        if column not in columns or column not in expected:
             without, having = (file, name) if column not in columns else (name, file)
             raise JobError(
                 "UNKNOWN_COLUMN",
                 f"{without} has no column {column!r}, and {having} has one.",
                 "Map the columns that all files have, or import files of another schema apart.",
             )
-        if columns[column] != wanted[column]:
+        if columns[column] != expected[column]:
             raise JobError(
                 "COLUMN_TYPE",
-                f"{column!r} is {wanted[column]} in {name}, and {columns[column]} in {file}.",
+                f"{column!r} is {expected[column]} in {name}, and {columns[column]} in {file}.",
                 "Import files of another schema apart, or write them with one schema.",
             )

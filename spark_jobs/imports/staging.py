@@ -1,4 +1,4 @@
-"""What became of each row of a run, kept until all of it is applied or sent."""
+"""The fate of each row of a run, kept until all of it is applied or sent."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ SELECT count(*), coalesce(sum(read), 0)::bigint, coalesce(sum(good), 0)::bigint,
 
 
 class Sums(NamedTuple):
-    """What the ranges came to that are staged, and those of them that are sent."""
+    """The sums of the ranges that are staged, and of those that are sent."""
 
     ranges: int
     read: int
@@ -86,12 +86,12 @@ def stage(
 
 
 def message_ids(run: str) -> str:
-    """How the ids of a run's messages begin: each is the run and the row's place in it."""
+    """Return the beginning of the run's message ids: each is the run and the row's place in it."""
     return f"{UUID(run)}~"
 
 
 def _write(portions: "_Portions", mapper: Mapper, ids: str, part: Range) -> tuple[int, int]:
-    """How many rows were read, and how many of them are rejected."""
+    """Count the rows that were read, and those of them that are rejected."""
     read = bad = 0
     first, _ = places(part.number)
     target = mapper.parameters.target
@@ -161,7 +161,7 @@ def _reject_line(place: int, file: str, row: Row, rejected: Rejected) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As COPY's text format reads it."""
+    """Write it as COPY's text format reads it."""
     if "\\" in text:
         text = text.replace("\\", "\\\\")
     if not text.isprintable():

@@ -91,7 +91,7 @@ SORTING: Final = "SET LOCAL work_mem = '128MB'"
 
 
 class Staged(NamedTuple):
-    """What the ranges came to, and what is in the tables by now."""
+    """The sums of the ranges, and what is in the tables by now."""
 
     sums: Sums
     documents: int
@@ -103,7 +103,7 @@ class Staged(NamedTuple):
 
 
 def complete(session: Session, tables: Stage, plan: Plan) -> Staged:
-    """What is staged, if all of it is. Raises JobError NOT_STAGED."""
+    """Return what is staged, if all of it is. Raises JobError NOT_STAGED."""
     sums = tables.sums(session)
     if sums.ranges != len(plan.ranges):
         raise not_staged(f"{sums.ranges:,} of {len(plan.ranges):,} ranges are staged.")
@@ -113,11 +113,10 @@ def complete(session: Session, tables: Stage, plan: Plan) -> Staged:
 def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     """Take rows out of the stage that have a key for which another row counts.
 
-    They go to the rejects where that was asked for. Returns how many they were; done again it
-    finds none.
+    They go to the rejects if that was asked for. Returns their number; none when done again.
     """
     session.execute(tables.sql("ANALYZE {documents}"))
-    said = {
+    values = {
         "rejects": parameters.duplicates is Duplicates.REJECT,
         "bits": PLACES_BITS,
         "code": _TWICE.code,
@@ -125,8 +124,8 @@ def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> i
         "cause": _TWICE.fingerprint,
     }
     statement = tables.sql(_TAKE_OUT, order=sql.SQL(_ORDER[parameters.duplicates]))
-    found = session.execute(statement, said).fetchone()
-    return int(found[0]) if found else 0
+    row = session.execute(statement, values).fetchone()
+    return int(row[0]) if row else 0
 
 
 def finish(
@@ -153,7 +152,7 @@ def finish(
 
 
 def _whole(session: Session, tables: Stage, parameters: ImportParameters, plan: Plan) -> Staged:
-    """What is staged, held against what the ranges came to.
+    """Hold what is staged against what the ranges came to.
 
     Raises JobError NOT_STAGED, UNBALANCED.
     """
@@ -173,51 +172,51 @@ def _whole(session: Session, tables: Stage, parameters: ImportParameters, plan: 
 
 def _store(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     assert parameters.structure is not None  # noqa: S101 - checked with the parameters
-    said = {
+    values = {
         "run": tables.run,
         "arrival": parameters.arrival,
         "structure": parameters.structure.name,
     }
     statement = tables.sql(_STORE, order=sql.SQL(_ORDER[parameters.duplicates]))
-    found = session.execute(statement, said).fetchone()
-    return int(found[0]) if found else 0
+    row = session.execute(statement, values).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _reject(session: Session, tables: Stage, parameters: ImportParameters) -> int:
-    said = {
+    values = {
         "run": tables.run,
         "arrival": parameters.arrival,
         "queue": parameters.rejects_queue,
         "unit": "Row" if parameters.format is Format.PARQUET else "Line",
     }
-    return session.execute(tables.sql(_REJECT), said).rowcount
+    return session.execute(tables.sql(_REJECT), values).rowcount
 
 
 def _exist(session: Session, parameters: ImportParameters) -> None:
     if parameters.structure is not None and parameters.target is None:
         same_structure(session, parameters.structure)
     queue = parameters.rejects_queue
-    known = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
-    if known is None:
+    row = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
+    if row is None:
         raise gone("UNKNOWN_QUEUE", f"queue {queue}")
 
 
-def same_structure(session: Session, wanted: Structure) -> int:
+def same_structure(session: Session, structure: Structure) -> int:
     """The number of a structure that is as it was when the run was asked for.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED.
     """
-    found = session.execute(
+    row = session.execute(
         "SELECT id, key_paths, version_path FROM integration_objectstructure WHERE name = %s",
-        [wanted.name],
+        [structure.name],
     ).fetchone()
-    if found is None:
-        raise gone("UNKNOWN_STRUCTURE", f"object structure {wanted.name}")
-    number, key_paths, version_path = found
-    if (tuple(key_paths), version_path) != (wanted.key_paths, wanted.version_path):
+    if row is None:
+        raise gone("UNKNOWN_STRUCTURE", f"object structure {structure.name}")
+    number, key_paths, version_path = row
+    if (tuple(key_paths), version_path) != (structure.key_paths, structure.version_path):
         raise JobError(
             "STRUCTURE_CHANGED",
-            f"{wanted.name} has other key paths or another version path than when the run was "
+            f"{structure.name} has other key paths or another version path than when the run was "
             "asked for.",
             "Start a new run: by the old paths documents would be stored under other keys.",
         )

@@ -21,7 +21,7 @@ _SAFE: Final[Mapping[str, Any]] = {
 
 
 class Break(NamedTuple):
-    """Where the grammar breaks, and by what; `is_end`: the file stops short there."""
+    """The place where the grammar breaks, and why; `is_end`: the file stops short there."""
 
     line: int
     column: int
@@ -46,7 +46,7 @@ def _first_tag(file: Path) -> list[str]:
 
 
 def fed(parser: "etree.XMLPullParser", chunk: bytes) -> Break | None:
-    """Where the grammar breaks; None where it does not, or the file ends well.
+    """Return where the grammar breaks; None where it does not, or the file ends well.
 
     Some of what ends the reading raises nothing before the file's end, and is in the log then. A
     prefix that nobody declared is there too, and harms nothing.
@@ -63,7 +63,7 @@ def fed(parser: "etree.XMLPullParser", chunk: bytes) -> Break | None:
 
 def _why(parser: "etree.XMLPullParser", *, is_end: bool) -> Break | None:
     log: Any = parser.feed_error_log
-    fatal = [one for one in log if one.level == etree.ErrorLevels.FATAL]
+    fatal = [entry for entry in log if entry.level == etree.ErrorLevels.FATAL]
     if fatal:
         name = fatal[0].type_name.removeprefix("ERR_")
         is_cut = is_end and name != _SILENT

@@ -114,7 +114,7 @@ class Records:
             element = element[-1] if len(element) else None
 
     def _rest(self, broken: Break) -> Row:
-        """What is not read, from the record on in which the grammar breaks."""
+        """Return what is not read, from the record on in which the grammar breaks."""
         line, column, name, is_end = broken
         where = f"line {line:,}, column {column:,}"
         if is_end:
@@ -130,14 +130,14 @@ class Records:
         return Row(line, self._text_from(begin), (), flaw)
 
     def _record_before(self, at: int) -> int:
-        """Where the record begins that was being read: the last one of its portion."""
+        """Return where the record begins that was being read: the last one of its portion."""
         first = max(0, self._began_at - _TAG_BYTES)
         with self._file.open("rb") as opened:
             opened.seek(first)
             begun = opened.read(min(at, self._began_at + _CHUNK_BYTES) - first)
         tags = re.compile(rb"<(?:[\w.\-]+:)?" + re.escape(self._name.encode()) + rb"[\s/>]")
-        found = [tag.start() for tag in tags.finditer(begun)]
-        return first + found[-1] if found else at
+        starts = [tag.start() for tag in tags.finditer(begun)]
+        return first + starts[-1] if starts else at
 
     def _text_from(self, begin: int) -> str:
         with self._file.open("rb") as opened:
@@ -151,21 +151,21 @@ def names_of(parameters: ImportParameters) -> list[str]:
 
 
 def _line(element: etree._Element) -> int:
-    found: Any = element.sourceline  # of no type in the stubs
-    return int(found or 0)
+    line: Any = element.sourceline  # of no type in the stubs
+    return int(line or 0)
 
 
 def _tree(paths: Sequence[str]) -> Tree:
-    found: Tree = {}
+    root: Tree = {}
     for place, path in enumerate(paths):
-        tree = found
+        tree = root
         *outer, last = path.split("/")
         for name in outer if last.startswith("@") else (*outer, last):
             below = tree.setdefault(name, {})
             assert isinstance(below, dict)  # noqa: S101 - a place stands under "" or "@…" alone
             tree = below
         tree[last if last.startswith("@") else _TEXT] = place
-    return found
+    return root
 
 
 def _collect(element: etree._Element, tree: Tree, values: list[str | None]) -> Flaw | None:
@@ -183,14 +183,14 @@ def _collect(element: etree._Element, tree: Tree, values: list[str | None]) -> F
 
 def _put(element: etree._Element, name: str, values: list[str | None], place: int) -> Flaw | None:
     if name != _TEXT:
-        found = element.get(name[1:])
+        value = element.get(name[1:])
     elif len(element):
         return Flaw("WRONG_KIND", f"{_local(element)} has elements in it, and is no text.")
     else:
-        found = (element.text or "").strip()
-    if found is not None and values[place] is not None:
+        value = (element.text or "").strip()
+    if value is not None and values[place] is not None:
         return Flaw("VALUE_TWICE", f"The record has {_local(element)} more than once.")
-    values[place] = found
+    values[place] = value
     return None
 
 

@@ -27,7 +27,7 @@ Write = Callable[[Iterable[Name]], None]
 
 @dataclass(slots=True)
 class Account:
-    """What became of some records. `named` are at most NAMED of `names`."""
+    """The fates of some records. `named` are at most NAMED of `names`."""
 
     fates: Counter[str] = field(default_factory=Counter)
     named: list[Name] = field(default_factory=list)
@@ -35,25 +35,25 @@ class Account:
 
     def add(self, partition: int, records: Sequence[Record], known: Known) -> list[Name]:
         """Judge the records; returns those of them that are named."""
-        found: list[Name] = []
+        names: list[Name] = []
         for (offset, _), fate in zip(records, judged(records, known), strict=True):
             self.fates[fate] += 1
             if fate not in UNNAMED:
                 failed = known.failures.get(offset)
                 failure = ("", "") if failed is None else (failed.code, failed.id)
-                found.append((fate.gravity, partition, offset, str(fate), *failure))
-        self.names += len(found)
-        self.named = heapq.nsmallest(NAMED, self.named + found)
-        return found
+                names.append((fate.gravity, partition, offset, str(fate), *failure))
+        self.names += len(names)
+        self.named = heapq.nsmallest(NAMED, self.named + names)
+        return names
 
 
 def together(accounts: Iterable[Account]) -> Account:
     """The accounts of all tasks as one."""
     whole = Account()
-    for one in accounts:
-        whole.fates.update(one.fates)
-        whole.named = heapq.nsmallest(NAMED, whole.named + one.named)
-        whole.names += one.names
+    for account in accounts:
+        whole.fates.update(account.fates)
+        whole.named = heapq.nsmallest(NAMED, whole.named + account.named)
+        whole.names += account.names
     return whole
 
 
@@ -66,7 +66,7 @@ def shown(name: Name) -> dict[str, object]:
 
 @contextmanager
 def share(file: str, number: int) -> Iterator[Write]:
-    """What writes one task's share of the file, which appears whole or not at all.
+    """Yield what writes one task's share of the file, which appears whole or not at all.
 
     Also when the task is tried again: two tries of it may be at work when a worker was thought
     dead. Where no file is asked for nothing is written.
@@ -92,8 +92,8 @@ def joined(file: str) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         with begun.open("wb") as whole:
             for part in sorted(_parts(file).glob("*.jsonl")):
-                with part.open("rb") as one:
-                    shutil.copyfileobj(one, whole)
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, whole)
             whole.flush()
             os.fsync(whole.fileno())
         begun.replace(path)

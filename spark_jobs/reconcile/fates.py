@@ -1,4 +1,4 @@
-"""What can have become of a record, how it is counted, and which fates are named one by one."""
+"""Fates of a record, how they are counted, and which of them are named one by one."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Final, Self
 
 
 class Fate(StrEnum):
-    """What became of the record at an offset, by what the database knows of it.
+    """The fate of the record at an offset, by what the database knows of it.
 
     The order is that in which they are named: what somebody has to look at comes first. Each is
     counted in the words of a report: what has ended is sent, what somebody has to look at is
@@ -67,7 +67,7 @@ UNNAMED: Final = frozenset(
 
 
 def counted(fates: Mapping[str, int]) -> dict[str, int]:
-    """How many records had which fate, in the words of a report."""
+    """Count the records of each fate, in the words of a report."""
     counts = Counter(read=sum(fates.values()), sent=0, rejected=0, skipped=0)
     for fate in Fate:
         counts[fate.counted_as] += fates.get(fate, 0)

@@ -60,7 +60,7 @@ def _account(
 def _judged(
     database: str, reading: Reading, file: str, number: int, rows: Iterator[Any]
 ) -> Account:
-    """What one task reads; nothing of it is kept but counts and a bounded list."""
+    """Judge what one task reads; nothing of it is kept but counts and a bounded list."""
     account = Account()
     with (
         psycopg.connect(database, autocommit=True, application_name=APPLICATION) as session,
@@ -75,8 +75,8 @@ def _judged(
 
 def _stretches(rows: Iterator[Any]) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:
     """Records of one partition together, a bounded number at a time."""
-    for partition, found in groupby(rows, key=itemgetter(0)):
-        while offsets := [(row[1], row[2]) for row in islice(found, STRETCH)]:
+    for partition, same in groupby(rows, key=itemgetter(0)):
+        while offsets := [(row[1], row[2]) for row in islice(same, STRETCH)]:
             yield partition, offsets
 
 

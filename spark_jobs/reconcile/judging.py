@@ -1,4 +1,4 @@
-"""What became of each offset, from what is known of its stretch. Pure: values in, fates out.
+"""The fate of each offset, from what is known of its stretch. Pure: values in, fates out.
 
 Lost is said only where a trace must be: a batch that tracked others of its messages, or a log of
 batches that is whole. Everywhere else it is said that nobody knows any more.
@@ -20,7 +20,7 @@ OPEN: Final = {
 }
 APPLIED: Final = frozenset({"APPLIED", "DELIVERED"})
 FAILED: Final = frozenset({"RETRY", "HOLD"})
-# What a message can have ended in without being applied, the first that is found.
+# Endings of a message that was not applied, the first that is found.
 ENDED: Final = {"SUPERSEDED": Fate.SUPERSEDED, "DUPLICATE": Fate.DUPLICATE}
 Record = tuple[int, int]
 """An offset, and its kind as `topics.reading.KIND` tells it."""
@@ -78,7 +78,7 @@ def _closed(failed: Failed) -> Fate:
 
 
 def _ended(endings: Sequence[str]) -> Fate | None:
-    """By the best of its endings in batches of its own; a marker's say nothing of a message."""
+    """Judge by the best ending in batches of its own; a marker's say nothing of a message."""
     if any(ended in APPLIED for ended in endings):
         return Fate.APPLIED
     for ended, fate in ENDED.items():

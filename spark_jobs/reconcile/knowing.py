@@ -1,4 +1,4 @@
-"""What the database knows of a stretch of offsets of one partition, read at one moment.
+"""The database's knowledge of a stretch of offsets of one partition, read at one moment.
 
 Four things tell: the position, the log of batches (which ranges were passed, in the commit that
 moved the position), the failures, and tracking, which may be off, or gone with its day.
@@ -85,7 +85,7 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class Known:
-    """What is known of the offsets of one stretch.
+    """The knowledge of the offsets of one stretch.
 
     `next_offset` is None where the queue has not met the partition yet. `first` is the lowest
     offset that the log of batches still knows; the log is `whole` when the cleanup can only have
@@ -106,16 +106,16 @@ class Known:
 
 def begin(session: psycopg.Connection[Any], queue: int, uuid: str) -> Reading:
     """Look at the queue, once for a run. Raises JobError UNKNOWN_QUEUE."""
-    found = session.execute(_QUEUE, [queue]).fetchone()
-    if found is None or found[0] != "inbound":
+    row = session.execute(_QUEUE, [queue]).fetchone()
+    if row is None or row[0] != "inbound":
         raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
-    return Reading(queue, uuid, found[1] == "beginning", found[2], _tracked_since(session))
+    return Reading(queue, uuid, row[1] == "beginning", row[2], _tracked_since(session))
 
 
 def known(
     session: psycopg.Connection[Any], reading: Reading, partition: int, ends: tuple[int, int]
 ) -> Known:
-    """What is known of the offsets between these ends, both included.
+    """Read what is known of the offsets between these ends, both included.
 
     All of it is of one moment: while a queue goes on, the log would else be newer than the
     position. Raises JobError OTHER_TOPIC.
@@ -165,7 +165,7 @@ def _endings(
     batches: Sequence[Batch],
     ends: tuple[int, int],
 ) -> tuple[dict[int, list[str]], set[int]]:
-    """What tries of these batches ended in, by offset, and the batches that were tracked at all.
+    """Read what tries of these batches ended in, by offset, and the batches that were tracked.
 
     A row of another batch tells of a try from the error table, or of a topic of earlier days:
     tracking does not know which.
@@ -176,9 +176,9 @@ def _endings(
     for part in _stretches(batches):
         numbers = (part[0].number, part[-1].number)
         times = [batch.committed_at for batch in part]
-        asked = [*place, *numbers, min(times) - MARGIN, max(times) + MARGIN]
+        parameters = [*place, *numbers, min(times) - MARGIN, max(times) + MARGIN]
         with session.cursor(binary=True) as cursor:
-            for offset, number, ended in cursor.execute(_TRACKS, asked):
+            for offset, number, ended in cursor.execute(_TRACKS, parameters):
                 batch = by_number.get(number)
                 if batch is None or not batch.first <= offset <= batch.last:
                     continue
@@ -208,5 +208,5 @@ def _tracked_since(session: psycopg.Connection[Any]) -> datetime | None:
     if days:
         return min(begins) if len(begins) == len(days) else None
     oldest = session.execute(_OLDEST).fetchone()
-    found: datetime | None = None if oldest is None else oldest[0]
-    return found
+    since: datetime | None = None if oldest is None else oldest[0]
+    return since

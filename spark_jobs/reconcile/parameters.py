@@ -1,4 +1,4 @@
-"""What a reconciliation is to do: for which range of a topic, and which queue."""
+"""The parameters of a reconciliation: which range of a topic, and which queue."""
 
 from dataclasses import dataclass
 from typing import ClassVar

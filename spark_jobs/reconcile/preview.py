@@ -1,4 +1,4 @@
-"""What became of the first records of a range, read by a plain client; no Spark is needed."""
+"""The fates of the first records of a range, read by a plain client; no Spark is needed."""
 
 from itertools import groupby, islice
 from operator import attrgetter
@@ -23,13 +23,13 @@ def preview(arguments: Arguments) -> Preview:
     parameters = ReconcileParameters.of(arguments.parameters)
     cluster = Cluster(arguments.kafka)
     plan = planning.plan(cluster, parameters)
-    found = list(islice(look(cluster, plan), SAMPLES))
+    records = list(islice(look(cluster, plan), SAMPLES))
     samples: list[Sample] = []
     with psycopg.connect(
         arguments.database, autocommit=True, application_name=APPLICATION
     ) as session:
         reading = knowing.begin(session, parameters.queue, plan.uuid)
-        for partition, some in groupby(found, key=attrgetter("partition")):
+        for partition, some in groupby(records, key=attrgetter("partition")):
             samples += _samples(session, reading, partition, list(some))
     return Preview(samples=samples, rows=plan.offsets, facts=plan.facts)
 
@@ -38,10 +38,10 @@ def _samples(
     session: "psycopg.Connection[tuple[object, ...]]",
     reading: knowing.Reading,
     partition: int,
-    found: list[Read],
+    reads: list[Read],
 ) -> list[Sample]:
-    known = knowing.known(session, reading, partition, (found[0].offset, found[-1].offset))
-    records = [(one.offset, kind_of(one)) for one in found]
+    known = knowing.known(session, reading, partition, (reads[0].offset, reads[-1].offset))
+    records = [(record.offset, kind_of(record)) for record in reads]
     samples = []
     for (offset, _), fate in zip(records, judged(records, known), strict=True):
         failed = known.failures.get(offset)

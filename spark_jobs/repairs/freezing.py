@@ -1,4 +1,4 @@
-"""Which messages a run is about, stored before anything is read of them: a rerun has the same."""
+"""The messages of a run, stored before anything is read of them: a rerun has the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,10 @@ from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.selection import COST, condition
 from spark_jobs.staging import Session, Stage
 
-# What one task reads, and what one commit edits: a second's work, and little memory.
+# The size of a task's reading and of a commit's edits: a second's work, and little memory.
 PART_BYTES: Final = 8 * 2**20
 _FREEZES: Final = -1
-# What was chosen and what was done with it outlives a crash of the database; what was judged is
-# judged again.
+# What was chosen and done outlives a crash of the database; what was judged is judged again.
 _ITEMS: Final = """
 CREATE TABLE {items} (
   place int PRIMARY KEY, id uuid NOT NULL, version int NOT NULL, queue bigint NOT NULL,
@@ -67,8 +66,8 @@ class Plan(RunPlan):
         return self.parts[-1].end if self.parts else 0
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
-        return cls(parts=tuple(Part(n, *bounds) for n, bounds in enumerate(said["parts"])))
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        return cls(parts=tuple(Part(n, *bounds) for n, bounds in enumerate(values["parts"])))
 
     def as_json(self) -> dict[str, Any]:
         return {"messages": self.messages, "parts": [[p.begin, p.end] for p in self.parts]}
@@ -82,8 +81,8 @@ class Tables(Stage):
 
     def are_there(self, session: Session) -> bool:
         name = f"{self.name}_items"
-        found = session.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
-        return bool(found and found[0])
+        row = session.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+        return bool(row and row[0])
 
 
 def frozen(
@@ -102,9 +101,9 @@ def frozen(
         if not tables.are_there(session):
             session.execute(tables.sql(_ITEMS))
             _freeze(session, tables, parameters, part_bytes)
-        found = session.execute(tables.sql(_PARTS)).fetchall()
+        parts = session.execute(tables.sql(_PARTS)).fetchall()
         fence(session, owned)
-    return Plan.of({"parts": found})
+    return Plan.of({"parts": parts})
 
 
 def _freeze(
@@ -121,8 +120,8 @@ def still_frozen(session: Session, run: str, plan: Plan) -> None:
     """Raise JobError PLAN_LOST unless what was chosen is still there."""
     tables = Tables(run)
     if tables.are_there(session):
-        found = session.execute(tables.sql("SELECT count(*) FROM {items}")).fetchone()
-        if found is not None and found[0] == plan.messages:
+        row = session.execute(tables.sql("SELECT count(*) FROM {items}")).fetchone()
+        if row is not None and row[0] == plan.messages:
             return
     raise JobError(
         "PLAN_LOST",

@@ -48,7 +48,7 @@ def run(work: Work) -> Outcome:
 
 
 def _planned(work: Work, parameters: RepairParameters) -> Plan:
-    """What was chosen for this run, or chosen now."""
+    """Return what was chosen for this run, or choose now."""
     if not work.arguments.plan:
         work.tell.progress(Progress(stage="choose", done=0, total=1))
     plan = work.planned(Plan, partial(frozen, work.database, work.owned, parameters))

@@ -1,4 +1,4 @@
-"""What the change makes of one message, without storing anything.
+"""The effect of a repair's change on one message, without storing anything.
 
 By the same code as the console's bulk edit, so that both make the same bytes.
 """
@@ -15,8 +15,8 @@ from integration.text_search import is_in
 from spark_jobs.repairs.parameters import RepairParameters
 
 
-class Kind(StrEnum):
-    """What comes of one message."""
+class Verdict(StrEnum):
+    """The effect on one message."""
 
     FITS = "FITS"  # it will be changed
     SAME = "SAME"  # it has that value already
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 class Judged(NamedTuple):
     """`why` has no value of the message in it. `change` is there for what fits."""
 
-    kind: Kind
+    kind: Verdict
     why: str = ""
     change: Changed | None = None
 
@@ -70,23 +70,23 @@ class Judge:
     def judge(self, row: Row) -> Judged:
         """Never raises, whatever the bytes are."""
         if row.now is None:
-            return Judged(Kind.GONE)
+            return Judged(Verdict.GONE)
         if row.now != row.version:
-            return Judged(Kind.MOVED_ON)
+            return Judged(Verdict.MOVED_ON)
         if row.state != "HOLD":
-            return Judged(Kind.WRONG_STATE)
+            return Judged(Verdict.WRONG_STATE)
         headers = decode_headers(row.headers)
         if self._text and not is_in(self._text, row.record or b"", headers):
-            return Judged(Kind.NOT_MEANT)
+            return Judged(Verdict.NOT_MEANT)
         return self._changed(Subject(row.queue, row.interface or "", row.record, headers))
 
     def _changed(self, subject: Subject) -> Judged:
         match use(self._recipe, subject, self._rules):
             case Changed() as change:
-                return Judged(Kind.FITS, change=change)
+                return Judged(Verdict.FITS, change=change)
             case Same():
-                return Judged(Kind.SAME)
+                return Judged(Verdict.SAME)
             case Refused(why):
-                return Judged(Kind.REFUSED, why)
+                return Judged(Verdict.REFUSED, why)
             case Misfit(why):
-                return Judged(Kind.MISFIT, why)
+                return Judged(Verdict.MISFIT, why)

@@ -1,4 +1,4 @@
-"""What a repair is to do: in which failures, what it changes, and how they are released."""
+"""The parameters of a repair: in which failures, what it changes, and how they are released."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from spark_jobs.problems import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which held failures are meant, as they were when the run was asked for.
+    """The held failures that are meant, as they were when the run was asked for.
 
     Empty texts ask for nothing; `interface` None neither, "" means messages that name no service.
     `since` and `until` bound the last failure, `run` is the bulk run that rejected them, and

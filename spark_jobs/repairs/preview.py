@@ -1,4 +1,4 @@
-"""What a repair would meet: all of it counted, and the change tried on a bounded sample of it."""
+"""The preview of a repair: all of it counted, and the change tried on a bounded sample of it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from psycopg import sql
 from integration.documents.layout import differences
 from integration.recipe_use import Changed
 from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
-from spark_jobs.repairs.judging import COLUMNS, Judge, Judged, Kind, Row
+from spark_jobs.repairs.judging import COLUMNS, Judge, Judged, Row, Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.releasing import causes
 from spark_jobs.repairs.selection import COST, condition
@@ -23,10 +23,10 @@ SHOWN_CHARACTERS: Final = 300
 COMPARED_CHARACTERS: Final = 200_000
 TOO_LONG: Final = "The documents are too long to be compared here."
 ENDS: Final = {
-    Kind.FITS: "edited",
-    Kind.SAME: "unchanged",
-    Kind.MISFIT: "not applicable",
-    Kind.REFUSED: "invalid",
+    Verdict.FITS: "edited",
+    Verdict.SAME: "unchanged",
+    Verdict.MISFIT: "not applicable",
+    Verdict.REFUSED: "invalid",
 }
 _COUNT: Final = """
 SELECT count(*), coalesce(sum({cost}), 0) FROM integration_messageerror e WHERE {condition}
@@ -62,7 +62,7 @@ def preview(arguments: Arguments) -> Preview:
         rows = [Row(*values) for values in _asked(session, parameters, _TRIED)]
     judge = Judge(parameters)
     judged = [(row, judge.judge(row)) for row in rows]
-    meant = [(row, one) for row, one in judged if one.kind is not Kind.NOT_MEANT]
+    meant = [(row, result) for row, result in judged if result.kind is not Verdict.NOT_MEANT]
     share = len(meant) / len(judged) if judged else 0
     return Preview(
         samples=list(_samples(meant)),
@@ -76,34 +76,34 @@ def _asked(
     session: psycopg.Connection[Any], parameters: RepairParameters, statement: LiteralString
 ) -> list[tuple[Any, ...]]:
     where, values = condition(parameters.selection)
-    asked = sql.SQL(statement).format(cost=COST, condition=where)
+    query = sql.SQL(statement).format(cost=COST, condition=where)
     limits = {"tried": TRIED, "tried_bytes": TRIED_BYTES}
-    return session.execute(asked, {**values, **limits}).fetchall()
+    return session.execute(query, {**values, **limits}).fetchall()
 
 
 def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:
-    kinds = Counter(one.kind for _, one in meant)
-    whys = Counter(one.why for _, one in meant if one.why)
+    kinds = Counter(result.kind for _, result in meant)
+    whys = Counter(result.why for _, result in meant if result.why)
     return {
         "tried": len(meant),
         "is_all": is_all,
-        "edited": kinds[Kind.FITS],
-        "unchanged": kinds[Kind.SAME],
-        "not_applicable": kinds[Kind.MISFIT],
-        "invalid": kinds[Kind.REFUSED],
+        "edited": kinds[Verdict.FITS],
+        "unchanged": kinds[Verdict.SAME],
+        "not_applicable": kinds[Verdict.MISFIT],
+        "invalid": kinds[Verdict.REFUSED],
         "causes": causes(whys.most_common()),
     }
 
 
 def _samples(meant: list[tuple[Row, Judged]]) -> Iterator[Sample]:
     """Those that are changed first, with what changes in them."""
-    ranked = sorted(meant, key=lambda one: one[1].kind is not Kind.FITS)
+    ranked = sorted(meant, key=lambda pair: pair[1].kind is not Verdict.FITS)
     for row, (kind, why, change) in ranked[:SAMPLES]:
         yield Sample(
             place=f"failure {row.id}",
             ends=ENDS.get(kind, "skipped"),
             text="" if change is None else _shown(change),
-            code="" if kind is Kind.FITS else kind.value,
+            code="" if kind is Verdict.FITS else kind.value,
             why=why,
         )
 

@@ -14,7 +14,7 @@ from spark_jobs.contract import SAMPLES
 from spark_jobs.fencing import Outcome, Owned, apply
 from spark_jobs.problems import not_staged
 from spark_jobs.repairs.freezing import Plan, Tables
-from spark_jobs.repairs.judging import Kind
+from spark_jobs.repairs.judging import Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.staging import Session
 
@@ -68,14 +68,15 @@ def release(session: Session, owned: Owned, parameters: RepairParameters, plan: 
     """End the run: its counts and facts. Raises JobError NOT_STAGED, UNBALANCED, RUN_TAKEN."""
     tables = Tables(owned.run)
     with session.transaction():
-        kinds = Counter({Kind(kind): count for kind, count in session.execute(tables.sql(_KINDS))})
+        rows = session.execute(tables.sql(_KINDS))
+        kinds = Counter({Verdict(kind): count for kind, count in rows})
         if kinds.total() != plan.messages:
             raise not_staged(f"{kinds.total():,} of {plan.messages:,} messages had their turn.")
         facts = _facts(session, tables, kinds, parameters)
         same, rejected = facts["unchanged"], facts["not_applicable"] + facts["invalid"]
         # What is right already is only released; else there is nothing to do with it.
         counts = {
-            "read": kinds.total() - kinds[Kind.NOT_MEANT],
+            "read": kinds.total() - kinds[Verdict.NOT_MEANT],
             "sent": facts["edited"] + (same if parameters.release else 0),
             "rejected": rejected,
             "skipped": facts["changed_meanwhile"] + (0 if parameters.release else same),
@@ -90,18 +91,18 @@ def release(session: Session, owned: Owned, parameters: RepairParameters, plan: 
 
 
 def _facts(
-    session: Session, tables: Tables, kinds: Counter[Kind], parameters: RepairParameters
+    session: Session, tables: Tables, kinds: Counter[Verdict], parameters: RepairParameters
 ) -> dict[str, Any]:
     """Counts by what came of the messages, why not, and some that were edited; no payload."""
-    edited, same = kinds[Kind.EDITED], kinds[Kind.SAME]
-    moved = (Kind.MOVED_ON, Kind.WRONG_STATE, Kind.GONE, Kind.IN_WORK)
+    edited, same = kinds[Verdict.EDITED], kinds[Verdict.SAME]
+    moved = (Verdict.MOVED_ON, Verdict.WRONG_STATE, Verdict.GONE, Verdict.IN_WORK)
     samples = session.execute(tables.sql(_SAMPLES), [SAMPLES]).fetchall()
     return {
         "edited": edited,
         "unchanged": same,
-        "not_applicable": kinds[Kind.MISFIT],
-        "invalid": kinds[Kind.REFUSED],
-        "changed_meanwhile": sum(kinds[one] for one in moved),
+        "not_applicable": kinds[Verdict.MISFIT],
+        "invalid": kinds[Verdict.REFUSED],
+        "changed_meanwhile": sum(kinds[verdict] for verdict in moved),
         "to_release": edited + same if parameters.release else 0,
         "causes": causes(session.execute(tables.sql(_CAUSES)).fetchall()),
         "samples": [str(id_) for (id_,) in samples],
@@ -109,7 +110,7 @@ def _facts(
 
 
 def causes(ranked: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Why the change does not fit, the commonest first; the rare ones are counted together."""
+    """Count why the change does not fit, the commonest first; rare ones are counted together."""
     first = [{"why": why, "messages": count} for why, count in ranked[:MOST_CAUSES]]
     rest = sum(count for _, count in ranked[MOST_CAUSES:])
     return [*first, {"why": OTHERWISE, "messages": rest}] if rest else first
@@ -130,7 +131,7 @@ def _operate(
         "late": parameters.late,
     }
     stop = {"stop_after": parameters.stop.after, "stop_share": parameters.stop.share}
-    said = {
+    values = {
         **chosen,
         "run": owned.run,
         "verb": "release" if parameters.release else "edit",
@@ -149,6 +150,6 @@ def _operate(
         "before": Jsonb({"state": "PLANNED"}),
         "now": Jsonb({name: value for name, value in {**chosen, **stop}.items() if value}),
     }
-    session.execute(tables.sql(_ITEMS), said)
-    session.execute(_OPERATION, said)
-    session.execute(_AUDIT, said)
+    session.execute(tables.sql(_ITEMS), values)
+    session.execute(_OPERATION, values)
+    session.execute(_AUDIT, values)

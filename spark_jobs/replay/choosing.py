@@ -1,4 +1,4 @@
-"""Which records of a range are messages that were asked for, and what they say of themselves."""
+"""The choice of a range's records that were asked for, and what they say of themselves."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ _INTERFACE: Final = FIELDS.index("INTERFACE")
 _MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 
 
-class Found(NamedTuple):
+class Record(NamedTuple):
     """A record of the range. Of one that does not fit by key or header only its place is known."""
 
     partition: int
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
     the payload as it came out of the envelope.
     """
 
-    record: Found
+    record: Record
     message_id: str
     own_id: str
     interface: str
@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
 
 
 class Chooser:
-    """The filter of one run. `columns` and `found` are for records that Spark reads."""
+    """The filter of one run. `columns` and `records` are for records that Spark reads."""
 
     def __init__(self, parameters: ReplayParameters) -> None:
         self._wanted: Filter = parameters.chosen
@@ -55,8 +55,8 @@ class Chooser:
         self._value = value if has_value else None
 
     def columns(self) -> list[str]:
-        """Expressions for `Found`: what does not fit is not carried from Spark to Python."""
-        fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {one}' for one in self._conditions())}"
+        """Expressions for `Record`: what does not fit is not carried from Spark to Python."""
+        fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {sql}' for sql in self._conditions())}"
         return [
             "partition",
             "offset",
@@ -66,31 +66,31 @@ class Chooser:
             f"CASE WHEN {fits} THEN headers END AS headers",
         ]
 
-    def found(self, rows: Iterator[Any]) -> Iterator[Found]:
-        """Spark's rows of these columns."""
+    def records(self, rows: Iterator[Any]) -> Iterator[Record]:
+        """Yield the records of Spark's rows with these columns."""
         for partition, offset, at_ms, fits, key, value, headers in rows:
-            yield Found(
+            yield Record(
                 partition,
                 offset,
                 at_ms,
                 fits,
                 None if key is None else bytes(key),
                 None if value is None else bytes(value),
-                [(name, None if one is None else bytes(one)) for name, one in headers or ()],
+                [(name, None if data is None else bytes(data)) for name, data in headers or ()],
             )
 
     def fits(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        """What the columns tell, of a record that was read without Spark."""
+        """Apply the columns' condition to a record that was read without Spark."""
         if value == b"" and any(name == RETRY_MARKER_HEADER for name, _ in headers):
             return False
         if self._wanted.key and key != self._wanted.key.encode():
             return False
         name, has_value, text = self._wanted.header.partition("=")
         return not name or any(
-            known == name and (not has_value or one == text.encode()) for known, one in headers
+            known == name and (not has_value or data == text.encode()) for known, data in headers
         )
 
-    def chosen(self, record: Found, value: bytes | None = None) -> Chosen | None:
+    def chosen(self, record: Record, value: bytes | None = None) -> Chosen | None:
         """The message, or None where it was not asked for.
 
         `value` stands for the record's own where a person has corrected that.
@@ -98,8 +98,8 @@ class Chooser:
         if not record.fits:
             return None
         message = self._read(record, record.value if value is None else value)
-        wanted = self._wanted.interface
-        if wanted and message.interface != wanted:
+        service = self._wanted.interface
+        if service and message.interface != service:
             return None
         if self._text is not None:
             is_flaw = isinstance(message.body, envelope.Flaw)
@@ -108,15 +108,15 @@ class Chooser:
                 return None
         return message
 
-    def seen(self, one: Read) -> Chosen | None:
+    def seen(self, record: Read) -> Chosen | None:
         """The same of a record that was read without Spark."""
-        fits = self.fits(one.key, one.value, one.headers)
-        place = (one.partition, one.offset, one.timestamp_ms)
-        return self.chosen(Found(*place, fits, one.key, one.value, one.headers))
+        fits = self.fits(record.key, record.value, record.headers)
+        place = (record.partition, record.offset, record.timestamp_ms)
+        return self.chosen(Record(*place, fits, record.key, record.value, record.headers))
 
-    def choose(self, _session: object, lot: Sequence[Found]) -> list[tuple[Found, Chosen | None]]:
+    def choose(self, _session: object, lot: Sequence[Record]) -> list[tuple[Record, Chosen | None]]:
         """A Choose."""
-        return [(one, self.chosen(one)) for one in lot]
+        return [(record, self.chosen(record)) for record in lot]
 
     def _conditions(self) -> Iterator[str]:
         if self._wanted.key:
@@ -126,7 +126,7 @@ class Chooser:
             same = f" AND h.value = {_binary(text)}" if has_value else ""
             yield f"exists(headers, h -> h.key = decode({_binary(name)}, 'UTF-8'){same})"
 
-    def _read(self, record: Found, value: bytes | None) -> Chosen:
+    def _read(self, record: Record, value: bytes | None) -> Chosen:
         interface, own_id, body, text = _said(value, record.headers)
         return Chosen(
             record,

@@ -99,7 +99,7 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
     Raises JobError UNKNOWN_QUEUE, OTHER_TOPIC, NO_ARRIVAL_NUMBERS, NOT_STAGED.
     """
     _exists(session, parameters.queue, uuid)
-    said = {
+    values = {
         "run": tables.run,
         "queue": parameters.queue,
         "uuid": uuid,
@@ -112,31 +112,31 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
         "cause": GIVEN_BACK.fingerprint,
     }
     session.execute(tables.sql("ANALYZE {messages}"))
-    session.execute(tables.sql(_NUMBERED), said)
+    session.execute(tables.sql(_NUMBERED), values)
     session.execute("ANALYZE replayed")
     if not parameters.apply_as_newest:
         check_numbers(session, "replayed")
     _, share = tables.staged(session)
     whole(session, "replayed", share.chosen)
-    (given,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
+    (count,) = session.execute(tables.sql(_GIVE), values).fetchone() or (0,)
     # Somebody may have opened one of the rows in this very moment.
-    reasons = left_out(session, "replayed", share, (share.chosen - given, "open"))
-    counts = {"read": share.read, "sent": given, "rejected": 0, "skipped": share.read - given}
+    reasons = left_out(session, "replayed", share, (share.chosen - count, "open"))
+    counts = {"read": share.read, "sent": count, "rejected": 0, "skipped": share.read - count}
     return counts, {"left_out": reasons}
 
 
 def _exists(session: Session, queue: int, uuid: str) -> None:
-    found = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
-    if found is None:
+    row = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
+    if row is None:
         raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
-    if found[0]:
+    if row[0]:
         raise other_topic()
 
 
 def check_numbers(session: Session, table: LiteralString) -> None:
     """Raise JobError NO_ARRIVAL_NUMBERS where nobody knows any more when messages arrived."""
-    found = session.execute(sql.SQL(_UNNUMBERED).format(table=sql.Identifier(table))).fetchone()
-    count, partition, offset = found or (0, 0, 0)
+    row = session.execute(sql.SQL(_UNNUMBERED).format(table=sql.Identifier(table))).fetchone()
+    count, partition, offset = row or (0, 0, 0)
     if count:
         raise JobError(
             "NO_ARRIVAL_NUMBERS",
@@ -150,10 +150,10 @@ def check_numbers(session: Session, table: LiteralString) -> None:
 def left_out(
     session: Session, table: LiteralString, share: Share, left: tuple[int, str]
 ) -> dict[str, int]:
-    """How many messages are left out, and why; `left` are all, and why the table's rest is."""
+    """Count messages left out by reason; `left` are all, and the reason of the table's rest."""
     count, otherwise = left
     whys = session.execute(sql.SQL(_WHY).format(table=sql.Identifier(table)))
-    found = {why: number for why, number in whys if why != otherwise}
-    found[otherwise] = count - sum(found.values())
-    found["not_chosen"] = share.read - share.chosen
-    return {why: number for why, number in found.items() if number}
+    counts = {why: number for why, number in whys if why != otherwise}
+    counts[otherwise] = count - sum(counts.values())
+    counts["not_chosen"] = share.read - share.chosen
+    return {why: number for why, number in counts.items() if number}

@@ -67,7 +67,7 @@ def keep(
         case _:
             judge = Judge(parameters, uuid, chooser)
             how = judge.choose, judge.keep
-    stage(arguments.database, Stage(arguments.run), number, chooser.found(rows), how)
+    stage(arguments.database, Stage(arguments.run), number, chooser.records(rows), how)
 
 
 def _handed_out(

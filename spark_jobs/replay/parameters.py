@@ -1,4 +1,4 @@
-"""What a replay is to do: which messages of a topic range, and where they go."""
+"""The parameters of a replay: which messages of a topic range, and where they go."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from spark_jobs.topics.planning import Wanted, bound
 
 
 class Into(StrEnum):
-    """Where the messages go."""
+    """The destination of the messages."""
 
     QUEUE = "queue"
     TOPIC = "topic"
@@ -20,10 +20,9 @@ class Into(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which messages are chosen; what is empty chooses all, and all that is said must hold.
+    """The filter of messages; what is empty lets all through, and all that is set must hold.
 
-    `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without a value it is enough that
-    there is one.
+    `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without one any value will do.
     """
 
     key: str = ""
@@ -57,8 +56,8 @@ class ReplayParameters(Wanted):
     @property
     def until(self) -> datetime | None:
         """The time of `as_of`."""
-        found = bound(self.as_of)
-        return found if isinstance(found, datetime) else None
+        end = bound(self.as_of)
+        return end if isinstance(end, datetime) else None
 
     def check(self) -> None:
         """Raise JobError for what does not go together."""

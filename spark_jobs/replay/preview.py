@@ -1,4 +1,4 @@
-"""Which messages a replay would choose, read by a plain client; nothing is written anywhere."""
+"""The preview of a replay's choice, read by a plain client; nothing is written anywhere."""
 
 from itertools import islice
 from typing import Final
@@ -30,12 +30,12 @@ def preview(arguments: Arguments) -> Preview:
     samples: list[Sample] = []
     looked = chosen = 0
     chooser = Chooser(parameters)
-    for one in islice(look(cluster, plan), MOST):
+    for record in islice(look(cluster, plan), MOST):
         looked += 1
-        message = chooser.seen(one)
+        message = chooser.seen(record)
         chosen += message is not None
         if message is not None and len(samples) < SAMPLES:
-            place = f"partition {one.partition}, offset {one.offset:,}"
+            place = f"partition {record.partition}, offset {record.offset:,}"
             samples.append(Sample(place=place, ends="chosen", text=message.message_id))
     return Preview(
         samples=samples,

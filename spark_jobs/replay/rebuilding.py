@@ -12,7 +12,7 @@ from spark_jobs.fencing import Outcome
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.imports.storing import same_structure
 from spark_jobs.problems import JobError, other_topic
-from spark_jobs.replay.choosing import Chooser, Chosen, Found
+from spark_jobs.replay.choosing import Chooser, Chosen, Record
 from spark_jobs.replay.giving import check_numbers, left_out
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.replay.staging import Judged, Stage, Taken, keep_documents, whole
@@ -119,7 +119,7 @@ WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" 
 
 
 class Readable(NamedTuple):
-    """What a structure's plan looks at in a message."""
+    """The part of a message that a structure's plan looks at."""
 
     body: object
     key: bytes | None
@@ -133,12 +133,12 @@ class Judge(NamedTuple):
     uuid: str
     chooser: Chooser
 
-    def choose(self, session: Session, lot: Sequence[Found]) -> list[tuple[Found, Chosen | None]]:
+    def choose(self, session: Session, lot: Sequence[Record]) -> list[tuple[Record, Chosen | None]]:
         """A Choose: where a person had corrected a failed message, that payload was applied."""
-        asked = [self.parameters.queue, self.uuid, lot[0].partition]
-        found = session.execute(_EDITED, [*asked, lot[0].offset, lot[-1].offset])
-        edited = {offset: bytes(value) for offset, value in found}
-        return [(one, self.chooser.chosen(one, edited.get(one.offset))) for one in lot]
+        place = [self.parameters.queue, self.uuid, lot[0].partition]
+        rows = session.execute(_EDITED, [*place, lot[0].offset, lot[-1].offset])
+        edited = {offset: bytes(value) for offset, value in rows}
+        return [(record, self.chooser.chosen(record, edited.get(record.offset))) for record in lot]
 
     def keep(self, session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
         """A Take."""
@@ -173,7 +173,7 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY, OTHER_TOPIC,
     NO_ARRIVAL_NUMBERS, NOT_STAGED.
     """
-    said = {
+    values = {
         "queue": parameters.queue,
         "uuid": uuid,
         "structure": empty_structure(session, structure_of(parameters)),
@@ -187,11 +187,11 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     ).fetchone():
         raise other_topic()
     session.execute(tables.sql("ANALYZE {documents}"))
-    session.execute(tables.sql(_NUMBERED), said)
+    session.execute(tables.sql(_NUMBERED), values)
     check_numbers(session, "rebuilt")
     _, share = tables.staged(session)
     whole(session, "rebuilt", share.chosen - share.rejected)
-    (stored,) = session.execute(_STORE, said).fetchone() or (0,)
+    (stored,) = session.execute(_STORE, values).fetchone() or (0,)
     left = share.chosen - share.rejected - stored
     facts = {
         "left_out": left_out(session, "rebuilt", share, (left, "superseded")),
@@ -209,17 +209,17 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     return counts, facts
 
 
-def empty_structure(session: Session, wanted: Structure) -> int:
+def empty_structure(session: Session, structure: Structure) -> int:
     """The number of the structure.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY.
     """
-    number = same_structure(session, wanted)
+    number = same_structure(session, structure)
     stored = "SELECT 1 FROM integration_storedobject WHERE structure_id = %s LIMIT 1"
     if session.execute(stored, [number]).fetchone():
         raise JobError(
             "STRUCTURE_NOT_EMPTY",
-            f"{wanted.name} has documents already: what is rebuilt would mix with them.",
+            f"{structure.name} has documents already: what is rebuilt would mix with them.",
             "Make a structure of its own for it, with the same paths.",
         )
     return number

@@ -41,7 +41,7 @@ class Sending(NamedTuple):
 
 
 def sent(session: Session, tables: Stage) -> Outcome:
-    """What all shares came to."""
+    """Sum up what all shares came to."""
     _, share = tables.staged(session)
     left = share.read - share.chosen
     counts = {"read": share.read, "sent": share.chosen, "rejected": 0, "skipped": left}

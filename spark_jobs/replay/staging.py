@@ -1,4 +1,4 @@
-"""What a replay has chosen, kept in tables of the run's own until all of it is handed out.
+"""The choice of a replay, kept in tables of the run's own until all of it is handed out.
 
 A task's share is staged in one transaction that also says so: whoever comes again finds it done.
 """
@@ -17,7 +17,7 @@ from integration.documents.structures import Entry
 from integration.policy.failure import Failure
 from spark_jobs import staging
 from spark_jobs.problems import not_staged
-from spark_jobs.replay.choosing import Chosen, Found
+from spark_jobs.replay.choosing import Chosen, Record
 from spark_jobs.staging import Session, copy_rows
 
 _TABLES: Final = """
@@ -56,11 +56,11 @@ LONGEST: Final = 1_000
 NEW_RUN: Final = "Ask for a new run."
 
 Place = tuple[int, int]
-Taken = tuple[Found, Chosen | None]
+Taken = tuple[Record, Chosen | None]
 
 
 class Share(NamedTuple):
-    """What one task's share came to."""
+    """The result of one task's share."""
 
     read: int = 0
     chosen: int = 0
@@ -77,18 +77,18 @@ class Stage(staging.Stage):
         session.execute(self.sql(_TABLES))
 
     def staged(self, session: Session) -> tuple[int, Share]:
-        """How many shares are staged, and what they came to together."""
-        found = session.execute(
+        """Count the shares that are staged, and sum up what they came to."""
+        row = session.execute(
             self.sql(
                 "SELECT count(*), coalesce(sum(read), 0)::bigint, "
                 "coalesce(sum(chosen), 0)::bigint, coalesce(sum(rejected), 0)::bigint FROM {shares}"
             )
         ).fetchone()
-        count, *sums = found or (0, 0, 0, 0)
+        count, *sums = row or (0, 0, 0, 0)
         return count, Share(*sums)
 
 
-Choose = Callable[[Session, Sequence[Found]], Sequence[Taken]]
+Choose = Callable[[Session, Sequence[Record]], Sequence[Taken]]
 """Says which records of a lot are messages that were asked for; a lot is of one partition."""
 Take = Callable[[Session, Stage, Sequence[Taken]], int]
 """Keeps or sends what was chosen of a lot; returns how many cannot be."""
@@ -98,7 +98,7 @@ def stage(
     database: str,
     tables: Stage,
     number: int,
-    records: Iterator[Found],
+    records: Iterator[Record],
     how: tuple[Choose, Take],
 ) -> None:
     """Stage a task's share, once however often it is tried.
@@ -110,9 +110,9 @@ def stage(
         tables.hold(session, number)
         first = next(records, None)
         place = (None, None) if first is None else (first.partition, first.offset)
-        known = session.execute(tables.sql(_KNOWN), [number]).fetchone()
-        if known is not None:
-            if known != place:
+        row = session.execute(tables.sql(_KNOWN), [number]).fetchone()
+        if row is not None:
+            if row != place:
                 raise not_staged(
                     "The range is cut into other shares than when the run began.", NEW_RUN
                 )
@@ -142,7 +142,7 @@ def keep_messages(session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
     return 0
 
 
-Judged = tuple[Found, Chosen, Entry | Failure]
+Judged = tuple[Record, Chosen, Entry | Failure]
 
 
 def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) -> int:
@@ -163,13 +163,13 @@ def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) ->
     return len(rejects)
 
 
-def _lots(records: Iterator[Found]) -> Iterator[list[Found]]:
+def _lots(records: Iterator[Record]) -> Iterator[list[Record]]:
     """A bounded number of records at a time, and of bytes."""
-    lot: list[Found] = []
+    lot: list[Record] = []
     size = 0
-    for one in records:
-        lot.append(one)
-        size += len(one.value or b"")
+    for record in records:
+        lot.append(record)
+        size += len(record.value or b"")
         if len(lot) >= LOT_RECORDS or size >= LOT_BYTES:
             yield lot
             lot, size = [], 0
@@ -183,6 +183,6 @@ def whole(session: Session, table: LiteralString, expected: int) -> None:
     The stage is not written ahead: what the database lost in a crash must not be left out silently.
     """
     counted = session.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
-    (found,) = counted.fetchone() or (0,)
-    if found != expected:
-        raise not_staged(f"{found:,} of {expected:,} chosen messages are staged.", NEW_RUN)
+    (count,) = counted.fetchone() or (0,)
+    if count != expected:
+        raise not_staged(f"{count:,} of {expected:,} chosen messages are staged.", NEW_RUN)

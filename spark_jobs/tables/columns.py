@@ -10,8 +10,8 @@ from typing import Any, Final
 SUMMED_DIGITS: Final = 15
 
 
-class Kind(StrEnum):
-    """What a value is. A moment is microseconds since 1970: no zone and no calendar in between."""
+class ColumnKind(StrEnum):
+    """The kind of a value. A moment is microseconds since 1970: no zone or calendar in between."""
 
     TEXT = "text"
     JSON = "json"
@@ -23,12 +23,12 @@ class Kind(StrEnum):
 
 # In the database, and in Spark.
 _TYPES: Final = {
-    Kind.TEXT: ("text", "STRING"),
-    Kind.JSON: ("text", "STRING"),
-    Kind.WHOLE: ("bigint", "BIGINT"),
-    Kind.FLAG: ("boolean", "BOOLEAN"),
-    Kind.MOMENT: ("bigint", "BIGINT"),
-    Kind.BYTES: ("bytea", "BINARY"),
+    ColumnKind.TEXT: ("text", "STRING"),
+    ColumnKind.JSON: ("text", "STRING"),
+    ColumnKind.WHOLE: ("bigint", "BIGINT"),
+    ColumnKind.FLAG: ("boolean", "BOOLEAN"),
+    ColumnKind.MOMENT: ("bigint", "BIGINT"),
+    ColumnKind.BYTES: ("bytea", "BINARY"),
 }
 
 
@@ -37,7 +37,7 @@ class Column:
     """One column: its name in the files, its kind, and the SQL that gives it."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     sql: str
 
     @property
@@ -51,7 +51,7 @@ class Column:
     @property
     def selected(self) -> str:
         value = self.sql
-        if self.kind is Kind.MOMENT:
+        if self.kind is ColumnKind.MOMENT:
             value = f"extract(epoch FROM {value}) * 1000000"
         return f"({value})::{self.database_type} AS {quoted(self.name)}"
 
@@ -63,8 +63,8 @@ def quoted(name: str) -> str:
 
 def select(columns: Sequence[Column], source: str, condition: str) -> str:
     """SQL: these columns of the rows that meet the condition."""
-    wanted = ", ".join(column.selected for column in columns)
-    return f"SELECT {wanted} FROM {source} WHERE {condition}"
+    texts = ", ".join(column.selected for column in columns)
+    return f"SELECT {texts} FROM {source} WHERE {condition}"
 
 
 def digest_sql(columns: Sequence[Column]) -> str:
@@ -87,14 +87,14 @@ def digest(values: Sequence[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def summed(found: str) -> int:
-    """What of a digest is summed up."""
-    return int(found[:SUMMED_DIGITS], 16)
+def summed(text: str) -> int:
+    """Return the part of a digest that is summed up."""
+    return int(text[:SUMMED_DIGITS], 16)
 
 
 def _piece(column: Column) -> str:
     name = f"c.{quoted(column.name)}"
-    text = f"encode(sha256({name}), 'hex')" if column.kind is Kind.BYTES else f"{name}::text"
+    text = f"encode(sha256({name}), 'hex')" if column.kind is ColumnKind.BYTES else f"{name}::text"
     return f"CASE WHEN {name} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from spark_jobs.problems import JobError
 
 _BLOCK_BYTES: Final = 2**20
-# What systems say of a disk, a quota or a limit that takes no more.
+# Words of systems about a disk, a quota or a limit that takes no more.
 _FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
@@ -44,15 +44,15 @@ def remove(folder: Path) -> None:
 
 def sealed(path: Path, folder: Path) -> Sealed:
     """Force a file to the disk and read it back from there, past the system's memory of it."""
-    found, size = hashlib.sha256(), 0
+    digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         os.fsync(file.fileno())
         with suppress(OSError, AttributeError):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while block := file.read(_BLOCK_BYTES):
-            found.update(block)
+            digest.update(block)
             size += len(block)
-    return Sealed(str(path.relative_to(folder)), size, found.hexdigest())
+    return Sealed(str(path.relative_to(folder)), size, digest.hexdigest())
 
 
 def force(folder: Path) -> None:
@@ -64,12 +64,12 @@ def force(folder: Path) -> None:
         os.close(opened)
 
 
-def write_json(path: Path, said: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a small file whole or not at all, and force it to the disk."""
     beside = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
     try:
         with beside.open("w") as file:
-            json.dump(said, file, ensure_ascii=False, indent=1)
+            json.dump(content, file, ensure_ascii=False, indent=1)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

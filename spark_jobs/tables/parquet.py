@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from spark_jobs.tables.columns import Column, Kind, digest, summed
+from spark_jobs.tables.columns import Column, ColumnKind, digest, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ _FIXED: Final = {
 
 
 class Tally(NamedTuple):
-    """How many rows a file has, and the sum of their digests' beginnings."""
+    """The number of rows of a file, and the sum of their digests' beginnings."""
 
     rows: int
     sum: int
@@ -45,9 +45,9 @@ def frame(
     read: Callable[[Part], Iterable[Sequence[Any]]],
 ) -> "DataFrame":
     """The rows of all parts, each read by a task of its own."""
-    wanted = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
-    schema = ", ".join(f"{_named(one)} {one.spark_type}" for one in columns)
-    raw = session.createDataFrame(wanted, schema, verifySchema=False)
+    rows = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
+    schema = ", ".join(f"{_named(column)} {column.spark_type}" for column in columns)
+    raw = session.createDataFrame(rows, schema, verifySchema=False)
     return raw.selectExpr(*_converted(columns, "timestamp_micros"))
 
 
@@ -63,34 +63,34 @@ def read(
     session: "SparkSession", folder: Path, paths: Sequence[Path], columns: Sequence[Column]
 ) -> "DataFrame":
     """The columns of these files as they were before they were written, and `file`, its name."""
-    found = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
-    return found.selectExpr(*_converted(columns, "unix_micros"), "_metadata.file_path AS file")
+    rows = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
+    return rows.selectExpr(*_converted(columns, "unix_micros"), "_metadata.file_path AS file")
 
 
 def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
-    """How many rows the files of a folder have, by name; a file without any is left out."""
-    found = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
-    return {str(row["file"]): int(row["count"]) for row in found.groupBy("file").count().collect()}
+    """Count the rows of a folder's files, by name; a file without any is left out."""
+    rows = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
+    return {str(row["file"]): int(row["count"]) for row in rows.groupBy("file").count().collect()}
 
 
 def tallies(rows: "DataFrame") -> dict[str, Tally]:
-    """What the rows of `read` come to, by the last two parts of each file's path.
+    """Sum up the rows of `read`, by the last two parts of each file's path.
 
     One task gives the files that it writes into several folders the same name.
     """
-    found: dict[str, Tally] = {}
+    sums: dict[str, Tally] = {}
     for name, count, total in rows.rdd.mapPartitions(_tallied).collect():
-        known = found.get(name, Tally(0, 0))
-        found[name] = Tally(known.rows + count, known.sum + total)
-    return found
+        so_far = sums.get(name, Tally(0, 0))
+        sums[name] = Tally(so_far.rows + count, so_far.sum + total)
+    return sums
 
 
 def _tallied(rows: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
-    found: dict[str, Tally] = {}
+    sums: dict[str, Tally] = {}
     for *values, file in rows:
-        known = found.get(file, Tally(0, 0))
-        found[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
-    return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in found.items())
+        so_far = sums.get(file, Tally(0, 0))
+        sums[file] = Tally(so_far.rows + 1, so_far.sum + summed(digest(values)))
+    return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in sums.items())
 
 
 def _address(path: Path) -> str:
@@ -106,4 +106,4 @@ def _converted(columns: Sequence[Column], function: str) -> Iterator[str]:
     """The columns in Spark's SQL; what is a moment goes through the function."""
     for column in columns:
         name = _named(column)
-        yield f"{function}({name}) AS {name}" if column.kind is Kind.MOMENT else name
+        yield f"{function}({name}) AS {name}" if column.kind is ColumnKind.MOMENT else name

@@ -18,8 +18,8 @@ def block_cuts(
 
     Every row lies in one block, and each range is read without a detour.
     """
-    found = session.execute(_SIZE, [table]).fetchone()
-    size = int(found[0]) if found else 0
+    row = session.execute(_SIZE, [table]).fetchone()
+    size = int(row[0]) if row else 0
     blocks = max(BLOCKS, -(-size // most))
     cuts: list[int | None] = [*range(0, max(size, 1), blocks)]
     return list(zip([table] * len(cuts), cuts, [*cuts[1:], None], strict=True))

@@ -29,8 +29,8 @@ def moment(database: str) -> Iterator[Moment]:
     """Hold one moment of the database, as long as its rows are read."""
     with psycopg.connect(database, application_name=NAME) as session:
         session.execute(_BEGIN)
-        found = session.execute("SELECT pg_export_snapshot()").fetchone()
-        yield Moment(session, str(found[0]) if found else "")
+        row = session.execute("SELECT pg_export_snapshot()").fetchone()
+        yield Moment(session, str(row[0]) if row else "")
         session.rollback()
 
 
@@ -38,7 +38,7 @@ def rows(
     database: str,
     snapshot: str,
     statement: str,
-    said: Mapping[str, Any],
+    values: Mapping[str, Any],
     columns: Sequence[Column],
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of a statement, one after the other: no more than one of them is in memory."""
@@ -46,7 +46,7 @@ def rows(
         session.execute(_BEGIN)
         session.execute(sql.SQL(_SHARE).format(snapshot))
         copying = f"COPY ({statement}) TO STDOUT (FORMAT BINARY)".encode()
-        with session.cursor() as cursor, cursor.copy(copying, said) as copy:
+        with session.cursor() as cursor, cursor.copy(copying, values) as copy:
             copy.set_types([column.database_type for column in columns])
             yield from copy.rows()
         session.rollback()
@@ -63,12 +63,12 @@ def look(database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def seen(
-    session: psycopg.Connection[Any], statement: str, said: Mapping[str, Any]
+    session: psycopg.Connection[Any], statement: str, values: Mapping[str, Any]
 ) -> list[tuple[Any, ...]] | None:
     """The rows of a statement; None where it would take too long."""
     try:
         with session.transaction():
-            return session.execute(statement.encode(), said).fetchall()
+            return session.execute(statement.encode(), values).fetchall()
     except QueryCanceled:
         return None
 

@@ -1,4 +1,4 @@
-"""What bulk jobs ask a Kafka cluster themselves: whose topic it is, where it begins and ends.
+"""Questions of bulk jobs to a Kafka cluster: whose topic it is, where it begins and ends.
 
 Plans are made of the answers, and a preview reads its few records here, without Spark.
 """
@@ -92,21 +92,21 @@ class Cluster:
     def topic(self, name: str) -> Topic:
         """Raises JobError UNKNOWN_TOPIC, CLUSTER_SILENT, KAFKA_UNUSABLE."""
         with self._asking(name) as admin:
-            asked = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
-            found = _answer(asked[name])
-            partitions = [partition.id for partition in found.partitions]
+            futures = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
+            described = _answer(futures[name])
+            partitions = [partition.id for partition in described.partitions]
             low, high = (
                 self._offsets(admin, name, dict.fromkeys(partitions, spec))
                 for spec in (_EARLIEST, _LATEST)
             )
-        return Topic(str(found.topic_id), low, high)
+        return Topic(str(described.topic_id), low, high)
 
     def offsets_at(self, name: str, partitions: Sequence[int], at: datetime) -> dict[int, int]:
-        """By partition the first offset written at `at` or later; none where nothing is."""
+        """Map partitions to the first offset written at `at` or later; without one they are out."""
         spec = OffsetSpec.for_timestamp(int(at.timestamp() * 1_000))
         with self._asking(name) as admin:
-            found = self._offsets(admin, name, dict.fromkeys(partitions, spec))
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+            offsets = self._offsets(admin, name, dict.fromkeys(partitions, spec))
+        return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def read(self, name: str, begin: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Read]:
         """The records between these offsets, partition after partition, until nobody asks on.
@@ -130,10 +130,10 @@ class Cluster:
                 return
             if message is None or error is not None:
                 raise self._silent("no answer came in time" if error is None else error.str())
-            found = _read(message)
-            if found.offset < end:
-                yield found
-            if found.offset >= end - 1:
+            record = _read(message)
+            if record.offset < end:
+                yield record
+            if record.offset >= end - 1:
                 return
 
     @contextmanager
@@ -154,17 +154,17 @@ class Cluster:
             raise self._silent("no answer came in time") from e
 
     def _offsets(
-        self, admin: AdminClient, topic: str, wanted: Mapping[int, OffsetSpec]
+        self, admin: AdminClient, topic: str, specs: Mapping[int, OffsetSpec]
     ) -> dict[int, int]:
         """The end is the last stable offset: what lies behind it may still be taken back."""
-        if not wanted:
+        if not specs:
             return {}
-        asked = admin.list_offsets(
-            {TopicPartition(topic, partition): spec for partition, spec in wanted.items()},
+        futures = admin.list_offsets(
+            {TopicPartition(topic, partition): spec for partition, spec in specs.items()},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS,
         )
-        return {place.partition: _answer(future).offset for place, future in asked.items()}
+        return {place.partition: _answer(future).offset for place, future in futures.items()}
 
     def _silent(self, why: str) -> JobError:
         return JobError(

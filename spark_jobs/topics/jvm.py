@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from spark_jobs.problems import JobError
 from spark_jobs.topics.cluster import unusable
 
-# What both clients call by one name, and mean the same by it.
+# Settings that both clients call by one name, and mean the same by it.
 _SAME: Final = (
     "bootstrap.servers",
     "security.protocol",
@@ -44,14 +44,14 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     Raises JobError LOGIN_NOT_CARRIED for a way to log in that cannot be told to it, and
     KAFKA_UNUSABLE for a key that cannot be read.
     """
-    found = {name: settings[name] for name in _SAME if settings.get(name)}
-    found |= {java: settings[name] for name, java in _RENAMED.items() if settings.get(name)}
+    translated = {name: settings[name] for name in _SAME if settings.get(name)}
+    translated |= {java: settings[name] for name, java in _RENAMED.items() if settings.get(name)}
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol.startswith("SASL"):
-        found["sasl.jaas.config"] = _login(settings)
+        translated["sasl.jaas.config"] = _login(settings)
     if protocol.endswith("SSL"):
-        found |= _certificates(settings)
-    return found
+        translated |= _certificates(settings)
+    return translated
 
 
 def _login(settings: Mapping[str, str]) -> str:
@@ -67,24 +67,24 @@ def _login(settings: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As the configuration of Java's logins reads a text."""
+    """Quote a text as the configuration of Java's logins reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _certificates(settings: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    stores = {}
     if settings.get("ssl.ca.pem"):
-        found["ssl.truststore.type"] = "PEM"
+        stores["ssl.truststore.type"] = "PEM"
     if settings.get("ssl.key.pem"):
-        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.key": _pkcs8(settings["ssl.key.pem"])}
+        stores |= {"ssl.keystore.type": "PEM", "ssl.keystore.key": _pkcs8(settings["ssl.key.pem"])}
     algorithm = settings.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         # "none" is librdkafka's word; Java's is an empty one.
-        found["ssl.endpoint.identification.algorithm"] = (
+        stores["ssl.endpoint.identification.algorithm"] = (
             "" if algorithm.lower() == "none" else algorithm
         )
-    return found
+    return stores
 
 
 def _pkcs8(pem: str) -> str:

@@ -1,4 +1,4 @@
-"""Which offsets of a topic a run reads: asked for in words, resolved once, kept for every rerun.
+"""The offsets of a topic that a run reads: asked for in words, resolved once, kept for reruns.
 
 A range that Kafka no longer has in full is refused by name, never read as far as it goes.
 """
@@ -44,7 +44,7 @@ class Wanted(JobParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What is read of one partition: from offset `begin` up to, and without, `end`."""
+    """The part of one partition that is read: from offset `begin` up to, and without, `end`."""
 
     partition: int
     begin: int
@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan(RunPlan):
-    """What a run reads, resolved. `oldest` are partitions whose time may begin before what is left.
+    """The range a run reads, resolved. `oldest`: partitions whose time may begin before the rest.
 
     Asked for by time, messages that had expired cannot be told from messages that never were.
     """
@@ -65,7 +65,7 @@ class TopicPlan(RunPlan):
 
     @property
     def offsets(self) -> int:
-        """How many offsets lie in it: never fewer than records, for offsets have gaps."""
+        """The number of offsets in it: never fewer than records, for offsets have gaps."""
         return sum(part.end - part.begin for part in self.parts)
 
     @property
@@ -74,7 +74,7 @@ class TopicPlan(RunPlan):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As people and programs read it in a report."""
+        """Return it as people and programs read it in a report."""
         return {"topic": self.topic, "ranges": self.ranges, "oldest": list(self.oldest)}
 
     def same(self, now: Topic) -> None:
@@ -109,9 +109,9 @@ def bound(text: str) -> Bound:
         return int(text)
     if _PAIRS.fullmatch(text):
         pairs = [pair.strip().split(":") for pair in text.split(",")]
-        found = {int(partition): int(offset) for partition, offset in pairs}
-        if len(found) == len(pairs):
-            return found
+        offsets = {int(partition): int(offset) for partition, offset in pairs}
+        if len(offsets) == len(pairs):
+            return offsets
         raise _bad(f"{text!r} names a partition twice")
     try:
         at = datetime.fromisoformat(text)
@@ -137,7 +137,7 @@ def plan(cluster: Cluster, wanted: Wanted) -> TopicPlan:
         begins = {**highs, **begins}
     ends = {**highs, **_resolved(cluster, wanted.topic, end, highs)}
     parts = tuple(_part(p, begins[p], ends[p], begin, end) for p in partitions)
-    found = TopicPlan(
+    topic_plan = TopicPlan(
         topic=wanted.topic,
         uuid=now.uuid,
         parts=parts,
@@ -149,7 +149,7 @@ def plan(cluster: Cluster, wanted: Wanted) -> TopicPlan:
     )
     for part in parts:
         _there(wanted.topic, part, now)
-    return found
+    return topic_plan
 
 
 def planned(work: Work, wanted: Wanted) -> TopicPlan:
@@ -158,23 +158,23 @@ def planned(work: Work, wanted: Wanted) -> TopicPlan:
     Raises what `plan` and `TopicPlan.check` raise.
     """
     cluster = Cluster(work.arguments.kafka)
-    found = work.planned(TopicPlan, partial(plan, cluster, wanted))
+    topic_plan = work.planned(TopicPlan, partial(plan, cluster, wanted))
     if work.arguments.plan:
-        found.check(cluster.topic(found.topic))
-    for partition in found.oldest:
+        topic_plan.check(cluster.topic(topic_plan.topic))
+    for partition in topic_plan.oldest:
         work.tell.say(
             f"Partition {partition} begins with the oldest message that Kafka still has: whether "
             "older ones belonged to the range cannot be told any more."
         )
-    return found
+    return topic_plan
 
 
 def _partitions(now: Topic, *bounds: Bound) -> list[int]:
     """Those that a bound names, else all of them."""
-    named = [set(one) for one in bounds if isinstance(one, Mapping)]
+    named = [set(offsets) for offsets in bounds if isinstance(offsets, Mapping)]
     if not named:
         return sorted(now.low)
-    if any(one != named[0] for one in named):
+    if any(partitions != named[0] for partitions in named):
         raise _bad("begin and end name different partitions")
     unknown = sorted(named[0] - now.low.keys())
     if unknown:
@@ -183,17 +183,17 @@ def _partitions(now: Topic, *bounds: Bound) -> list[int]:
 
 
 def _resolved(
-    cluster: Cluster, topic: str, one: Bound, otherwise: Mapping[int, int]
+    cluster: Cluster, topic: str, edge: Bound, otherwise: Mapping[int, int]
 ) -> dict[int, int]:
-    match one:
+    match edge:
         case None:
             return dict(otherwise)
         case int():
-            return dict.fromkeys(otherwise, one)
+            return dict.fromkeys(otherwise, edge)
         case datetime():
-            return cluster.offsets_at(topic, list(otherwise), one)
+            return cluster.offsets_at(topic, list(otherwise), edge)
         case _:
-            return dict(one)
+            return dict(edge)
 
 
 def _part(partition: int, begin: int, end: int, *bounds: Bound) -> Part:

@@ -73,7 +73,7 @@ def records(
 
 
 def kind_of(record: Read) -> int:
-    """What KIND says, of a record that was read without Spark."""
+    """Return what KIND says, of a record that was read without Spark."""
     names = [name for name, _ in record.headers]
     if record.value == b"" and RETRY_MARKER_HEADER in names:
         return RETRY_MARKER
@@ -110,7 +110,7 @@ def in_shares(
     *,
     so_far: Callable[[], tuple[int, int]],
 ) -> Sequence[Answer]:
-    """What tasks make of the records of a plan: each of the rows of its share, and its number.
+    """Return what tasks make of a plan's records: each of its share's rows, and its number.
 
     Raises what is refused in them, and what `records` and `kept` raise.
     """

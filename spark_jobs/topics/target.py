@@ -6,7 +6,7 @@ from typing import Final
 
 from integration.envelope import Alike, Outgoing
 
-# What a record has beside its value: key, header and the like, with room to spare.
+# The bytes of a record beside its value: key, header and the like, with room to spare.
 BESIDE_BYTES: Final = 2_048
 # In the worst case each sign is escaped.
 _BYTES_A_SIGN: Final = 6
@@ -31,7 +31,7 @@ class Target:
 
     @property
     def packet_bytes(self) -> int:
-        """How large a packet of records may be."""
+        """The size of a packet of records, at most, in bytes."""
         return min(self.largest_bytes or _PACKET_BYTES, _PACKET_BYTES)
 
     def record(self, message_id: str, payload: str) -> bytes:
@@ -39,7 +39,7 @@ class Target:
         return self.alike.write(message_id, payload)
 
     def excess(self, message_id: str, payload: str) -> int:
-        """How many bytes the record would have if that is more than the topic takes, else 0."""
+        """Return the bytes the record would have if that is more than the topic takes, else 0."""
         most = self.largest_bytes
         if not most or _BYTES_A_SIGN * len(payload) + BESIDE_BYTES <= most:
             return 0
@@ -48,7 +48,7 @@ class Target:
 
     @cached_property
     def alike(self) -> Alike:
-        """What all these records have in common."""
+        """The facts that all these records have in common."""
         return Alike(
             Outgoing(
                 interface=self.interface,

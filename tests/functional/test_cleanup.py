@@ -157,7 +157,7 @@ def test_a_simulation_tells_rows_and_bytes_by_state_and_age_and_removes_nothing(
 
 
 def a_forecast(*rules: Rule, after: timedelta = timedelta(0)) -> list[RuleForecast]:
-    said = HistoryCleanup.said(HistoryParameters(), timezone.now())
+    said = HistoryCleanup.sql_values(HistoryParameters(), timezone.now())
     return simulation.forecast(rules, said, (timezone.now(), timezone.now() + after))
 
 

@@ -64,7 +64,7 @@ def cleaned(**parameters: Any) -> dict[str, int]:
 
 
 def foretold(rule: Any) -> tuple[int, list[int]]:
-    said = HistoryCleanup.said(HistoryParameters(), timezone.now())
+    said = HistoryCleanup.sql_values(HistoryParameters(), timezone.now())
     (found,) = simulation.forecast([rule], said, [timezone.now()])
     return found.rows, [one.rows for one in found.protected]
 

@@ -16,7 +16,7 @@ from integration.recipe_rules import subject_of
 from integration.recipe_use import Changed, Refused, Rules, Same, use
 from integration.recipes import Misfit, compile_recipe
 from integration.store.operations import Content
-from spark_jobs.repairs.judging import Judge, Judged, Kind, Row
+from spark_jobs.repairs.judging import Judge, Judged, Row, Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 
 pytestmark = pytest.mark.fast
@@ -114,8 +114,8 @@ def test_a_repair_makes_what_a_bulk_edit_makes(
 def as_judged(found: Changed | Same | Misfit) -> Judged:
     match found:
         case Changed():
-            return Judged(Kind.FITS, change=found)
+            return Judged(Verdict.FITS, change=found)
         case Same():
-            return Judged(Kind.SAME)
+            return Judged(Verdict.SAME)
         case Misfit(why):
-            return Judged(Kind.REFUSED if isinstance(found, Refused) else Kind.MISFIT, why)
+            return Judged(Verdict.REFUSED if isinstance(found, Refused) else Verdict.MISFIT, why)

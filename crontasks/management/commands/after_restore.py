@@ -52,11 +52,11 @@ class Command(BaseCommand):
 
     def _decide(self, options: dict[str, Any]) -> None:
         first = examining.overview().first
-        wanted = options["finding"] or (None if first is None else first.finding.pk)
-        if wanted is None:
+        number = options["finding"] or (None if first is None else first.finding.pk)
+        if number is None:
             raise CommandError("Nothing is to be decided.")
         done = deciding.decide(
-            wanted, options["decide"], actor=options["actor"], reason=options["reason"]
+            number, options["decide"], actor=options["actor"], reason=options["reason"]
         )
         self.stdout.write(done)
 

@@ -34,10 +34,10 @@ class Command(BaseCommand):
 
 
 def _why_not(run: UUID) -> str:
-    found = BulkRun.objects.filter(pk=run).first()
-    if found is None:
+    row = BulkRun.objects.filter(pk=run).first()
+    if row is None:
         return f"There is no run {run}."
-    if found.state == BulkState.RUNNING:
-        return f"The run is driven by {found.owner}, which was heard of until {found.lease_until}."
-    more = " Say --again to go on with it." if found.state != BulkState.DONE else ""
-    return f"The run has ended: {found.get_state_display()}.{more}"
+    if row.state == BulkState.RUNNING:
+        return f"The run is driven by {row.owner}, which was heard of until {row.lease_until}."
+    more = " Say --again to go on with it." if row.state != BulkState.DONE else ""
+    return f"The run has ended: {row.get_state_display()}.{more}"

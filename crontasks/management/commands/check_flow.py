@@ -43,8 +43,8 @@ class Command(BaseCommand):
             .first()
         )
         if queue is None:
-            known = ", ".join(Queue.objects.values_list("name", flat=True)[:20]) or "none"
-            message = f"There is no queue {name!r}. Queues are: {known}."
+            names = ", ".join(Queue.objects.values_list("name", flat=True)[:20]) or "none"
+            message = f"There is no queue {name!r}. Queues are: {names}."
             raise CommandError(message, returncode=2)
         links = check_flow(queue)
         for line in lines(links):

@@ -42,13 +42,13 @@ class Command(BaseCommand):
             ("plan", "tell what the file would change; exit code 2 when it would"),
             ("apply", "change it, in one transaction"),
         ):
-            one = verbs.add_parser(verb, help=words)
-            one.add_argument("file", help="the file, or - for standard input")
-            one.add_argument(
+            sub = verbs.add_parser(verb, help=words)
+            sub.add_argument("file", help="the file, or - for standard input")
+            sub.add_argument(
                 "--prune", action="store_true", help="also remove what its sections do not name"
             )
-            one.add_argument("--reason", default="", help="why, for the history of changes")
-            one.add_argument("--user", default="", help="who (default: the user of this system)")
+            sub.add_argument("--reason", default="", help="why, for the history of changes")
+            sub.add_argument("--user", default="", help="who (default: the user of this system)")
 
     def handle(self, *_: object, verb: str, **options: Any) -> None:
         if verb == "export":
@@ -72,8 +72,8 @@ class Command(BaseCommand):
     def _tell(self, steps: list[Step], word: str) -> None:
         for step in steps:
             self.stdout.write(f"{SIGNS[step.action]} {step.word} {step.name}")
-            for one in step.differences:
-                self.stdout.write(f"    {one.field}: {_change(step, one)}")
+            for difference in step.differences:
+                self.stdout.write(f"    {difference.field}: {_change(step, difference)}")
         if not steps:
             self.stdout.write("No changes.")
             return
@@ -92,11 +92,11 @@ def _content(name: str) -> bytes:
         raise CommandError(f"{name} cannot be read: {problem.strerror}.") from problem
 
 
-def _change(step: Step, one: Difference) -> str:
+def _change(step: Step, difference: Difference) -> str:
     return (
-        _short(one.after)
+        _short(difference.after)
         if step.action == "create"
-        else f"{_short(one.before)} -> {_short(one.after)}"
+        else f"{_short(difference.before)} -> {_short(difference.after)}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-# How often new providers are looked for, and how soon an ended relay is tried again.
+# The times until new providers are looked for, and until an ended relay is tried again.
 LOOK_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 3.0
 
@@ -65,11 +65,11 @@ def relay_each(
     """
     hands: dict[Shard, _Hand] = {}
     while not stop():
-        wanted = list(shards())
-        for shard in wanted:
+        keys = list(shards())
+        for shard in keys:
             hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
         _wait(LOOK_SECONDS, stop)
-        if all(hands[shard].is_needless() for shard in wanted):
+        if all(hands[shard].is_needless() for shard in keys):
             break
     for hand in hands.values():
         hand.join()

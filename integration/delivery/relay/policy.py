@@ -10,13 +10,13 @@ from integration.counting import so_many
 
 MAX_ROWS: Final = 5_000
 MAX_BYTES: Final = 4 * 2**20
-# How long to wait for a broker that is down: it doubles from the first to the last.
+# The wait for a broker that is down: it doubles from the first to the last.
 FIRST_PAUSE_SECONDS: Final = 0.25
 LAST_PAUSE_SECONDS: Final = 5.0
 
 
 class Finding(StrEnum):
-    """What became of a batch that an earlier owner stamped."""
+    """The fate of a batch that an earlier owner stamped."""
 
     SENT = "sent"
     NOT_SENT = "not_sent"
@@ -27,7 +27,7 @@ Judge = Callable[[UUID, str | None], Finding]
 
 
 def judge(stamped: UUID, watermark: str | None) -> Finding:
-    """Whether the stamped batch is out: exactly when the stable watermark carries its id.
+    """Judge whether the stamped batch is out: when the stable watermark carries its id.
 
     Numbers are never compared: after a restore of the database new rows have numbers below
     an old watermark and would pass for sent.
@@ -38,7 +38,7 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
 
 
 def is_ahead(watermark: str | None, *, known: str | None, stamped: UUID | None) -> bool:
-    """Whether Kafka has a batch that this database never sent: then the database went back.
+    """Return whether Kafka has a batch that this database never sent: it then went back.
 
     `known` is the last batch the database knows to be in Kafka, None while it never noted one.
     By identity alone, as above; nothing is ahead where Kafka has forgotten or begins anew.
@@ -48,7 +48,7 @@ def is_ahead(watermark: str | None, *, known: str | None, stamped: UUID | None) 
 
 @dataclass(slots=True)
 class Pace:
-    """How many rows the next batch may have; narrowed down to the row that Kafka refuses."""
+    """The size of the next batch in rows; narrowed down to the row that Kafka refuses."""
 
     rows: int = MAX_ROWS
     # The next batch after this one begins with the row that was refused.

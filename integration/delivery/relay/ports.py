@@ -1,4 +1,4 @@
-"""What the relay asks of Kafka and of the database.
+"""The ports through which the relay reaches Kafka and the database.
 
 The real publisher is in integration.kafka, the SQL in integration.store.
 """
@@ -95,7 +95,7 @@ class Publisher(Protocol):
         """
 
     def watermark(self) -> str | None:
-        """What the last committed transaction left: a batch's id, "" for none yet.
+        """Read what the last committed transaction left: a batch's id, "" for none yet.
 
         None when nothing was ever left, or Kafka has forgotten it. Waits for an open
         transaction to be decided. Raises BrokerUnreachableError.
@@ -126,7 +126,7 @@ class Outbox(Protocol):
     """The rows of one shard, under one ownership. Every method raises RelayLostError."""
 
     def has_due(self) -> bool:
-        """Whether anything could be sent now. Writes nothing, so it may be asked often."""
+        """Return whether anything could be sent now. Writes nothing, so it may be asked often."""
 
     def due(self, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
         """Due rows in id order, at least one whatever its size; none of a batch being marked."""
@@ -150,7 +150,7 @@ class Outbox(Protocol):
         """Make the one row of `batch` DEAD; a retry marker's failure goes on without it."""
 
     def is_in_doubt(self) -> bool:
-        """Whether a person's word is still awaited: on the stamped batch, or after a restore."""
+        """Return whether a person's word is awaited: on the stamped batch, or after a restore."""
 
     def watermark(self) -> str | None:
         """The last batch known to be in Kafka, "" for none yet; None while nothing was noted."""

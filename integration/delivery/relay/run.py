@@ -34,7 +34,7 @@ Stop = Callable[[], bool]
 
 
 class RelayEnd(StrEnum):
-    """Why a relay came home."""
+    """The reason why a relay came home."""
 
     STOPPED = "stopped"  # it was asked to
     HELD = "held"  # another process relays this shard
@@ -127,14 +127,14 @@ class Relay:
 
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
-        known = self.outbox.watermark()
-        if policy.is_ahead(watermark, known=known, stamped=stamped[0] if stamped else None):
+        last_batch = self.outbox.watermark()
+        if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):
             self.outbox.went_back()
             log.error("Kafka has a batch that this database never sent; people must decide.")
             return False
         if not self._account_for(publisher, stamped, watermark):
             return False
-        if watermark is not None and known is None:
+        if watermark is not None and last_batch is None:
             self.outbox.note_watermark(watermark)
         return True
 
@@ -166,11 +166,11 @@ class Relay:
         this one. It is marked before this one is stamped, and that before Kafka commits it: so
         whatever ends the relay, the one batch that the lease names is the one to ask Kafka about.
         """
-        asked = time.monotonic()
+        began = time.monotonic()
         if not self.is_marking and not self.outbox.has_due():
             self._keep_watermark(publisher)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
-            return max(IDLE_SECONDS, 10 * (time.monotonic() - asked))
+            return max(IDLE_SECONDS, 10 * (time.monotonic() - began))
         rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
         if not rows:
             self._await_marked()

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class RelayStep(StrEnum):
-    """Where a relay just arrived. Each is reported between two effects, never inside one."""
+    """The point a relay has reached. Each is reported between two effects, never inside one."""
 
     TAKEN = "taken"  # lock held, epoch raised
     FENCED = "fenced"  # Kafka lets no earlier owner write any more

@@ -1,4 +1,4 @@
-"""From an endpoint's answer to the outcome of its message. Pure."""
+"""The way from an endpoint's answer to the outcome of its message. Pure."""
 
 from typing import Final, assert_never
 
@@ -11,7 +11,7 @@ MAY_HAVE_ARRIVED: Final = (
     "The message may have arrived. Look for it on the other side: if it is there, say that it "
     "arrived; if not, release it."
 )
-# What is held when the process died during the call.
+# The failure of a message whose process died during the call.
 IN_DOUBT: Final = Failure(
     FailureClass.PERMANENT,
     "DELIVERY_UNKNOWN",
@@ -20,7 +20,7 @@ IN_DOUBT: Final = Failure(
 
 
 def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome, DeliveryState]:
-    """What an answer means: for the message, and for the row of its call.
+    """Return what an answer means: for the message, and for the row of its call.
 
     `is_free`: a failed probe, which is held against the endpoint and not the message.
     """
@@ -37,8 +37,8 @@ def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome
         case Unknown() if is_idempotent:
             return _untaken(answer, not_now, "NO_ANSWER")
         case Unknown():
-            said = f" {answer.text}" if answer.text else ""
-            text = f"The message was sent and no answer came.{said} {MAY_HAVE_ARRIVED}"
+            reason = f" {answer.text}" if answer.text else ""
+            text = f"The message was sent and no answer came.{reason} {MAY_HAVE_ARRIVED}"
             failure = Failure(FailureClass.PERMANENT, "DELIVERY_UNKNOWN", text, answer.excerpt)
             return Failed(failure), DeliveryState.UNKNOWN
         case _:

@@ -28,7 +28,7 @@ class Call:
 
 
 class CallThreads:
-    """As many threads as calls may be in flight. The owner of the database never waits in one.
+    """Threads, as many as calls may be in flight. The owner of the database never waits in one.
 
     A thread whose call is overdue is given up: another takes its place, and what it may still
     come back with is dropped.

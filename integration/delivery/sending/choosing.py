@@ -1,4 +1,4 @@
-"""Which messages are sent next: in order, one of a key at a time, no faster than allowed."""
+"""The choice of messages to send: in order, one of a key at a time, no faster than allowed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Choosing:
 
     @property
     def waits(self) -> bool:
-        """Whether something is left that only waits for its turn by the endpoint's limit."""
+        """Return whether something is left that only waits for its turn by the endpoint's limit."""
         return self.wait_seconds > 0 and bool(self.pending)
 
     def _open_keys(self) -> set[bytes]:
@@ -98,7 +98,7 @@ class Choosing:
         self._busy -= call.keys
 
     def missed(self, call: Call, units: list[Unit]) -> None:
-        """Of these no intent was written; failures that a person moved are not ours any more."""
+        """Take back units without an intent; failures that a person moved are not ours any more."""
         self._busy -= {u.record.key for u in units if u.record.key is not None} & call.keys
         self.pending[:0] = [unit for unit in units if unit.row is None]
 
@@ -118,7 +118,7 @@ class Choosing:
         return self._on_the_way < limit
 
     def _ended_without_a_call(self, unit: Unit, results: Results) -> bool:
-        """What is known before any call: unreadable, delivered before, parked, in doubt."""
+        """Return whether it ends without a call: unreadable, delivered before, parked, in doubt."""
         if self.context.queue.sequential and self._on_the_way:
             return False
         if self._has_ended_before(unit):
@@ -141,7 +141,7 @@ class Choosing:
         return True
 
     def _has_ended_before(self, unit: Unit) -> bool:
-        """Whether this offset is read again: its ending was written when it came about."""
+        """Return whether this offset is read again: its ending was written when it came about."""
         if unit.row is not None:
             return False
         at = unit.record.offset
@@ -165,7 +165,7 @@ class Choosing:
         return self.past.doubts.get(unit.record.offset)
 
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
-        """Why a message in doubt is not sent again, or None when it is."""
+        """Return why a message in doubt is not sent again, or None when it is."""
         endpoint = self.context.queue.endpoint_for(unit.interface)
         if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return IN_DOUBT

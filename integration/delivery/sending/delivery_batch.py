@@ -61,7 +61,7 @@ class DeliveryBatch:
         self._is_over = False
 
     def run(self) -> Delivered:
-        """Until every message has ended, or there is a reason to stop; calls in flight end."""
+        """Run until every message has ended, or there is a reason to stop; calls in flight end."""
         wait = 0.0
         try:
             while True:
@@ -82,7 +82,7 @@ class DeliveryBatch:
             self.context.manager.resting()
 
     def _waits(self) -> bool:
-        """Whether a message only waits for the endpoint's limit."""
+        """Return whether a message only waits for the endpoint's limit."""
         is_stopped = self._is_over or self.results.stop is not None
         return not is_stopped and self.choosing.waits
 
@@ -176,13 +176,13 @@ class DeliveryBatch:
             self.call_threads.start(call)
 
     def _has_all_time(self, call: Call) -> bool:
-        """Whether this thread may make it: nothing else can be done meanwhile, and it ends."""
+        """Return whether this thread may make it: nothing else is to do meanwhile, and it ends."""
         longest, queue = call.deliverer.within_seconds, self.context.queue
         ends = longest is not None and longest <= queue.handler_timeout_seconds
         return ends and queue.concurrency == 1 and not self.call_threads.in_flight
 
     def _look(self) -> None:
-        """Whether new messages may still be taken: asked five times a second."""
+        """Look whether new messages may still be taken: asked five times a second."""
         now = self.context.monotonic()
         if now - self._began_at > SLICE_SECONDS:
             self._is_over = True

@@ -1,4 +1,4 @@
-"""Whether an endpoint may be called now, and what its answers tell about it."""
+"""The decision whether an endpoint may be called now, and what its answers tell about it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -31,7 +31,7 @@ class Limits:
         self._probes: dict[int, int] = {}
 
     def refusal(self, endpoint: EndpointSnapshot, probe_seconds: float) -> StateChange | None:
-        """Why the endpoint must not be called now, or None. May take the one probe."""
+        """Return why the endpoint must not be called now, or None. May take the one probe."""
         status = self._look(endpoint.id)
         closed = _switched_off(endpoint, status)
         if closed is not None:
@@ -50,7 +50,7 @@ class Limits:
         return None
 
     def is_probing(self, endpoint: EndpointSnapshot) -> bool:
-        """Whether the one probe is ours."""
+        """Return whether the one probe is ours."""
         status = self._look(endpoint.id)
         is_half = status.circuit.state is CircuitState.HALF_OPEN
         return is_half and self._probes.get(endpoint.id) == status.version
@@ -60,13 +60,13 @@ class Limits:
         return self._look(endpoint.id).version
 
     def is_free(self, endpoint: EndpointSnapshot) -> bool:
-        """Whether a failed probe is held against the endpoint alone."""
+        """Return whether a failed probe is held against the endpoint alone."""
         return not circuit.spends(self._look(endpoint.id).circuit)
 
     def heard(
         self, endpoint: EndpointSnapshot, answer: Answer, *, is_probe: bool, counts: bool
     ) -> None:
-        """What an answer says of the endpoint. `counts`: its message failed for the first time."""
+        """Hear what an answer says of the endpoint. `counts`: its message failed the first time."""
         for _ in range(TRIES):
             status = self._look(endpoint.id)
             ours = is_probe and self.is_probing(endpoint)
@@ -129,13 +129,13 @@ class Limits:
 
     def _look(self, endpoint: int) -> EndpointStatus:
         now = self.monotonic()
-        known = self._known.get(endpoint)
-        if known is None or now - known[0] > LOOK_EVERY_SECONDS:
-            known = self._known[endpoint] = (now, self.circuits.look(endpoint))
-        return known[1]
+        status = self._known.get(endpoint)
+        if status is None or now - status[0] > LOOK_EVERY_SECONDS:
+            status = self._known[endpoint] = (now, self.circuits.look(endpoint))
+        return status[1]
 
     def forget(self, endpoint: EndpointSnapshot) -> None:
-        """What was believed turned out wrong: look again before the next call."""
+        """Forget what was believed and turned out wrong: look again before the next call."""
         self._known.pop(endpoint.id, None)
 
     def _down(

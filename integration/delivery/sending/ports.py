@@ -1,4 +1,4 @@
-"""What sending asks of the world besides the ports of every run: the state of endpoints."""
+"""The port that sending needs besides those of every run: the state of endpoints."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,7 +26,7 @@ class Circuits(Protocol):
     """
 
     def look(self, endpoint: int) -> EndpointStatus:
-        """How the endpoint stands now."""
+        """Return how the endpoint stands now."""
 
     def probe(self, endpoint: int, version: int, seconds: float) -> int | None:
         """Take the one probe of a circuit whose pause is over; the new version, or None.

@@ -1,4 +1,4 @@
-"""What the calls of one batch came to, gathered until the next commit."""
+"""Results of the calls of one batch, gathered until the next commit."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -154,9 +154,9 @@ class Results:
     def _note_failures(self, batch_result: BatchResult) -> None:
         """Should the position be read again, the rows beyond it are the messages."""
         at = [new.unit.record.offset for new in batch_result.new_errors]
-        known = [] if self.owned.failed_until is None else [self.owned.failed_until]
+        offsets = [] if self.owned.failed_until is None else [self.owned.failed_until]
         if at:
-            self.owned.failed_until = max(chain(at, known))
+            self.owned.failed_until = max(chain(at, offsets))
 
 
 def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> DeliveryEnd:

@@ -21,7 +21,7 @@ from integration.policy.states import PartitionState
 
 
 class Sender:
-    """What `deliver` is for an inbound queue. Made for one run, closed at its end."""
+    """The counterpart of `deliver` for outbound queues. Made for one run, closed at its end."""
 
     def __init__(
         self, limits: Limits, call_threads: CallThreads, open_endpoint: Callable[[int], Deliverer]
@@ -72,13 +72,13 @@ class Sender:
         return True
 
     def past(self, context: RunContext, owned: Owned, units: Sequence[Unit]) -> Past:
-        """What is known of calls beyond the position; read again where something is read again."""
+        """Return what is known of calls beyond the position; read again where anything is."""
         key = (owned.id, owned.epoch)
         ahead = [unit.at for unit in units if unit.moves]
         # Beyond the position is what this run had in flight, and what has ended from its row.
         failed = -1 if owned.failed_until is None else owned.failed_until
-        known = max(self._seen.get(owned.id, -1), failed)
-        if key not in self._past or (ahead and ahead[0] <= known):
+        offset = max(self._seen.get(owned.id, -1), failed)
+        if key not in self._past or (ahead and ahead[0] <= offset):
             self._past[key] = context.repository.past(owned)
         if ahead:
             self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))
@@ -86,12 +86,12 @@ class Sender:
 
     def deliverer(self, endpoint: EndpointSnapshot) -> Deliverer | StateChange:
         """The opened endpoint under its settings of now, or why it cannot be opened."""
-        known = self._opened.get(endpoint.id)
-        if known is not None and (known[0] == endpoint.mark or self.call_threads.in_flight):
-            return known[1]
-        if known is not None:
+        entry = self._opened.get(endpoint.id)
+        if entry is not None and (entry[0] == endpoint.mark or self.call_threads.in_flight):
+            return entry[1]
+        if entry is not None:
             del self._opened[endpoint.id]
-            known[1].close()
+            entry[1].close()
         try:
             opened = self._open(endpoint.id)
         except IntegrationError as e:

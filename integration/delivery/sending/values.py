@@ -1,4 +1,4 @@
-"""What sending adds to a commit: calls that are about to be made, and how others ended."""
+"""Additions of sending to a commit: calls that are about to be made, and how others ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryEnd:
-    """How one call ended; `took_ms` is None when nobody measured it."""
+    """The end of one call; `took_ms` is None when nobody measured it."""
 
     id: int
     state: DeliveryState
@@ -42,8 +42,7 @@ class DeliveryEnd:
 class Dispatch:
     """The part of a batch result that only sending has.
 
-    `returned` are failures whose call told nothing about them: they get back the state that
-    they had.
+    `returned` are failures whose call told nothing about them: they get their state back.
     """
 
     intents: list[Intent] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of calls beyond the position when a partition is taken."""
+    """Calls beyond the position that are known when a partition is taken."""
 
     delivered: Mapping[int, str] = field(default_factory=dict)
     """offset -> message id of what its endpoint took already"""

@@ -1,4 +1,4 @@
-"""What an error of the target database means: for one message, or for all of them."""
+"""The meaning of an error of the target database: for one message, or for all of them."""
 
 from typing import Final
 
@@ -26,17 +26,17 @@ VALUES: Final = (
     pg.ProgramLimitExceeded,
     pg.WithCheckOptionViolation,
 )
-# What functions and triggers of the target raise themselves.
+# The class of errors that functions and triggers of the target raise themselves.
 RAISED: Final = "P0"
 
 
 def is_of_message(problem: psycopg.Error) -> bool:
-    """Whether another message might well be taken."""
+    """Return whether another message might well be taken."""
     return isinstance(problem, (*BUSY, *VALUES)) or _is_raised(problem.sqlstate)
 
 
 def _is_raised(state: str | None) -> bool:
-    """Whether a trigger judged the row, under a state of its own making or PL/pgSQL's."""
+    """Return whether a trigger judged the row, in a state of its own making or PL/pgSQL's."""
     if state is None or state.startswith(RAISED):
         return state is not None
     try:
@@ -49,8 +49,10 @@ def _is_raised(state: str | None) -> bool:
 def busy_or_refused(problem: psycopg.Error) -> Later | Refused:
     """The answer to one message."""
     if isinstance(problem, BUSY):
-        return Later(code=EndpointCode.DATABASE_BUSY, text=f"The target was busy: {said(problem)}.")
-    text = f"The target refuses the row: {said(problem)}."
+        return Later(
+            code=EndpointCode.DATABASE_BUSY, text=f"The target was busy: {words(problem)}."
+        )
+    text = f"The target refuses the row: {words(problem)}."
     return Refused(code=EndpointCode.DATABASE_REFUSED, text=text)
 
 
@@ -66,38 +68,38 @@ def _missing(problem: psycopg.Error, properties: DatabaseProperties) -> tuple[En
         return EndpointCode.DATABASE_TABLE_MISSING, _no_table(problem, properties)
     if isinstance(problem, pg.UndefinedColumn):
         return EndpointCode.DATABASE_COLUMN_MISSING, (
-            f"The target has no such column: {said(problem)}. Take it off the columns of the "
+            f"The target has no such column: {words(problem)}. Take it off the columns of the "
             f"endpoint, or add it there: ALTER TABLE {target} ADD COLUMN …."
         )
     if isinstance(problem, pg.InvalidColumnReference):
-        wanted = properties.message_id_column or ", ".join(properties.key_columns)
+        columns = properties.message_id_column or ", ".join(properties.key_columns)
         return EndpointCode.DATABASE_NO_KEY, (
-            f"The target has no unique index over exactly {wanted}: CREATE UNIQUE INDEX ON "
-            f"{target} ({wanted});"
+            f"The target has no unique index over exactly {columns}: CREATE UNIQUE INDEX ON "
+            f"{target} ({columns});"
         )
     if isinstance(problem, pg.InsufficientPrivilege):
         return EndpointCode.DATABASE_RIGHT_MISSING, (
-            f"{properties.username} may not write there: {said(problem)}. GRANT SELECT, INSERT, "
+            f"{properties.username} may not write there: {words(problem)}. GRANT SELECT, INSERT, "
             f"UPDATE ON {target} TO {properties.username};"
         )
     if problem.sqlstate is None or isinstance(problem, psycopg.OperationalError):
-        text = f"The target database cannot be used: {said(problem)}."
+        text = f"The target database cannot be used: {words(problem)}."
         return EndpointCode.DATABASE_UNREACHABLE, text
     return EndpointCode.DATABASE_STATEMENT, (
-        f"The target does not accept the statement: {said(problem)}."
+        f"The target does not accept the statement: {words(problem)}."
     )
 
 
-def said(problem: psycopg.Error) -> str:
+def words(problem: psycopg.Error) -> str:
     """The server's own sentence, without the values that it may quote."""
     first = problem.diag.message_primary or (str(problem).strip().splitlines() or [""])[0]
     return first.strip().rstrip(".") or type(problem).__name__
 
 
 def _no_table(problem: psycopg.Error, properties: DatabaseProperties) -> str:
-    if LEDGER in said(problem):
+    if LEDGER in words(problem):
         return (
             f"The target has no table {LEDGER}, by which repeats are dropped. Make it: "
             f"{ledger_sql(properties)}"
         )
-    return f"The target has no such table: {said(problem)}. Make it, or correct the endpoint."
+    return f"The target has no such table: {words(problem)}. Make it, or correct the endpoint."

@@ -80,7 +80,7 @@ class DatabaseEndpoint:
         return [answers[at] for at in range(len(messages))]
 
     def connect(self) -> Answer:
-        """Whether the target can be written: its table, columns and rights; nothing is kept."""
+        """Check that the target can be written: its table, columns and rights; nothing is kept."""
         if self._is_closed:
             return CLOSED
         try:
@@ -149,7 +149,7 @@ class DatabaseEndpoint:
         return Accepted(text=text)
 
     def _looked_up(self, message_id: str) -> Answer:
-        """What became of a commit whose answer was lost.
+        """Look up what became of a commit whose answer was lost.
 
         Writing the id again waits for a transaction that has not ended yet, and so cannot be
         told "not there" by one that commits a moment later; this one is rolled back.
@@ -253,12 +253,12 @@ class DatabaseEndpoint:
 
 
 def _identity(connection: Connection) -> tuple[Any, ...] | None:
-    """Which database of which running server this is: no right is needed to ask."""
+    """Identify the database and the running server: no right is needed to ask."""
     return connection.execute(IDENTITY).fetchone()
 
 
 def _is_lost(problem: psycopg.Error) -> bool:
-    """Whether the connection ended instead of answering."""
+    """Return whether the connection ended instead of answering."""
     return (problem.sqlstate or "08")[:2] in {"08", "57"}
 
 

@@ -103,7 +103,7 @@ class DatabaseProperties(Properties):
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:
         columns = values.get("columns", {})
-        missing = [one for one in values.get("key_columns", []) if one not in columns]
+        missing = [key for key in values.get("key_columns", []) if key not in columns]
         if values.get("mode") == "upsert" and missing:
             return {"key_columns": f"key_columns has {missing[0]}, which the columns do not fill."}
         own = values.get("message_id_column", "")

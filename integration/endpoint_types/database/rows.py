@@ -14,7 +14,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Rows:
-    """What is written for a message, as the properties of an endpoint say."""
+    """The rows to write for a message, as the properties of an endpoint say."""
 
     def __init__(self, properties: DatabaseProperties) -> None:
         self._columns = {c: Template(text) for c, text in properties.columns.items()}
@@ -27,9 +27,9 @@ class Rows:
         self._mark = sql.SQL(
             "INSERT INTO {} (message_id) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1"
         ).format(self._ledger)
-        known = {*KNOWN, PAYLOAD}
+        names = {*KNOWN, PAYLOAD}
         self.needs_body = any(
-            field.name not in known for one in self._columns.values() for field in one.fields
+            field.name not in names for column in self._columns.values() for field in column.fields
         )
 
     def values(self, fields: Fields) -> list[Any]:
@@ -46,16 +46,16 @@ class Rows:
         return True
 
     def is_there(self, connection: Connection, message_id: str) -> bool:
-        """Whether the target has the message; waits for a transaction that is writing it."""
+        """Return whether the target has the message; waits for a transaction that is writing it."""
         if not self._own:
             return connection.execute(self._mark, [message_id]).rowcount == 0
-        asked = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(
+        query = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(
             self._table, sql.Identifier(self._own)
         )
         # Whoever writes the table holds this lock's opposite until the end of the transaction.
         lock = sql.SQL("LOCK TABLE {} IN SHARE MODE").format(self._table)
         connection.execute(lock)
-        return connection.execute(asked, [message_id]).rowcount > 0
+        return connection.execute(query, [message_id]).rowcount > 0
 
     def examine(self, connection: Connection) -> None:
         """Let the server judge the statements, without a row. Raises psycopg.Error."""
@@ -78,12 +78,12 @@ class Rows:
 
 def _upsert(properties: DatabaseProperties) -> sql.Composed:
     keys = list(properties.key_columns)
-    changed = [one for one in properties.columns if one not in keys]
+    changed = [column for column in properties.columns if column not in keys]
     target = sql.SQL(", ").join(map(sql.Identifier, keys))
     if not changed:
         return sql.SQL(" ON CONFLICT ({}) DO NOTHING").format(target)
     sets = sql.SQL(", ").join(
-        sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(one)) for one in changed
+        sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in changed
     )
     return sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(target, sets)
 

@@ -28,7 +28,7 @@ from integration.endpoints.port import (
 )
 from integration.endpoints.templates import FieldMissingError, Fields, Template
 
-# What the system says, and whom it concerns: all of them are about the folder, not the message.
+# Errors of the system, and whom they concern: all are about the folder, not the message.
 CODES: Final[Mapping[int, EndpointCode]] = {
     errno.ENOSPC: EndpointCode.FOLDER_FULL,
     errno.EDQUOT: EndpointCode.FOLDER_FULL,
@@ -69,13 +69,13 @@ class FileEndpoint:
                 while records:
                     answered = self._written(handle, messages, records)
                     answers.update(answered)
-                    records = {at: one for at, one in records.items() if at not in answered}
+                    records = {at: record for at, record in records.items() if at not in answered}
         except OSError as problem:
             answers.update(dict.fromkeys(records, _unreachable(problem)))
         return [answers[at] for at in range(len(messages))]
 
     def connect(self) -> Answer:
-        """Whether a file can be written; the one that proves it is taken away again."""
+        """Check that a file can be written; the one that proves it is taken away again."""
         try:
             with folder(self._root, self._folder) as handle:
                 probe(handle)

@@ -27,7 +27,7 @@ class TakenError(Exception):
 
 
 def name_mistake(name: str) -> str:
-    r"""Why a file must not be called so, as the rest of a sentence; empty when it may.
+    r"""Return why a file must not be called so, as the rest of a sentence; empty when it may.
 
     >>> name_mistake("../etc/passwd")
     'holds a / or \\, which would lead to another folder'

@@ -1,4 +1,4 @@
-"""What files hold: each message as a record, and records put together. Pure."""
+"""The contents of files: each message as a record, and records put together. Pure."""
 
 import csv
 import io
@@ -25,18 +25,18 @@ class Format:
         self._separator = SEPARATORS.get(properties.separator, properties.separator)
 
     def record(self, message: OutboundMessage) -> bytes:
-        """What a message is in a file. Raises NotDeliveredError, FieldMissingError."""
-        wanted, fields = self._properties.format, Fields(message)
-        if wanted == "raw":
+        """Return a message as it is in a file. Raises NotDeliveredError, FieldMissingError."""
+        form, fields = self._properties.format, Fields(message)
+        if form == "raw":
             return message.body
         if fields.flaw is not None:
             raise _unfit(fields.flaw.message)
-        if wanted == "flat":
-            return self._line([as_text(one.value(fields)) for one in self._columns.values()])
-        if is_xml(fields.body) != (wanted == "xml"):
-            payload, written = ("JSON", "XML") if wanted == "xml" else ("XML", "JSON")
+        if form == "flat":
+            return self._line([as_text(column.value(fields)) for column in self._columns.values()])
+        if is_xml(fields.body) != (form == "xml"):
+            payload, written = ("JSON", "XML") if form == "xml" else ("XML", "JSON")
             raise _unfit(f"The payload is {payload}, and the endpoint writes {written}.")
-        if wanted == "json":
+        if form == "json":
             # The payload's own text, so that no number changes.
             return message.body.strip()
         # The root element alone, in UTF-8, without what stands before it.
@@ -65,7 +65,7 @@ class Format:
                 return b"\n".join(records) + b"\n" if is_many else records[0]
 
     def holds(self, content: bytes, record: bytes) -> bool:
-        """Whether a file that was written before has this record among its own."""
+        """Return whether a file that was written before has this record among its own."""
         properties = self._properties
         if properties.at_once == 1:
             return content == self.whole([record])

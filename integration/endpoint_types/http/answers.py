@@ -1,4 +1,4 @@
-"""What a status of HTTP means for a message. Pure: values in, answer out."""
+"""The meaning of a status of HTTP for a message. Pure: values in, answer out."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ def answer_to(
     now: datetime,
 ) -> Answer:
     """The answer that an HTTP status comes to. `now` is what a date in Retry-After counts from."""
-    if any(status in one for one in success):
+    if any(status in span for span in success):
         return Accepted(text=f"It answered {status}.", status=status, excerpt=excerpt)
     if status in OUTAGES or status == TOO_MANY:
         after = after_seconds(headers.get("retry-after", ""), now)
@@ -60,7 +60,7 @@ def answer_to(
 
 
 def after_seconds(value: str, now: datetime) -> float | None:
-    """What Retry-After asks for, at most an hour; None when it asks nothing that can be read.
+    """Return the seconds of Retry-After, at most an hour; None when it asks nothing readable.
 
     >>> after_seconds("120", datetime(2026, 1, 1, tzinfo=UTC))
     120.0
@@ -80,16 +80,16 @@ def after_seconds(value: str, now: datetime) -> float | None:
     return min(max(seconds, 0.0), MAX_AFTER_SECONDS) if math.isfinite(seconds) else None
 
 
-def without(said: bytes, secrets: Iterable[str]) -> bytes:
-    """What a partner sends back with each of our secrets replaced, the longest first.
+def without(text: bytes, secrets: Iterable[str]) -> bytes:
+    """Replace each of our secrets in what a partner sends back, the longest first.
 
     >>> without(b"you sent Basic dTpwdw==", ["dTpwdw==", ""])
     b'you sent Basic [hidden]'
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         if len(secret) >= LEAST_CHARACTERS:
-            said = said.replace(secret.encode(), HIDDEN)
-    return said
+            text = text.replace(secret.encode(), HIDDEN)
+    return text
 
 
 def excerpt_of(body: bytes) -> str:

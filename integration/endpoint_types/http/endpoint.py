@@ -36,7 +36,7 @@ from integration.endpoints.port import (
 from integration.endpoints.templates import FieldMissingError, Fields, Template
 
 MAX_REDIRECTS: Final = 3
-# What of an answer is read; the rest stays where it is, and the connection is closed.
+# The part of an answer that is read; the rest stays, and the connection is closed.
 MAX_ANSWER_BYTES: Final = 64 * 1024
 MAX_HEADER_CHARACTERS: Final = 4_000
 WITHOUT_BODY: Final = frozenset({"GET", "DELETE"})
@@ -62,8 +62,8 @@ class HttpEndpoint:
         self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
         self._cookies = Cookies()
         self._login = login_for(properties, self._exchanges)
-        given = {name.lower() for name in (*properties.headers, properties.id_header)}
-        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in given}
+        own = {name.lower() for name in (*properties.headers, properties.id_header)}
+        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in own}
         self._url = Template(properties.url)
         # Without fields it is the same for every message, and read once.
         self._plain_url = _plain(self._url.text)
@@ -211,10 +211,10 @@ class HttpEndpoint:
             return answer, None
 
     def _secrets(self, sent: Mapping[str, str]) -> list[str]:
-        """What an answer that quotes the request must not bring into a page or a log."""
-        known = self._properties
+        """List what an answer that quotes the request must not bring into a page or a log."""
+        own = self._properties
         login = sent.get("Authorization", "").partition(" ")[2]
-        return [login, known.password, known.token, known.api_key, known.client_secret]
+        return [login, own.password, own.token, own.api_key, own.client_secret]
 
 
 def _plain(text: str) -> httpx.URL | None:

@@ -1,4 +1,4 @@
-"""How an endpoint over HTTP shows who we are: headers made once, or tokens that end."""
+"""Logins of an endpoint over HTTP: headers made once, or tokens that end."""
 
 import base64
 import time
@@ -25,7 +25,7 @@ EARLY_SECONDS: Final = 30.0
 
 
 class Login:
-    """What is added to each request: the same header, or none, for every one."""
+    """The addition to each request: the same header, or none, for every one."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = headers
@@ -80,8 +80,8 @@ class TokenLogin(Login):
         except (httpcore.NetworkError, httpcore.ProtocolError) as problem:
             raise _refused("the connection broke off") from problem
         except (AuthlibBaseError, httpx.HTTPStatusError) as problem:
-            said = without(str(problem).splitlines()[0].encode(), [self._secret])
-            raise _refused(said.decode("utf-8", "replace")) from problem
+            reason = without(str(problem).splitlines()[0].encode(), [self._secret])
+            raise _refused(reason.decode("utf-8", "replace")) from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():
@@ -107,7 +107,7 @@ def login_for(properties: HttpProperties, exchanges: Exchanges) -> Login:
 
 
 class _Session:
-    """What the library asks of a session: an answer that cannot grow."""
+    """The session that the library asks for: an answer that cannot grow."""
 
     def __init__(self, exchanges: Exchanges) -> None:
         self._exchanges = exchanges

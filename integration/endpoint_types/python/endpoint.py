@@ -47,7 +47,7 @@ class PythonEndpoint:
         return [self._one(message) for message in messages]
 
     def connect(self) -> Answer:
-        """Whether the function is installed here; it is not called."""
+        """Check that the function is installed here; it is not called."""
         if functions.get(self._name) is None:
             return self._missing()
         return Accepted(text=f"The function {self._name} is installed.")
@@ -92,7 +92,7 @@ class Threads:
         self.hanging = 0
 
     def run(self, task: Callable[[], Answer], seconds: float) -> Answer | None:
-        """What the task answers; None when it takes longer, and then it goes on unheard."""
+        """Return what the task answers; None when it takes longer, and then it goes on unheard."""
         outbox: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
             inbox = self._idle.pop() if self._idle else None

@@ -55,9 +55,9 @@ class Command(BaseCommand):
             ("sent", "the batch in doubt is in Kafka"),
             ("not-sent", "the batch in doubt is not in Kafka: send it"),
         ):
-            said = verbs.add_parser(verb, help=words)
-            said.add_argument("provider", help="whose relay is in doubt")
-            _add_who(said)
+            sub = verbs.add_parser(verb, help=words)
+            sub.add_argument("provider", help="whose relay is in doubt")
+            _add_who(sub)
 
     def handle(self, *_args: str, **options: Any) -> None:
         verb = options["verb"]
@@ -79,18 +79,18 @@ class Command(BaseCommand):
         doubts = outbox_rows.doubts()
         for doubt in doubts:
             self._tell_doubt(doubt)
-        wanted = _filter(options, STATES[options["state"]])
-        found = outbox_rows.page(wanted, size=max(1, options["limit"]))
-        for one in found.rows:
-            row = one.row
+        filters = _filter(options, STATES[options["state"]])
+        page = outbox_rows.page(filters, size=max(1, options["limit"]))
+        for line in page.rows:
+            row = line.row
             about = f", message {row.message_id}" if row.message_id else ""
             self.stdout.write(f"Row {row.pk} to {row.topic}{about}")
-            self.stdout.write(f"  {one.account.what}\n  -> {one.account.now}")
-        if found.count > len(found.rows):
-            more = f"{found.shown_count:,}{' or more' if found.is_capped else ''}"
-            self.stdout.write(f"{len(found.rows)} of {more} rows; use --limit to see others.")
+            self.stdout.write(f"  {line.account.what}\n  -> {line.account.now}")
+        if page.count > len(page.rows):
+            more = f"{page.shown_count:,}{' or more' if page.is_capped else ''}"
+            self.stdout.write(f"{len(page.rows)} of {more} rows; use --limit to see others.")
         refused = outbox_rows.dead_count()
-        if not found.rows and not doubts:
+        if not page.rows and not doubts:
             self.stdout.write("Nothing to show." if refused else "Kafka refused nothing.")
         return not doubts and not refused
 
@@ -124,8 +124,8 @@ class Command(BaseCommand):
         name = options["provider"]
         doubts = {doubt.provider: doubt for doubt in outbox_rows.doubts()}
         if name not in doubts:
-            known = ", ".join(doubts) or "none"
-            message = f"No relay of a provider {name!r} is in doubt. In doubt are: {known}."
+            providers = ", ".join(doubts) or "none"
+            message = f"No relay of a provider {name!r} is in doubt. In doubt are: {providers}."
             raise CommandError(message, returncode=MISUNDERSTOOD)
         count = outbox.resolve_in_doubt(
             doubts[name].lease_id,
@@ -159,21 +159,21 @@ def _filter(options: dict[str, Any], state: OutboxState) -> OutboxFilter:
 def _chosen(options: dict[str, Any]) -> dict[int, UUID | None]:
     """The rows named, or all refused ones that match the filter."""
     rows: Sequence[int] = options["rows"]
-    wanted = _filter(options, OutboxState.DEAD)
-    if bool(rows) == (not wanted.is_default):
+    filters = _filter(options, OutboxState.DEAD)
+    if bool(rows) == (not filters.is_default):
         message = "Name rows by their numbers, or choose them by --queue, --topic or --code."
         raise CommandError(message, returncode=MISUNDERSTOOD)
     if not rows:
-        found = outbox_rows.selection(wanted)
-        if not found:
+        selection = outbox_rows.selection(filters)
+        if not selection:
             raise CommandError("No refused row matches.", returncode=MISUNDERSTOOD)
-        return found
-    found = outbox_rows.as_now(list(rows))
-    missing = [str(row) for row in rows if row not in found]
+        return selection
+    current = outbox_rows.as_now(list(rows))
+    missing = [str(row) for row in rows if row not in current]
     if missing:
         message = f"Not in the outbox: {', '.join(missing)}. Nothing was changed."
         raise CommandError(message, returncode=MISUNDERSTOOD)
-    return found
+    return current
 
 
 def _actor(options: dict[str, Any]) -> str:

@@ -16,13 +16,13 @@ class Command(BaseCommand):
     )
 
     def handle(self, *_: object, **__: object) -> None:
-        found = rotate_all()
-        for kind in found:
+        kinds = rotate_all()
+        for kind in kinds:
             self.stdout.write(
                 f"{kind.kind}: {kind.rotated:,} encrypted anew, {kind.current:,} were already, "
                 f"{len(kind.unreadable):,} cannot be read"
             )
-        lost = [f"{kind.kind} of row {row}" for kind in found for row in kind.unreadable]
+        lost = [f"{kind.kind} of row {row}" for kind in kinds for row in kind.unreadable]
         if not lost:
             self.stdout.write(
                 "Every secret now opens with the first key. Once every process has been started "

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         _check(name, folder)
         camel = "".join(part.capitalize() for part in name.split("_"))
         interface = options["interface"] or f"{camel}Interface"
-        if any(known.interface == interface for known in registry.registry):
+        if any(handler.interface == interface for handler in registry.registry):
             raise CommandError(f"{interface} has a handler already; choose another --interface.")
         _write(folder, {"name": name, "camel": camel, "interface": interface})
         installed = ",".join([*_installed(), name])

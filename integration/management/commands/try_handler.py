@@ -56,8 +56,8 @@ class Command(BaseCommand):
         if outcome.failure is not None:
             self._tell_failure(outcome.failure)
             return
-        said = "Applied" if outcome.is_applied else "Superseded: its key already has newer data"
-        self.stdout.write(self.style.SUCCESS(f"{said}."))
+        ending = "Applied" if outcome.is_applied else "Superseded: its key already has newer data"
+        self.stdout.write(self.style.SUCCESS(f"{ending}."))
         for change in changes:
             self._tell_change(change)
         if not changes:
@@ -110,8 +110,8 @@ def _try(
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
         raise CommandError(f"--header {text!r} is not NAME=VALUE.")
     return name, value
 

@@ -77,13 +77,13 @@ class EndpointDetail:
 
 def standing(scope: Scope = EVERYTHING) -> list[EndpointRow]:
     """Every endpoint a person may know of, the most urgent first; six queries."""
-    found = Endpoint.objects.filter(scope.within("system"))
-    return sorted(rows(found), key=lambda row: (row.standing.rank, row.name))
+    endpoints = Endpoint.objects.filter(scope.within("system"))
+    return sorted(rows(endpoints), key=lambda row: (row.standing.rank, row.name))
 
 
-def rows(found: Iterable[Endpoint]) -> list[EndpointRow]:
-    """These endpoints as they stand now. `found` may be a query of endpoints."""
-    ids = [one.pk for one in found]
+def rows(endpoints: Iterable[Endpoint]) -> list[EndpointRow]:
+    """These endpoints as they stand now. `endpoints` may be a query of endpoints."""
+    ids = [one.pk for one in endpoints]
     uses = _queues_of(ids)
     lags = _lags({queue for used in uses.values() for queue in used})
     recent, calls, now = figures.windows(ids, QUARTER), open_calls.counts(), timezone.now()
@@ -109,8 +109,8 @@ def rows(found: Iterable[Endpoint]) -> list[EndpointRow]:
 
 def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
     """The endpoint of this name, or None."""
-    found = Endpoint.objects.filter(scope.within("system"), name=name)
-    return found.values_list("pk", flat=True).first()
+    endpoints = Endpoint.objects.filter(scope.within("system"), name=name)
+    return endpoints.values_list("pk", flat=True).first()
 
 
 def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDetail | None:
@@ -118,10 +118,10 @@ def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDet
 
     Without `reveal` the excerpts of answers are left out: they may repeat payloads.
     """
-    found = rows(Endpoint.objects.filter(scope.within("system"), name=name))
-    if not found:
+    listed = rows(Endpoint.objects.filter(scope.within("system"), name=name))
+    if not listed:
         return None
-    [row] = found
+    [row] = listed
     endpoint = row.endpoint
     answers = (
         Delivery.objects.filter(endpoint=endpoint.pk, ended_at__isnull=False)
@@ -142,8 +142,8 @@ def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDet
 def of_queue(queue: Queue) -> list[EndpointRow]:
     """The endpoints that messages of this queue may go to, by name."""
     own = Q(pk=queue.endpoint_id) if queue.endpoint_id else Q(pk__in=[])
-    found = Endpoint.objects.filter(own | Q(targets__queue=queue)).distinct()
-    return sorted(rows(found), key=lambda row: row.name)
+    endpoints = Endpoint.objects.filter(own | Q(targets__queue=queue)).distinct()
+    return sorted(rows(endpoints), key=lambda row: row.name)
 
 
 def of_queues(queues: Sequence[int]) -> list[EndpointRow]:
@@ -154,30 +154,30 @@ def of_queues(queues: Sequence[int]) -> list[EndpointRow]:
 
 def _queues_of(endpoints: Sequence[int]) -> Mapping[int, dict[int, str]]:
     """Endpoint -> queue -> name, of queues of their own and of targets; two queries."""
-    found: dict[int, dict[int, str]] = defaultdict(dict)
+    names: dict[int, dict[int, str]] = defaultdict(dict)
     own = Queue.objects.filter(endpoint__in=endpoints, direction=Queue.Direction.OUTBOUND)
     for endpoint, pk, name in own.order_by().values_list("endpoint", "pk", "name"):
-        found[endpoint][pk] = name
+        names[endpoint][pk] = name
     targets = ChannelTarget.objects.filter(endpoint__in=endpoints).order_by()
     for endpoint, pk, name in targets.values_list("endpoint", "queue", "queue__name"):
-        found[endpoint][pk] = name
-    return found
+        names[endpoint][pk] = name
+    return names
 
 
 def _lags(queues: Iterable[int]) -> Mapping[int, int]:
-    found: dict[int, int] = defaultdict(int)
+    lags: dict[int, int] = defaultdict(int)
     for place in QueuePartition.objects.filter(queue__in=list(queues)):
         if place.lag is not None:
-            found[place.queue_id] += place.lag
-    return found
+            lags[place.queue_id] += place.lag
+    return lags
 
 
 def _sum(lags: Iterable[int | None]) -> int | None:
-    """What waits in all; 0 for no queue, None where nobody has looked at any of them."""
-    known = list(lags)
-    if not known:
+    """Sum what waits in all; 0 for no queue, None where nobody has looked at any of them."""
+    values = list(lags)
+    if not values:
         return 0
-    looked = [lag for lag in known if lag is not None]
+    looked = [lag for lag in values if lag is not None]
     return sum(looked) if looked else None
 
 

@@ -1,4 +1,4 @@
-"""How fast and how well endpoints answer: counted among the newest calls, which bounds the cost."""
+"""Speed and success of endpoints: counted among the newest calls, which bounds the cost."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many calls ended in the same way. `status` is the answer's, as text; empty for none."""
+    """Calls that ended in the same way. `status` is the answer's, as text; empty for none."""
 
     state: str
     status: str
@@ -73,18 +73,18 @@ class Outcome:
 def windows(
     endpoints: Collection[int], within: timedelta, most: int = TABLE_CALLS
 ) -> Mapping[int, Window]:
-    """What each endpoint did within that time, in one query; nothing where it was not called."""
-    asked = within.total_seconds()
-    found = dict.fromkeys(endpoints, Window(seconds=asked))
-    rows = fetch_all(_WINDOW, [list(endpoints), asked, most]) if endpoints else []
+    """Return each endpoint's calls within that time, in one query; none where it was not called."""
+    seconds = within.total_seconds()
+    by_endpoint = dict.fromkeys(endpoints, Window(seconds=seconds))
+    rows = fetch_all(_WINDOW, [list(endpoints), seconds, most]) if endpoints else []
     for endpoint, first, now, *figures in rows:
         window = Window(*figures)
         is_cut = window.count >= most
-        covered = max((now - first).total_seconds(), 0.001) if is_cut else asked
-        found[endpoint] = replace(window, seconds=covered)
-    return found
+        covered = max((now - first).total_seconds(), 0.001) if is_cut else seconds
+        by_endpoint[endpoint] = replace(window, seconds=covered)
+    return by_endpoint
 
 
 def outcomes(endpoint: int, within: timedelta, most: int = NEWEST_CALLS) -> list[Outcome]:
-    """How its calls ended within that time, the most frequent first; one query."""
+    """Count how its calls ended within that time, the most frequent first; one query."""
     return [Outcome(*row) for row in fetch_all(_OUTCOMES, [endpoint, within.total_seconds(), most])]

@@ -28,7 +28,7 @@ _COUNTS: Final = f"""
 
 @dataclass(slots=True)
 class Open:
-    """How many calls of an endpoint are under way, and how many messages wait for a person."""
+    """Calls of an endpoint that are under way, and messages that wait for a person, counted."""
 
     sending: int = 0
     unknown: int = 0
@@ -71,14 +71,14 @@ class Doubt:
 
 def counts() -> Counts:
     """Over all queues, in one query; counting stops above the cap."""
-    found = Counts()
+    total = Counts()
     for queue, endpoint, state, count in fetch_all(_COUNTS):
-        for calls in (found.by_queue[queue], found.by_endpoint[endpoint]):
+        for calls in (total.by_queue[queue], total.by_endpoint[endpoint]):
             if state == DeliveryState.SENDING:
                 calls.sending += count
             else:
                 calls.unknown += count
-    return found
+    return total
 
 
 def doubts(queue_id: int, *, reveal: bool, most: int = SHOWN) -> list[Doubt]:
@@ -91,13 +91,13 @@ def doubts(queue_id: int, *, reveal: bool, most: int = SHOWN) -> list[Doubt]:
     if not calls:
         return []
     held = _held(queue_id, calls)
-    found = []
+    in_doubt = []
     for call in calls:
         error = held.get((call.topic_uuid, call.partition, call.offset))
         if error is not None:
             key, excerpt = (bytes_as_text(error.key), call.excerpt) if reveal else ("", "")
-            found.append(Doubt(call, error, key, excerpt))
-    return found[:most]
+            in_doubt.append(Doubt(call, error, key, excerpt))
+    return in_doubt[:most]
 
 
 def _held(queue_id: int, calls: Sequence[Delivery]) -> dict[tuple[str, int, int], MessageError]:

@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """What the page of a queue that sends shows beside its position. Counts stop above a cap."""
+    """The page of a queue that sends, beside its position. Counts stop above a cap."""
 
     endpoints: list[EndpointRow]
     open: Open
@@ -37,7 +37,7 @@ class Outgoing:
 
 
 def outgoing(queue: Queue, *, reveal: bool) -> Outgoing:
-    """In some ten queries, each bounded by what is open."""
+    """Read the page in some ten queries, each bounded by what is open."""
     open_ones = MessageError.objects.filter(queue=queue, state__in=sorted(OPEN))
     # Of parked ones only what they wait for is worth a line.
     last = open_ones.exclude(code=PARKED).order_by("-last_failed_at")

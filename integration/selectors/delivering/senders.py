@@ -1,4 +1,4 @@
-"""Which outbound queues are sent from here, and to which endpoints."""
+"""The outbound queues that are sent from here, and their endpoints."""
 
 from typing import Final
 
@@ -6,8 +6,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from integration.models import ChannelTarget, Queue
 
-# As integration.store.starts.SENDS has it for the engine. What a target got before it was
-# switched off counts.
+# As integration.store.starts.SENDS does. What a target got before it was switched off counts.
 SENDS: Final = Q(direction=Queue.Direction.OUTBOUND) & (
     Q(endpoint__isnull=False)
     | Exists(ChannelTarget.objects.filter(queue=OuterRef("pk"), endpoint__isnull=False))
@@ -21,7 +20,7 @@ def senders() -> frozenset[int]:
 
 
 def sends(queue: Queue) -> bool:
-    """Whether the messages of this queue are delivered to an endpoint, its own or a target's."""
+    """Return whether this queue's messages are delivered to an endpoint, its own or a target's."""
     if queue.direction != Queue.Direction.OUTBOUND:
         return False
     return queue.endpoint_id is not None or queue.targets.filter(endpoint__isnull=False).exists()

@@ -1,4 +1,4 @@
-"""How an endpoint stands: one word, and a sentence with what to do now. Pure."""
+"""The standing of an endpoint: one word, and a sentence with what to do now. Pure."""
 
 from datetime import datetime, timedelta
 from enum import Enum
@@ -31,7 +31,7 @@ class Standing(Enum):
 
     @property
     def stops(self) -> bool:
-        """Whether nothing is sent to it now."""
+        """Return whether nothing is sent to it now."""
         return self not in {Standing.UP, Standing.SHAKY, Standing.UNUSED}
 
 
@@ -46,7 +46,7 @@ def judge(
     is_used: bool,
     now: datetime,
 ) -> Judgement:
-    """How it stands, why in a sentence or two, and what to do now (empty: nothing).
+    """Judge how it stands, why in a sentence or two, and what to do now (empty: nothing).
 
     What people switched comes first: it is why nothing is sent, whatever the circuit says.
     `is_used`: a queue or a channel names it.

@@ -1,4 +1,4 @@
-"""What helps with a failed message that waits for a person: one true step for every code."""
+"""Advice on a failed message that waits for a person: one true step for every code."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -216,11 +216,11 @@ SINCE_THEN: Final[Mapping[str, str]] = {
 
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     """Return what to do now with a held message; `names` has its interface, system and queue."""
-    known = BY_CODE.get(code) or SINCE_THEN.get(code)
-    said = known or BY_CLASS.get(failure_class, UNKNOWN)
+    of_code = BY_CODE.get(code) or SINCE_THEN.get(code)
+    sentence = of_code or BY_CLASS.get(failure_class, UNKNOWN)
     for name, value in names.items():
-        said = said.replace(f"{{{name}}}", value).replace("  ", " ")
-    return said
+        sentence = sentence.replace(f"{{{name}}}", value).replace("  ", " ")
+    return sentence
 
 
 def advice_for(error: MessageError, queue: Queue, code: str) -> str:

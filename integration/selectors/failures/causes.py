@@ -22,7 +22,7 @@ TREND_ROWS: Final = 150_000
 
 
 class By(StrEnum):
-    """What makes a group. A cause is a code, the text without what varies in it, and a service."""
+    """The parts of a group. A cause is a code, the text without what varies, and a service."""
 
     CAUSE = "cause"
     QUEUE = "queue"
@@ -110,7 +110,7 @@ WHERE e.state IN {OPEN_SQL}
   AND e.first_failed_at >= now() - interval '24 hours'{{conditions}}
 GROUP BY 1, 2
 """
-# What makes a group: its key in SQL, and the words of the filter that find just these.
+# The key of a group: in SQL, and as the words of the filter that find just these.
 KEYS: Final[Mapping[By, tuple[str, tuple[str, ...]]]] = {
     By.CAUSE: ("e.fingerprint, e.interface, e.code", ("fingerprint", "interface", "code")),
     By.QUEUE: ("e.queue_id::text", ("queue",)),
@@ -132,14 +132,14 @@ class _Place(NamedTuple):
 
 @planned_anew()
 def causes(
-    wanted: FailureFilter, scope: Scope, limit: int = GROUPS_SHOWN, *, by: By = By.CAUSE
+    filters: FailureFilter, scope: Scope, limit: int = GROUPS_SHOWN, *, by: By = By.CAUSE
 ) -> Grouped:
     """The largest groups of open failures within the filter, in three queries.
 
     Of the filter queue, system, service, code, fingerprint, run and one open state count.
     """
     places = _places(scope)
-    conditions, values = _conditions(wanted, scope, places)
+    conditions, values = _conditions(filters, scope, places)
     sample = SAMPLE if by is By.CAUSE else ""
     text = "sample.text" if by is By.CAUSE else "''"
     key, _ = KEYS[by]
@@ -159,30 +159,30 @@ def causes(
 
 
 def _places(scope: Scope) -> dict[int, _Place]:
-    found = Queue.objects.filter(scope.within("system"))
-    rows = found.values_list("pk", "name", "system__name")
+    queues = Queue.objects.filter(scope.within("system"))
+    rows = queues.values_list("pk", "name", "system__name")
     return {pk: _Place(name, system or "") for pk, name, system in rows}
 
 
 def _conditions(
-    wanted: FailureFilter, scope: Scope, places: Mapping[int, _Place]
+    filters: FailureFilter, scope: Scope, places: Mapping[int, _Place]
 ) -> tuple[str, list[Any]]:
-    """What narrows the scan, and its values. Only columns of indexes are named."""
+    """Return what narrows the scan, and its values. Only columns of indexes are named."""
     words: list[str] = []
     values: list[Any] = []
-    if not scope.is_whole or wanted.queue or wanted.system or wanted.run:
+    if not scope.is_whole or filters.queue or filters.system or filters.run:
         words.append(" AND e.queue_id = ANY(%s)")
-        values.append([pk for pk, place in places.items() if _fits(place, wanted)])
+        values.append([pk for pk, place in places.items() if _fits(place, filters)])
     exact = {
-        "e.interface": wanted.interface,
-        "e.code": wanted.code,
-        "e.fingerprint": wanted.fingerprint,
-        "e.state": "" if wanted.state == "OPEN" else wanted.state,
+        "e.interface": filters.interface,
+        "e.code": filters.code,
+        "e.fingerprint": filters.fingerprint,
+        "e.state": "" if filters.state == "OPEN" else filters.state,
     }
-    if wanted.run:
+    if filters.run:
         # No column of the index of causes, but of the one of positions: a run has few among all.
         words.append(" AND e.topic_uuid = %s")
-        values.append(wanted.run)
+        values.append(filters.run)
     for column, text in exact.items():
         if text:
             words.append(f" AND {column} = %s")
@@ -190,19 +190,19 @@ def _conditions(
     return "".join(words), values
 
 
-def _fits(place: _Place, wanted: FailureFilter) -> bool:
-    system = "" if wanted.system == WITHOUT else wanted.system
-    return wanted.queue in {"", place.name} and (not wanted.system or place.system == system)
+def _fits(place: _Place, filters: FailureFilter) -> bool:
+    system = "" if filters.system == WITHOUT else filters.system
+    return filters.queue in {"", place.name} and (not filters.system or place.system == system)
 
 
 def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:
     key, count, held, retrying, released, first, last, queues, causes, _, text = row
     touched = [places[pk] for pk in queues if pk in places]
-    said = _said(by, key, touched)
+    names = _said(by, key, touched)
     return Group(
-        name=said.get("queue") or said.get("system") or "",
-        code=said.get("code", ""),
-        interface=said.get("interface", ""),
+        name=names.get("queue") or names.get("system") or "",
+        code=names.get("code", ""),
+        interface=names.get("interface", ""),
         text=cause_words(text or ""),
         example=text or "",
         count=count,
@@ -215,7 +215,7 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         queues=tuple(sorted(place.name for place in touched)),
         systems=tuple(sorted({place.system for place in touched if place.system})),
         trend=() if hours is None else hours.get(tuple(key), (0,) * TREND_HOURS),
-        narrows={name: value or WITHOUT for name, value in said.items()},
+        narrows={name: value or WITHOUT for name, value in names.items()},
     )
 
 

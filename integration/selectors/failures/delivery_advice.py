@@ -1,4 +1,4 @@
-"""What helps with a message that its endpoint did not take: one true step for every code."""
+"""Advice on a message that its endpoint did not take: one true step for every code."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -41,7 +41,7 @@ class Diff:
 
 
 def difference(before: str, after: str) -> Diff:
-    """What became of `before`. JSON of one line is laid out first: each member has its line."""
+    """Compare with `before`. JSON of one line is laid out first: each member has its line."""
     old, new = _lines(before), _lines(after)
     start, end = _common(old, new)
     middle = max(len(old), len(new)) - start - end
@@ -58,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _common(old: list[str], new: list[str]) -> tuple[int, int]:
-    """How many lines the two share at their beginning and at their end."""
+    """Count the lines the two share at their beginning and at their end."""
     least = min(len(old), len(new))
     start = next((n for n in range(least) if old[n] != new[n]), least)
     rest = least - start

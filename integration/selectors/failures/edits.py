@@ -1,4 +1,4 @@
-"""What a person gets to edit of a held message: the document, or the whole record."""
+"""The part of a held message that a person edits: the document, or the whole record."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ FIELD_CHARACTERS: Final = 2**20
 
 
 class Part(StrEnum):
-    """What the text on the page stands for."""
+    """The part of the message that the text on the page stands for."""
 
     DOCUMENT = "document"
     RECORD = "record"
@@ -42,7 +42,7 @@ class Editable:
 
     @property
     def record(self) -> bytes:
-        """What the next attempt would read."""
+        """The record that the next attempt would read."""
         return self.error.current_payload or b""
 
     @property
@@ -78,22 +78,22 @@ class Editable:
         return self.record if text == self.content else rewrap(self.record, self.headers, text)
 
     def tried(self, record: bytes) -> bytes | None:
-        """What the engine would try: a tombstone nobody wrote a text for stays one."""
+        """Return what the engine would try: a tombstone nobody wrote a text for stays one."""
         return None if self.is_tombstone and not record else record
 
 
 def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable | None:
     """The failure's current record for the edit page; without `part`, the handiest one."""
-    known = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
-    error = known.filter(pk=error_id).first()
+    failures = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
+    error = failures.filter(pk=error_id).first()
     if error is None:
         return None
     record, headers = error.current_payload or b"", decode_headers(error.headers)
-    found = read(record, headers)
-    has_envelope = isinstance(found, Document) and found.wrapped
+    document = read(record, headers)
+    has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
-    content = _content(found, record, part)
+    content = _content(document, record, part)
     return Editable(
         error=error,
         part=part,
@@ -127,9 +127,9 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _content(found: Document | Flaw, record: bytes, part: Part) -> str | None:
-    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
-        return document_text(found)
+def _content(document: Document | Flaw, record: bytes, part: Part) -> str | None:
+    if isinstance(document, Document) and document.wrapped and part is Part.DOCUMENT:
+        return document_text(document)
     try:
         return record.decode()
     except UnicodeDecodeError:

@@ -28,7 +28,7 @@ UNKNOWN: Final = "This failure is not in the error table (any more); cleanup rem
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What happened, in one sentence, and what to do now."""
+    """The account of what happened, in one sentence, and what to do now."""
 
     what: str
     now: str
@@ -36,7 +36,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What waits behind this message: records of the partition and other open failures.
+    """The messages that wait behind this one: records of the partition and other open failures.
 
     `same_key` are open failures of the same queue with the same record key, before and behind.
     """
@@ -74,7 +74,7 @@ class FailureDetail:
 
     @property
     def sender(self) -> tuple[str, bool]:
-        """Who sent it, and whether a header alone says so."""
+        """The sender, and whether a header alone names it."""
         return sender_of(self.error)
 
     @property
@@ -83,7 +83,7 @@ class FailureDetail:
 
     @property
     def record_named_by_id(self) -> str:
-        """What an id of the form `<provider>~<topic>~<partition>~<offset>` says; else empty."""
+        """The record that an id `<provider>~<topic>~<partition>~<offset>` names; else empty."""
         place = parse_founding_id(self.error.message_id)
         if place is None:
             return ""
@@ -103,7 +103,7 @@ AFTER_CLASS: Final[Mapping[str, str]] = {
     FailureClass.DISABLED: "No retry was spent.",
     FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
 }
-# What to do with one on hold depends on its code: selectors.advice.
+# The next step; for one on hold it depends on the code: selectors.advice.
 NOW: Final[Mapping[ErrorState, str]] = {
     ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
     ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
@@ -114,7 +114,7 @@ NOW: Final[Mapping[ErrorState, str]] = {
 
 
 def is_known(error_id: UUID, scope: Scope) -> bool:
-    """Whether there is such a failure for someone of this scope."""
+    """Return whether there is such a failure for someone of this scope."""
     return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
 
 
@@ -123,8 +123,8 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
 
     Two more tell what it waits for on a strict error queue.
     """
-    found = MessageError.objects.select_related("queue__system", "queue__error_queue")
-    error = found.filter(scope.within("queue__system"), pk=error_id).first()
+    failures = MessageError.objects.select_related("queue__system", "queue__error_queue")
+    error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
@@ -150,7 +150,7 @@ def contents(error: MessageError) -> Contents:
 
 
 def edited_difference(error: MessageError) -> Diff | None:
-    """What an edit changed in the document, or in the record; None where they are not text."""
+    """Tell what an edit changed in the document, or in the record; None where they are not text."""
     headers = decode_headers(error.headers)
     record, original = error.current_payload, error.payload
     if record is None or original is None:
@@ -166,15 +166,15 @@ def current_record(error_id: UUID, scope: Scope) -> bytes | None:
 
 
 def _error_queue(error: MessageError, scope: Scope) -> str:
-    found = error.queue.error_queue
-    return found.name if found is not None and scope.allows(found.system_id) else ""
+    queue = error.queue.error_queue
+    return queue.name if queue is not None and scope.allows(queue.system_id) else ""
 
 
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
-    known = MessageError.objects.filter(scope.within("queue__system"))
-    found = rows_of(known.filter(pk=first)) if first else []
-    return found[0] if found else None
+    failures = MessageError.objects.filter(scope.within("queue__system"))
+    rows = rows_of(failures.filter(pk=first)) if first else []
+    return rows[0] if rows else None
 
 
 def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:
@@ -254,5 +254,5 @@ def _same_key(error: MessageError) -> list[FailureRow]:
 
 def sentence_of(text: str) -> str:
     """The text of a failure with a full stop, where it has none."""
-    said = text.strip()
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    sentence = text.strip()
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -25,7 +25,7 @@ WITHOUT: Final = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """What a list shows. `state` is one state, "OPEN" for all open ones, or empty for all.
+    """The filter of a list. `state` is one state, "OPEN" for all open ones, or empty for all.
 
     `since` and `until` bound the last failure. `text` is looked for in payloads, which only
     selectors.payload_search does; all other texts must match exactly, WITHOUT matches none. `run`
@@ -78,7 +78,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a filter offers: names that there are."""
+    """The choices of a filter: names that there are."""
 
     queues: tuple[str, ...]
     systems: tuple[str, ...]
@@ -87,15 +87,15 @@ class Choices:
 
 @planned_anew()
 def page(
-    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+    filters: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
 ) -> Page[FailureRow, Cursor]:
     """The rows at the cursor, in two queries, and one more where queue or system are named.
 
     All that fits on the first page is not counted again.
     """
-    matching_rows = matching(wanted, scope)
-    found = rows_of(from_cursor(matching_rows, cursor), size + 1)
-    rows, has_more = found[:size], len(found) > size
+    matching_rows = matching(filters, scope)
+    fetched = rows_of(from_cursor(matching_rows, cursor), size + 1)
+    rows, has_more = fetched[:size], len(fetched) > size
     is_backwards = cursor is not None and cursor.backwards
     if is_backwards:
         rows.reverse()
@@ -113,17 +113,17 @@ def page(
 
 
 @planned_anew()
-def count(wanted: FailureFilter, scope: Scope) -> int:
-    """How many match, counted no further than COUNT_CAP + 1; queries as `page` makes them."""
-    return capped_count(matching(wanted, scope), COUNT_CAP)
+def count(filters: FailureFilter, scope: Scope) -> int:
+    """Count what matches, no further than COUNT_CAP + 1; queries as `page` makes them."""
+    return capped_count(matching(filters, scope), COUNT_CAP)
 
 
 @planned_anew()
-def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
+def neighbours(filters: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
     """The newer and the older neighbour of a failure in a list, in two queries."""
-    found = matching(wanted, scope)
+    failures = matching(filters, scope)
     sides = (Cursor(row.last_failed_at, row.pk, is_newer) for is_newer in (True, False))
-    return tuple(from_cursor(found, side).values_list("pk", flat=True).first() for side in sides)
+    return tuple(from_cursor(failures, side).values_list("pk", flat=True).first() for side in sides)
 
 
 # Each code is one probe of the index, however many failures have it.
@@ -139,7 +139,7 @@ SELECT code FROM found WHERE code IS NOT NULL LIMIT 200
 
 
 def names(scope: Scope) -> Choices:
-    """What filters offer that know of no codes, in one query."""
+    """List what filters offer that know of no codes, in one query."""
     named = list(
         Queue.objects.filter(scope.within("system"))
         .order_by("name")
@@ -150,54 +150,54 @@ def names(scope: Scope) -> Choices:
 
 
 def choices(scope: Scope) -> Choices:
-    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
+    """List what the filter offers, in two queries. Codes belong to nobody: all are offered."""
     return replace(names(scope), codes=tuple(code for (code,) in fetch_all(CODES)))
 
 
-def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
+def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
     """The failures of a filter, in no order. Raises ValueError for a text in payloads.
 
     No condition of the database's finds that one, so that an action by it would reach others.
     """
-    if wanted.text:
+    if filters.text:
         raise ValueError("A text in payloads is no condition; see selectors.payload_search.")
     exact = {
-        "interface": wanted.interface,
-        "code": wanted.code,
-        "fingerprint": wanted.fingerprint,
-        "message_id": wanted.message_id,
+        "interface": filters.interface,
+        "code": filters.code,
+        "fingerprint": filters.fingerprint,
+        "message_id": filters.message_id,
     }
-    given = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
-    found = MessageError.objects.filter(_queues(wanted, scope), **given)
-    if wanted.state:
-        states = OPEN if wanted.state == "OPEN" else {wanted.state}
-        found = found.filter(state__in=sorted(states))
-    if wanted.run:
+    conditions = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
+    failures = MessageError.objects.filter(_queues(filters, scope), **conditions)
+    if filters.state:
+        states = OPEN if filters.state == "OPEN" else {filters.state}
+        failures = failures.filter(state__in=sorted(states))
+    if filters.run:
         # Where no record of Kafka can stand: its topic is the run.
-        found = found.filter(topic_uuid=wanted.run)
-    if wanted.key:
-        found = found.filter(key__in=_keys(wanted.key))
-    if wanted.since is not None:
-        found = found.filter(last_failed_at__gte=wanted.since)
-    if wanted.until is not None:
-        found = found.filter(last_failed_at__lte=wanted.until)
-    return found
+        failures = failures.filter(topic_uuid=filters.run)
+    if filters.key:
+        failures = failures.filter(key__in=_keys(filters.key))
+    if filters.since is not None:
+        failures = failures.filter(last_failed_at__gte=filters.since)
+    if filters.until is not None:
+        failures = failures.filter(last_failed_at__lte=filters.until)
+    return failures
 
 
-def _queues(wanted: FailureFilter, scope: Scope) -> Q:
+def _queues(filters: FailureFilter, scope: Scope) -> Q:
     """The queues meant, by their numbers: a join would keep the index of times from being used."""
     # Rejects of a run are found by the index of positions, which begins with the queue.
-    is_any = not wanted.queue and not wanted.system and not wanted.run
+    is_any = not filters.queue and not filters.system and not filters.run
     if scope.is_whole and is_any:
         return Q()
-    found = Queue.objects.filter(scope.within("system"))
-    if wanted.queue:
-        found = found.filter(name=wanted.queue)
-    if wanted.system == WITHOUT:
-        found = found.filter(system=None)
-    elif wanted.system:
-        found = found.filter(system__name=wanted.system)
-    return Q(queue__in=list(found.values_list("pk", flat=True)))
+    queues = Queue.objects.filter(scope.within("system"))
+    if filters.queue:
+        queues = queues.filter(name=filters.queue)
+    if filters.system == WITHOUT:
+        queues = queues.filter(system=None)
+    elif filters.system:
+        queues = queues.filter(system__name=filters.system)
+    return Q(queue__in=list(queues.values_list("pk", flat=True)))
 
 
 def _keys(text: str) -> list[bytes]:
@@ -211,17 +211,17 @@ def _keys(text: str) -> list[bytes]:
     return keys
 
 
-def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
-    """In the order of the list from the cursor on; backwards from a cursor that says so."""
+def from_cursor(failures: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
+    """Order as the list does from the cursor on; backwards from a cursor that says so."""
     if cursor is None:
-        return found.order_by("-last_failed_at", "id")
+        return failures.order_by("-last_failed_at", "id")
     # The first condition lets the index on (last_failed_at, id) find the place.
     if cursor.backwards:
         newer = Q(last_failed_at__gt=cursor.at) | Q(id__lt=cursor.row)
-        at = found.filter(newer, last_failed_at__gte=cursor.at)
+        at = failures.filter(newer, last_failed_at__gte=cursor.at)
         return at.order_by("last_failed_at", "-id")
     older = Q(last_failed_at__lt=cursor.at) | Q(id__gt=cursor.row)
-    return found.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
+    return failures.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
 
 
 def _at(row: FailureRow | None, *, backwards: bool = False) -> Cursor | None:

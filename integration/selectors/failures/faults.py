@@ -1,4 +1,4 @@
-"""What is wrong with an edited text before any handler sees it, and at which line and column."""
+"""Faults of an edited text before any handler sees it, with their lines and columns."""
 
 import json
 import re
@@ -32,26 +32,26 @@ class Fault:
 def faults_of(
     record: bytes, headers: Headers, interface: str, *, text: str | None = None
 ) -> list[Fault]:
-    """What the engine's reading, the key paths and the schema object to, in one query.
+    """List what the engine's reading, the key paths and the schema object to, in one query.
 
     Places are those in `text`, as an editor shows the document, else in the document as it is
     written; in the record where that is what cannot be read. `interface` is the service where
     the record names none.
     """
-    found = read(record, headers)
-    if isinstance(found, Flaw):
-        return [_placed(f"{found.message} {found.hint}")]
+    document = read(record, headers)
+    if isinstance(document, Flaw):
+        return [_placed(f"{document.message} {document.hint}")]
     services = EnterpriseService.objects.select_related("structure")
-    service = services.filter(interface=found.interface or interface).first()
+    service = services.filter(interface=document.interface or interface).first()
     if service is None or service.structure is None:
         return []
     try:
         plan = plan_for(service.structure)
     except BadPath as e:
         return [Fault(str(e))]
-    key = key_of(plan.paths, found.body)
+    key = key_of(plan.paths, document.body)
     faults = [Fault(f"{key.message} {key.hint}")] if isinstance(key, Flaw) else []
-    return faults + ([] if plan.judge is None else _refused(plan.judge, found, text))
+    return faults + ([] if plan.judge is None else _refused(plan.judge, document, text))
 
 
 def _placed(text: str) -> Fault:
@@ -59,12 +59,12 @@ def _placed(text: str) -> Fault:
     return Fault(text) if at is None else Fault(text, int(at[1]), int(at[2]))
 
 
-def _refused(judge: Judge, found: Document, shown: str | None) -> list[Fault]:
-    if is_xml(found.body):
+def _refused(judge: Judge, document: Document, shown: str | None) -> list[Fault]:
+    if is_xml(document.body):
         return [Fault("The object structure has a JSON Schema, but the document is XML.")]
-    text = shown or document_text(found) or ""
+    text = shown or document_text(document) or ""
     try:
-        problems = judge.errors(found.body, MOST)
+        problems = judge.errors(document.body, MOST)
     except UNUSABLE as e:
         return [Fault(why_unusable("the object structure", e))]
     faults = []
@@ -82,8 +82,8 @@ def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
     """
     frames: list[list[str | int | None]] = []
     kinds: list[str] = []
-    for found in _TOKEN.finditer(text):
-        piece = found[0]
+    for token in _TOKEN.finditer(text):
+        piece = token[0]
         if piece in "]}":
             frames.pop()
             kinds.pop()
@@ -92,7 +92,7 @@ def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
         elif piece != ":" and not _is_name(frames, kinds, piece):
             is_as_deep = len(frames) == len(path)
             if is_as_deep and [frame[0] for frame in frames] == list(path):
-                return _line_and_column(text, found.start())
+                return _line_and_column(text, token.start())
             if piece in "[{":
                 frames.append([0 if piece == "[" else None])
                 kinds.append(piece)
@@ -105,7 +105,7 @@ def _step(frame: list[str | int | None], kind: str) -> None:
 
 
 def _is_name(frames: list[list[str | int | None]], kinds: list[str], piece: str) -> bool:
-    """Whether this is a member's name, which is then noted."""
+    """Return whether this is a member's name, which is then noted."""
     if not kinds or kinds[-1] != "{" or frames[-1][0] is not None:
         return False
     frames[-1][0] = str(json.loads(piece))

@@ -1,4 +1,4 @@
-"""Whether releasing a failure would put it behind what came after it, and what that was."""
+"""The check whether releasing a failure would put it behind what came after it, and what."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from integration.policy.states import Ended, ErrorState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newer:
-    """What is newer: a stored document (`failure` is None), or a later failure that succeeded."""
+    """The newer thing: a stored document (`failure` is None), or a later failure that succeeded."""
 
     what: str
     at: datetime
@@ -25,7 +25,7 @@ class Newer:
 
 
 def keeps_order(queue: Queue) -> bool:
-    """Whether a held message stops the ones behind it, so that passing it makes it late."""
+    """Return whether a held message stops the ones behind it, so that passing it makes it late."""
     return queue.is_sequential and (queue.strict_order or not queue.is_error_queue)
 
 
@@ -46,7 +46,7 @@ def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None
 
 
 def newer_data(error: MessageError) -> Newer | None:
-    """What was applied to this message's key after it arrived, in at most three queries."""
+    """Find what was applied to this message's key after it arrived, in at most three queries."""
     return _stored(error) or _resolved(error)
 
 
@@ -84,18 +84,18 @@ def _stored(error: MessageError) -> Newer | None:
     )
     if service is None or service.structure is None or error.arrival_batch is None:
         return None
-    found = read(error.current_payload or b"", decode_headers(error.headers))
-    if isinstance(found, Flaw):
+    document = read(error.current_payload or b"", decode_headers(error.headers))
+    if isinstance(document, Flaw):
         return None
     try:
         plan = plan_for(service.structure)
     except BadPath:
         return None
-    key = key_of(plan.paths, found.body)
+    key = key_of(plan.paths, document.body)
     if isinstance(key, Flaw):
         return None
     stored = StoredObject.objects.filter(structure=service.structure, key=key).first()
-    if stored is None or not _is_newer(stored, error, _version(plan, found.body)):
+    if stored is None or not _is_newer(stored, error, _version(plan, document.body)):
         return None
     deleted = " (a deletion)" if stored.is_deleted else ""
     what = f"{service.structure.name} holds newer data of this key{deleted}."
@@ -103,8 +103,8 @@ def _stored(error: MessageError) -> Newer | None:
 
 
 def _version(plan: Plan, body: object) -> Decimal | None:
-    found = None if plan.version_path is None else version_of(plan.version_path.first(body))
-    return found if isinstance(found, Decimal) else None
+    version = None if plan.version_path is None else version_of(plan.version_path.first(body))
+    return version if isinstance(version, Decimal) else None
 
 
 def _is_newer(stored: StoredObject, error: MessageError, version: Decimal | None) -> bool:

@@ -42,14 +42,14 @@ class FailureRow:
 
 
 COLUMNS: Final = tuple(
-    READ_AS.get(one.name, one.name) for one in fields(FailureRow) if one.name != "key"
+    READ_AS.get(field.name, field.name) for field in fields(FailureRow) if field.name != "key"
 )
 
 
-def rows_of(found: QuerySet[MessageError], most: int | None = None) -> list[FailureRow]:
+def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[FailureRow]:
     """The first lines of these failures; nothing is asked but what the rows themselves hold."""
     start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
-    return [_row(values) for values in found.values(*COLUMNS, key_start=start)[:most]]
+    return [_row(values) for values in failures.values(*COLUMNS, key_start=start)[:most]]
 
 
 def _row(values: Mapping[str, Any]) -> FailureRow:
@@ -67,12 +67,12 @@ def key_text(start: bytes | memoryview | None) -> str:
     >>> key_text("4711-ä".encode())
     '4711-ä'
     """
-    found = b"" if start is None else bytes(start)
-    if len(found) < KEY_BYTES:
-        return bytes_as_text(found)
+    key = b"" if start is None else bytes(start)
+    if len(key) < KEY_BYTES:
+        return bytes_as_text(key)
     try:
-        found.decode()
+        key.decode()
     except UnicodeDecodeError as flaw:
-        whole = found[: flaw.start]
-        return bytes_as_text(whole if flaw.reason == "unexpected end of data" else found)
-    return bytes_as_text(found)
+        whole = key[: flaw.start]
+        return bytes_as_text(whole if flaw.reason == "unexpected end of data" else key)
+    return bytes_as_text(key)

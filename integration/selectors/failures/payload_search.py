@@ -43,7 +43,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """What was found among the `looked` newest failures of the window.
+    """The hits among the `looked` newest failures of the window.
 
     `next_after` is where to go on from; `reached` is how far back it got when it stopped early,
     None when all of the window was looked through or the page is full.
@@ -57,7 +57,7 @@ class SearchPage:
 
 @dataclass(slots=True)
 class _Look:
-    """Where a search stands. `at` is the last failure looked into."""
+    """The progress of a search. `at` is the last failure looked into."""
 
     hits: list[UUID]
     at: Cursor | None
@@ -74,18 +74,18 @@ class _Look:
 
 @planned_anew()
 def search(
-    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+    filters: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
 ) -> SearchPage:
-    """Look for `wanted.text` as it is written, in payloads as they came or were edited.
+    """Look for `filters.text` as it is written, in payloads as they came or were edited.
 
     Case counts. A document is taken out of its envelope for it. Stops when the page is full,
     after SCAN_ROWS failures, SCAN_BYTES of payloads or SCAN_SECONDS, but never before the first.
     """
     begins = None if cursor is None else replace(cursor, backwards=False)
     look = _Look([], begins, time.monotonic() + SCAN_SECONDS)
-    found = matching(replace(wanted, text=""), scope)
+    failures = matching(replace(filters, text=""), scope)
     while not look.is_spent(size):
-        _look(look, found, min(LOT_ROWS, SCAN_ROWS - look.looked), (wanted.text, size))
+        _look(look, failures, min(LOT_ROWS, SCAN_ROWS - look.looked), (filters.text, size))
     is_full = len(look.hits) >= size
     at = look.at if not look.is_done or is_full else None
     return SearchPage(
@@ -96,10 +96,10 @@ def search(
     )
 
 
-def _look(look: _Look, found: QuerySet[MessageError], lot: int, what: tuple[str, int]) -> None:
+def _look(look: _Look, failures: QuerySet[MessageError], lot: int, what: tuple[str, int]) -> None:
     """Look into a lot of failures, newest first."""
     text, size = what
-    sized = from_cursor(found, look.at).annotate(size=Length(VALUE))
+    sized = from_cursor(failures, look.at).annotate(size=Length(VALUE))
     rows = [_Row(*row) for row in sized.values_list("id", "last_failed_at", "size")[:lot]]
     for chunk in _chunks(rows):
         hits = _hits([row.id for row in chunk], text)
@@ -130,13 +130,13 @@ def _chunks(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
 
 
 def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
-    """Which of these failures hold the text."""
-    found = MessageError.objects.filter(pk__in=ids)
+    """Return those of these failures that hold the text."""
+    failures = MessageError.objects.filter(pk__in=ids)
     has = Q()
     for needle in needles(text):
         has |= Q(_holds(needle))
-    plain = set(found.filter(has).values_list("id", flat=True))
-    packed = found.filter(_holds(PACKED)).values_list("id", flat=True)
+    plain = set(failures.filter(has).values_list("id", flat=True))
+    packed = failures.filter(_holds(PACKED)).values_list("id", flat=True)
     return plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
 
 
@@ -151,7 +151,7 @@ def _holds(needle: bytes) -> Func:
 
 
 def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
-    """Which of these envelopes hold the text in their document."""
+    """Return those of these envelopes that hold the text in their document."""
     hits = set()
     fields = ("id", "payload", "edited_payload", "headers")
     for error in MessageError.objects.filter(pk__in=ids).only(*fields).iterator(50):
@@ -161,5 +161,5 @@ def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
 
 
 def _rows(ids: Sequence[UUID]) -> tuple[FailureRow, ...]:
-    found = {row.id: row for row in rows_of(MessageError.objects.filter(pk__in=ids))}
-    return tuple(found[id_] for id_ in ids if id_ in found)
+    rows = {row.id: row for row in rows_of(MessageError.objects.filter(pk__in=ids))}
+    return tuple(rows[id_] for id_ in ids if id_ in rows)

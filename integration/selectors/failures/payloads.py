@@ -56,14 +56,14 @@ class Contents:
 
 
 class BulkRow(NamedTuple):
-    """Where a row stood: the file's name, and its line in it (the row's number in Parquet)."""
+    """The place of a row: the file's name, and its line in it (the row's number in Parquet)."""
 
     file: str
     line: str
 
 
 def sender_of(error: MessageError) -> tuple[str, bool]:
-    """Who sent a message, and whether only its header says so; empty where nothing does.
+    """Tell who sent a message, and whether only its header says so; empty where nothing does.
 
     The header is all there is of a message whose envelope could not be read.
     """
@@ -96,19 +96,19 @@ def contents_of(
 
 
 def show(value: Binary, headers: Headers) -> PayloadView:
-    """How a page shows a record. Never raises, whatever the bytes are."""
+    """Show a record as a page does. Never raises, whatever the bytes are."""
     if value is None:
         return PayloadView(size=0, is_absent=True)
     record = bytes(value)
     raw, is_hex, is_cut = _as_text(record)
     view = PayloadView(size=len(record), raw=raw, is_hex=is_hex, is_cut=is_cut)
-    found = read(record, headers)
-    if isinstance(found, Flaw):
-        return replace(view, flaw_code=found.code, flaw_text=f"{found.message} {found.hint}")
-    pretty = _pretty(found)
+    content = read(record, headers)
+    if isinstance(content, Flaw):
+        return replace(view, flaw_code=content.code, flaw_text=f"{content.message} {content.hint}")
+    pretty = _pretty(content)
     return replace(
         view,
-        is_wrapped=found.wrapped,
+        is_wrapped=content.wrapped,
         pretty=pretty[:SHOWN_CHARACTERS],
         is_cut=is_cut or len(pretty) > SHOWN_CHARACTERS,
     )
@@ -127,7 +127,7 @@ def bytes_as_text(value: Binary) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether this is an object or array by JSON's grammar, so that blanks may be put into it.
+    """Return whether JSON's grammar has it as object or array, so that it may get blanks.
 
     More generous than the engine: a key named twice, NaN or a number that is too long stays in
     the text whatever its layout.
@@ -141,11 +141,11 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _pretty(found: Document) -> str:
-    if found.mimetype == XML and isinstance(found.body, etree._Element):  # noqa: SLF001 - its only name
-        return _pretty_xml(found.body)
-    text = document_text(found)
-    if found.mimetype == JSON and text is not None:
+def _pretty(document: Document) -> str:
+    if document.mimetype == XML and isinstance(document.body, etree._Element):  # noqa: SLF001 - its only name
+        return _pretty_xml(document.body)
+    text = document_text(document)
+    if document.mimetype == JSON and text is not None:
         return laid_out(text)
     return text or ""
 
@@ -175,6 +175,6 @@ def _hex_dump(record: bytes) -> str:
     lines = []
     for start in range(0, len(record), 16):
         part = record[start : start + 16]
-        seen = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:08x}  {part.hex(' '):<47}  {seen}")
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {text}")
     return "\n".join(lines)

@@ -66,11 +66,11 @@ def timeline(
 def events_of(
     error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
 ) -> list[Event]:
-    """What is known of one failure, in no order."""
+    """List what is known of one failure, in no order."""
     is_sent = error.queue.direction == Queue.Direction.OUTBOUND
     return [
         *_received(error),
-        *(_tried(one, is_sent=is_sent) for one in tries),
+        *(_tried(attempt, is_sent=is_sent) for attempt in tries),
         *map(decision, changes),
         *_operated(error),
         *_fate(error, tries, changes),
@@ -100,16 +100,16 @@ def _received(error: MessageError) -> Iterable[Event]:
         yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=who, sign="↓")
 
 
-def _tried(one: ErrorAttempt, *, is_sent: bool) -> Event:
-    failed = bool(one.code)
-    ends = ENDS.get(one.ended, one.ended.capitalize())
+def _tried(attempt: ErrorAttempt, *, is_sent: bool) -> Event:
+    failed = bool(attempt.code)
+    ends = ENDS.get(attempt.ended, attempt.ended.capitalize())
     return Event(
-        at=one.at,
-        title=_title(one.number, ends, failed=failed),
-        who=f"{ENGINE}{f' on {one.worker}' if one.worker else ''}",
-        code=one.code,
-        text=one.text,
-        detail=one.detail,
+        at=attempt.at,
+        title=_title(attempt.number, ends, failed=failed),
+        who=f"{ENGINE}{f' on {attempt.worker}' if attempt.worker else ''}",
+        code=attempt.code,
+        text=attempt.text,
+        detail=attempt.detail,
         is_answer=is_sent,
         tone="red" if failed else "green",
         sign="✕" if failed else "✓",
@@ -124,7 +124,7 @@ def _title(number: int, ends: str, *, failed: bool) -> str:
 
 
 def decision(change: ErrorChange) -> Event:
-    """What a person decided, whether its failure is still there or not."""
+    """Tell what a person decided, whether its failure is still there or not."""
     title = DONE.get(change.action, change.action.capitalize())
     return Event(
         at=change.at,
@@ -137,9 +137,9 @@ def decision(change: ErrorChange) -> Event:
 
 
 def _operated(error: MessageError) -> Iterable[Event]:
-    """Only what an operation left alone: what it did is among the decisions already."""
-    found = OperationItem.objects.filter(error=error.pk, at__isnull=False, version_after=None)
-    for item in found.select_related("operation").order_by("-at")[:SHOWN]:
+    """Tell what an operation left alone: what it did is among the decisions already."""
+    items = OperationItem.objects.filter(error=error.pk, at__isnull=False, version_after=None)
+    for item in items.select_related("operation").order_by("-at")[:SHOWN]:
         if item.at is not None:
             yield Event(
                 at=item.at,
@@ -172,4 +172,4 @@ def _fate(
 
 def _after(tries: Sequence[ErrorAttempt], at: datetime) -> datetime:
     """No earlier than the try of the same commit, whose tables are written in any order."""
-    return max([at, *(one.at for one in tries if abs(one.at - at) < SAME_COMMIT)])
+    return max([at, *(attempt.at for attempt in tries if abs(attempt.at - at) < SAME_COMMIT)])

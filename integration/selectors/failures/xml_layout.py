@@ -25,7 +25,7 @@ def laid_out(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it is XML of elements and values only, without text between elements."""
+    """Return whether it is XML of elements and values only, without text between elements."""
     if not text.lstrip().startswith("<") or any(mark in text for mark in _LEFT_ALONE):
         return False
     try:

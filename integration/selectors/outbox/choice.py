@@ -1,4 +1,4 @@
-"""What a choice of outbox rows consists of at this moment, for people who are about to decide."""
+"""The rows of an outbox choice as they are now, for people who are about to decide."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a decision would touch; `moved_on` rows are not as they were seen, or are gone."""
+    """The rows a decision would touch; `moved_on` rows are not as they were seen, or are gone."""
 
     parts: tuple[Part, ...]
     moved_on: int

@@ -1,4 +1,4 @@
-"""How the relay stands: for each provider, and for the topic of one outbound queue."""
+"""The state of the relay: for each provider, and for the topic of one outbound queue."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -92,7 +92,7 @@ def relays() -> list[Relaying]:
 
 
 def sending(queue: Queue) -> Sending:
-    """What an outbound queue has to send, in four queries that use the index of what is open."""
+    """Tell what an outbound queue has to send, in four queries by the index of what is open."""
     rows = OutboxRow.objects.filter(
         provider=queue.provider_id, topic=queue.topic, kind=OutboxKind.MESSAGE
     )

@@ -24,7 +24,7 @@ OPEN_STATES: Final = (OutboxState.DEAD, OutboxState.PENDING, OutboxState.STAMPED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxFilter:
-    """What a list shows: one open state; every other text must match exactly.
+    """The filter of a list: one open state; every other text must match exactly.
 
     `queue` is an outbound queue's name: its topic, or its own rows where it keeps an order.
     """
@@ -82,47 +82,47 @@ def within(scope: Scope) -> Q:
     """
     if scope.is_whole:
         return Q()
-    known = Queue.objects.filter(scope.within("system")).values_list("provider", "topic")
+    topics = Queue.objects.filter(scope.within("system")).values_list("provider", "topic")
     either = Q(pk=None)
-    for provider, topic in known:
+    for provider, topic in topics:
         either |= Q(provider=provider, topic=topic)
     return either
 
 
 def known_of(ids: Iterable[int], scope: Scope) -> set[int]:
     """Those of the rows that the person may know of; those that are gone stay named."""
-    wanted = set(ids)
+    numbers = set(ids)
     if scope.is_whole:
-        return wanted
-    hidden = OutboxRow.objects.filter(pk__in=wanted).exclude(within(scope))
-    return wanted - set(hidden.values_list("pk", flat=True))
+        return numbers
+    hidden = OutboxRow.objects.filter(pk__in=numbers).exclude(within(scope))
+    return numbers - set(hidden.values_list("pk", flat=True))
 
 
 def page(
-    wanted: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS
+    filters: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS
 ) -> Page[OutboxLine, int]:
     """The rows behind the id `after`, in the order of sending, in at most five queries.
 
     Without payloads.
     """
-    matching = _matching(wanted)
+    matching = _matching(filters)
     at = matching if after is None else matching.filter(pk__gt=after)
     # Dead rows have an index in this order. For the others a sum keeps the planner from looking
     # for them along the primary key, through all that was ever sent.
-    order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
-    found = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
-    rows = found[:size]
+    order = F("pk") if filters.state == OutboxState.DEAD else F("pk") + 0
+    fetched = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
+    rows = fetched[:size]
     return Page(
         rows=tuple(OutboxLine(row, account(row, place)) for row, place in _placed(rows)),
         count=capped_count(matching, COUNT_CAP),
         cap=COUNT_CAP,
-        next_after=rows[-1].pk if len(found) > size else None,
+        next_after=rows[-1].pk if len(fetched) > size else None,
     )
 
 
-def selection(wanted: OutboxFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
+def selection(filters: OutboxFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
     """The dead rows that match, oldest first, with the batch each is dead under."""
-    dead = _matching(wanted).filter(state=OutboxState.DEAD).order_by("pk")
+    dead = _matching(filters).filter(state=OutboxState.DEAD).order_by("pk")
     return dict(dead.values_list("pk", "batch")[:limit])
 
 
@@ -160,7 +160,7 @@ def doubts(scope: Scope = EVERYTHING) -> list[Doubt]:
 
 
 def dead_count() -> int:
-    """How many rows Kafka refused, counted no further than the cap."""
+    """Count the rows Kafka refused, no further than the cap."""
     return capped_count(OutboxRow.objects.filter(state=OutboxState.DEAD), COUNT_CAP)
 
 
@@ -170,31 +170,31 @@ def recent_changes(scope: Scope = EVERYTHING, limit: int = CHANGES) -> list[Outb
 
 
 def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
-    """Why rows are dead, for a filter."""
+    """List why rows are dead, for a filter."""
     dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD).order_by("dead_code")
     return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
 
 
-def _with_time(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
+def _with_time(rows: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
     """With what the story of a row needs; its time is judged by the database's clock."""
     later = Q(not_before__isnull=False) & Q(not_before__gt=database_now())
-    return found.select_related("provider").annotate(
+    return rows.select_related("provider").annotate(
         is_later=ExpressionWrapper(later, output_field=BooleanField())
     )
 
 
-def _matching(wanted: OutboxFilter) -> QuerySet[OutboxRow]:
-    state = wanted.state if wanted.state in OPEN_STATES else OutboxState.DEAD
+def _matching(filters: OutboxFilter) -> QuerySet[OutboxRow]:
+    state = filters.state if filters.state in OPEN_STATES else OutboxState.DEAD
     exact = {
-        "topic": wanted.topic,
-        "dead_code": wanted.code,
-        "kind": wanted.kind,
-        "message_id": wanted.message_id,
+        "topic": filters.topic,
+        "dead_code": filters.code,
+        "kind": filters.kind,
+        "message_id": filters.message_id,
     }
-    found = OutboxRow.objects.filter(
-        within(wanted.scope), state=state, **{name: text for name, text in exact.items() if text}
+    rows = OutboxRow.objects.filter(
+        within(filters.scope), state=state, **{name: text for name, text in exact.items() if text}
     )
-    return found.filter(_of_queue(wanted.queue)) if wanted.queue else found
+    return rows.filter(_of_queue(filters.queue)) if filters.queue else rows
 
 
 def _of_queue(name: str) -> Q:
@@ -239,7 +239,7 @@ def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
 
 
 def _behind(row: OutboxRow) -> int:
-    """How many rows a dead one of a strict queue holds back, counted to the cap."""
+    """Count the rows that a dead one of a strict queue holds back, to the cap."""
     if row.strict_queue is None:
         return 0
     waiting = OutboxRow.objects.filter(
@@ -255,8 +255,8 @@ def _doubt(lease: RelayLease) -> Doubt:
     stamped = OutboxRow.objects.filter(
         provider=lease.provider_id, shard=lease.shard, state=OutboxState.STAMPED
     ).order_by()
-    found = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
-    of = found.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
+    sums = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
+    of = sums.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
     assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
     return Doubt(
         lease_id=lease.pk,

@@ -1,4 +1,4 @@
-"""What happened to a row of the outbox, why, and what to do now; no query is made here."""
+"""The story of an outbox row: what happened, why, and what to do now; no query is made here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ NAMES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a row waits for: its strict queue, the dead row at its head, who relays."""
+    """The things a row waits for: its strict queue, the dead row at its head, who relays."""
 
     queue: str = ""
     head: int | None = None
@@ -69,8 +69,8 @@ def account(row: OutboxRow, place: Place) -> Account:
 
 
 def _dead(row: OutboxRow, place: Place) -> Account:
-    said = row.dead_text.strip() or row.dead_code
-    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(said)}"
+    reason = row.dead_text.strip() or row.dead_code
+    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(reason)}"
     if row.kind == OutboxKind.RETRY_MARKER:
         now = "Give it up: the failure's own row has carried the retry since; nothing is lost."
         return Account(what, now)

@@ -19,7 +19,7 @@ STEPS: Final = (
     (timedelta(hours=2), timedelta(hours=1), "h"),
     (timedelta(minutes=2), timedelta(minutes=1), "min"),
 )
-# What a person has decided and no worker has carried out yet.
+# Decisions of a person that no worker has carried out yet.
 DECIDED: Final[Mapping[str, str]] = {
     ErrorState.READY: "It was released and goes first as soon as a worker takes the queue.",
     ErrorState.PROCESSING: "It is being tried at this moment.",
@@ -53,12 +53,12 @@ class Head:
 
 def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
     """The failures these queues are blocked by, in one query; none without any."""
-    wanted = {part.failure for row in rows for part in row.partitions if part.failure is not None}
-    if not wanted:
+    ids = {part.failure for row in rows for part in row.partitions if part.failure is not None}
+    if not ids:
         return {}
     columns = ("version", "state", "offset", "key", "message_id", "text")
-    found = MessageError.objects.filter(pk__in=wanted).only(*columns).order_by()
-    return {error.pk: _head(error, reveal=reveal) for error in found}
+    failures = MessageError.objects.filter(pk__in=ids).only(*columns).order_by()
+    return {error.pk: _head(error, reveal=reveal) for error in failures}
 
 
 def _head(error: MessageError, *, reveal: bool) -> Head:
@@ -90,7 +90,7 @@ def is_blocked_by_head(row: QueueRow) -> bool:
 
 
 def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
-    """What stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
+    """Say what stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
     since = f" {spoken(now - row.since)}" if row.since is not None else ""
     if head is None:
         return f"Blocked{since}: {row.found[1].why}"
@@ -99,7 +99,7 @@ def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
 
 
 def behind(row: QueueRow, now: datetime) -> str:
-    """What waits and what threatens it: "4,212 wait behind it; the first expires Sunday 02:10."."""
+    """Say what waits and what threatens it: "4,212 wait behind it; the first expires Sunday"."""
     if row.lag is None:
         return "It is not known how many wait behind it."
     count = max(0, row.lag - 1) if HEAD_CODE in row.blocked_codes else row.lag
@@ -113,7 +113,7 @@ def behind(row: QueueRow, now: datetime) -> str:
 
 
 def expires(at: datetime, now: datetime) -> str:
-    """When it leaves the topic, in the words of a person of this week (UTC)."""
+    """Say when it leaves the topic, in the words of a person of this week (UTC)."""
     if at <= now:
         return "may leave Kafka at any moment"
     clock = f"{at:%H:%M}"

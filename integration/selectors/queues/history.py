@@ -1,4 +1,4 @@
-"""What happened to a queue by people's hands: its configuration and the decisions, by time."""
+"""The history of a queue by people's hands: its configuration and the decisions, by time."""
 
 from dataclasses import dataclass
 from datetime import datetime

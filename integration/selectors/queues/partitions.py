@@ -28,7 +28,7 @@ class PartitionRow:
     status: Status
     situation: Situation
     code: str
-    said: str
+    state_text: str
     since: datetime | None
     resume_at: datetime | None
     failure: UUID | None
@@ -59,7 +59,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         status=status,
         situation=reason,
         code=code,
-        said=partition.state_text,
+        state_text=partition.state_text,
         since=partition.state_since,
         resume_at=partition.resume_at,
         failure=partition.state_error,
@@ -74,11 +74,11 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
 
 
 def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
-    """What the engine found there, with the commands that end a transaction which hangs.
+    """Tell what the engine found there, with the commands that end a transaction which hangs.
 
     The client library does not ask for producers and transactions; Kafka's own tool does.
     """
-    found = situation(
+    reason = situation(
         PartitionState(partition.state),
         partition.state_code,
         partition.state_text,
@@ -87,7 +87,7 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
         in_order=queue.is_sequential,
     )
     if not is_held_back(partition):
-        return found
+        return reason
     begin = grants.as_administrator(queue.provider, "kafka-transactions.sh")
     place = ["--topic", queue.topic, "--partition", str(partition.partition)]
     start = ["--start-offset", str(partition.next_offset)]
@@ -99,7 +99,7 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
         "Start that application again: that ends the transaction. Where it will not come back: "
         f"`{abort}`; what it wrote in the transaction is then never read."
     )
-    return Situation(found.why, step)
+    return Situation(reason.why, step)
 
 
 def noted_transaction(partition: QueuePartition) -> str:
@@ -113,12 +113,12 @@ def noted_transaction(partition: QueuePartition) -> str:
 
 
 def is_held_back(partition: QueuePartition) -> bool:
-    """Whether such a transaction has lasted longer than the lag monitor waits before it tells."""
+    """Return whether such a transaction has lasted longer than the lag monitor waits to tell."""
     return noted_transaction(partition) == TRANSACTION_HANGS
 
 
 def _end(partition: QueuePartition) -> int | None:
-    """Where the partition ends at least: the broker's last word, or the position beyond it."""
+    """Return where the partition ends at least: the broker's last word, or the position after."""
     if partition.high_watermark is None:
         return None
     return max(partition.high_watermark, partition.next_offset)
@@ -134,8 +134,8 @@ def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situ
     return Status.RUNNING, up_to_date(lag)
 
 
-def _overdue(found: Situation) -> Situation:
-    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {found.why}"
+def _overdue(reason: Situation) -> Situation:
+    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {reason.why}"
     return Situation(why, "Check the flow: it names the broken link.")
 
 
@@ -146,7 +146,7 @@ def unread(lag: int) -> Situation:
 
 
 def up_to_date(lag: int) -> Situation:
-    """Of the topic alone: what was put on hold left it, and waits for a person."""
+    """Say what waits in the topic alone: what was put on hold left it, and waits for a person."""
     if not lag:
         return Situation("Nothing waits in the topic.", "")
     return Situation(f"{_messages(lag)} for {'its' if lag == 1 else 'their'} turn.", "")

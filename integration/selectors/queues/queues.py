@@ -1,4 +1,4 @@
-"""How the queues stand: one row a queue for the overview, partitions and history for its page."""
+"""The state of queues: one row each for the overview, partitions and history for its page."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -75,9 +75,9 @@ def overview(
 def standing(
     live_processes: LiveProcesses | None = None, scope: Scope = EVERYTHING
 ) -> list[QueueRow]:
-    """How every queue stands, the most urgent first, its failures not counted: five queries."""
-    found = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
-    return sorted(_rows(list(found), live_processes), key=lambda row: (row.status.rank, row.name))
+    """List all queues as they stand, the most urgent first, failures not counted: five queries."""
+    queues = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
+    return sorted(_rows(list(queues), live_processes), key=lambda row: (row.status.rank, row.name))
 
 
 def counted(rows: Sequence[QueueRow], cap: int = TABLE_CAP) -> list[QueueRow]:
@@ -124,16 +124,16 @@ def detail(
 
 def names(scope: Scope = EVERYTHING, direction: str = "") -> list[str]:
     """The names of the queues, or of those of one direction, for a filter."""
-    found = Queue.objects.filter(scope.within("system"))
+    queues = Queue.objects.filter(scope.within("system"))
     if direction:
-        found = found.filter(direction=direction)
-    return list(found.order_by("name").values_list("name", flat=True))
+        queues = queues.filter(direction=direction)
+    return list(queues.order_by("name").values_list("name", flat=True))
 
 
 def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
     """The queue of this name, or None."""
-    found = Queue.objects.filter(scope.within("system"), name=name)
-    return found.values_list("pk", flat=True).first()
+    queues = Queue.objects.filter(scope.within("system"), name=name)
+    return queues.values_list("pk", flat=True).first()
 
 
 def by_id(queue_id: int) -> Queue:
@@ -189,16 +189,16 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
 
 def _switches(queue: Queue) -> tuple[Switch, ...]:
     """Every switch that can stop this queue, so that nobody has to guess which one is off."""
-    found = [
+    every = [
         Switch("Queue switched on", queue.name, queue.enabled),
         Switch("Not paused", queue.pause_reason or "nobody paused it", not queue.paused),
     ]
     if queue.system is not None:
-        found.append(Switch("External system switched on", queue.system.name, queue.system.enabled))
+        every.append(Switch("External system switched on", queue.system.name, queue.system.enabled))
     if queue.default_service is not None:
         service = queue.default_service
-        found.append(Switch("Default service switched on", service.interface, service.enabled))
-    return tuple(found)
+        every.append(Switch("Default service switched on", service.interface, service.enabled))
+    return tuple(every)
 
 
 def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""How fast messages come and go, from the samples of the last minutes."""
+"""Rates at which messages come and go, from the samples of the last minutes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Pace:
     outgoing: float
 
     def eta(self, lag: int | None) -> timedelta | None:
-        """How long until nothing waits, at this pace; None when that is never, or not known."""
+        """Return how long until nothing waits, at this pace; None for never, or when not known."""
         if lag is None:
             return None
         gain = self.outgoing - self.incoming
@@ -69,7 +69,7 @@ class Rates:
         return self.quarter or self.minute
 
     def eta(self, lag: int | None) -> timedelta | None:
-        """How long until nothing waits; None when that is never, or not known."""
+        """Return how long until nothing waits; None when that is never, or not known."""
         return None if self.best is None else self.best.eta(lag)
 
 
@@ -118,7 +118,7 @@ def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, Seque
 
 
 def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
-    """By queue the pace over the last minute, of all that a person may know of, in one query."""
+    """Map queues to the last minute's pace, all that a person may know of, in one query."""
     rows = QueueSample.objects.filter(at__gt=Now() - MINUTE - GAP)
     if not scope.is_whole:
         rows = rows.filter(scope.within("queue__system"))
@@ -127,11 +127,11 @@ def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
 
 
 def _points(rows: QuerySet[QueueSample]) -> Mapping[int, Sequence[Point]]:
-    found: dict[int, list[Point]] = defaultdict(list)
+    points: dict[int, list[Point]] = defaultdict(list)
     columns = rows.order_by("queue_id", "at").values_list("queue_id", "at", "position", "end")
     for queue_id, at, position, end in columns:
-        found[queue_id].append(Point(at, position, end))
-    return found
+        points[queue_id].append(Point(at, position, end))
+    return points
 
 
 def together(paces: Collection[Pace]) -> Pace | None:

@@ -59,7 +59,7 @@ class QueueRow:
 
     @property
     def since(self) -> datetime | None:
-        """Of the partition that speaks for the queue, as `failure` is; or of what people did."""
+        """The time of the partition that speaks for the queue, like `failure`; or of an act."""
         if self.status in {Status.PAUSED, Status.OFF}:
             return self.stop.at if self.stop else None
         return row.since if (row := self._decisive) else None
@@ -79,12 +79,12 @@ class QueueRow:
 
     @property
     def is_read(self) -> bool:
-        """Whether it has a position here: inbound, or delivered to an endpoint."""
+        """Return whether it has a position here: inbound, or delivered to an endpoint."""
         return self.sends or self.direction == Queue.Direction.INBOUND
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the first message that waits leaves the topic, by the topic's retention."""
+        """The time the first message that waits leaves the topic, by the topic's retention."""
         if not self.is_read or self.oldest_waiting_at is None:
             return None
         return self.oldest_waiting_at + self.retention
@@ -99,7 +99,7 @@ class QueueRow:
 
     @property
     def codes(self) -> frozenset[str]:
-        """Of what stops partitions, whatever it is."""
+        """The codes of what stops partitions, whatever it is."""
         return frozenset(row.code for row in self.partitions if row.status is not Status.RUNNING)
 
     @property
@@ -122,7 +122,7 @@ def queue_row(
     an outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
-    found = _standing(queue, rows, None, stuck=stuck, sends=sends)
+    standing = _standing(queue, rows, None, stuck=stuck, sends=sends)
     status, reason = _standing(queue, rows, live_processes, stuck=stuck, sends=sends)
     return QueueRow(
         id=queue.pk,
@@ -142,7 +142,7 @@ def queue_row(
         situation=reason,
         partitions=rows,
         is_stuck=stuck is not None,
-        found=found,
+        found=standing,
         retention=timedelta(seconds=queue.retention_seconds),
         is_system_off=queue.system is not None and not queue.system.enabled,
         changed_at=queue.changed_at,
@@ -159,7 +159,7 @@ def _standing(
     stuck: Standing | None,
     sends: bool,
 ) -> Standing:
-    """How it stands with those that live.
+    """Tell how it stands with those that live.
 
     What is delivered from here has two ways that can be closed: into Kafka, and out of it.
     """
@@ -172,39 +172,39 @@ def _standing(
 def _worse(into: Standing, out: Standing) -> Standing:
     """The more urgent of the two; of equals the one that asks for something."""
     if into[0].rank != out[0].rank:
-        return min(into, out, key=lambda one: one[0].rank)
+        return min(into, out, key=lambda way: way[0].rank)
     return into if into[1].next_step and not out[1].next_step else out
 
 
 def _verdict(
     queue: Queue, rows: Sequence[PartitionRow], live_processes: LiveProcesses | None
 ) -> Standing:
-    """What people switched comes first, then who is alive: they explain why nothing moves."""
+    """Explain why nothing moves: by what people switched, then by who is alive."""
     switched = _switched(queue)
-    found = _found(rows)
+    worst = _worst(rows)
     if switched is None:
-        return _manned(live_processes, found)
+        return _manned(live_processes, worst)
     status, reason = switched
-    if found[0] in DECIDED:
-        why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"
-        return status, Situation(why, f"{reason.next_step} {found[1].next_step}")
+    if worst[0] in DECIDED:
+        why = f"{reason.why} Besides, it is {worst[0].label.lower()}: {worst[1].why}"
+        return status, Situation(why, f"{reason.next_step} {worst[1].next_step}")
     return switched
 
 
 def _switched(queue: Queue) -> Standing | None:
-    """What people switched off, outermost first."""
+    """Return what people switched off, outermost first."""
     if not queue.enabled:
         return Status.OFF, Situation(
             "A person switched this queue off; its positions are kept.", "Switch it on to go on."
         )
     if queue.paused:
-        said = f": {queue.pause_reason}" if queue.pause_reason else ""
+        reason = f": {queue.pause_reason}" if queue.pause_reason else ""
         if queue.paused_until is None:
             why, next_step = "A person paused this queue", "Resume it to go on."
         else:
             why = f"A person paused this queue until {queue.paused_until:%H:%M UTC on %d %B %Y}"
             next_step = "It goes on by itself then; resume it to go on now."
-        return Status.PAUSED, Situation(f"{why}{said}.", next_step)
+        return Status.PAUSED, Situation(f"{why}{reason}.", next_step)
     if queue.system is not None and not queue.system.enabled:
         waits = queue.is_sequential or queue.direction == Queue.Direction.OUTBOUND
         effect = "the queue waits" if waits else "its messages go on hold"
@@ -215,8 +215,8 @@ def _switched(queue: Queue) -> Standing | None:
     return None
 
 
-def _found(rows: Sequence[PartitionRow]) -> Standing:
-    """What the engine found: the worst of the partitions speaks for the queue."""
+def _worst(rows: Sequence[PartitionRow]) -> Standing:
+    """Return what the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
@@ -231,12 +231,12 @@ def _found(rows: Sequence[PartitionRow]) -> Standing:
     return status, decisive.situation
 
 
-def _manned(live_processes: LiveProcesses | None, found: Standing) -> Standing:
+def _manned(live_processes: LiveProcesses | None, standing: Standing) -> Standing:
     """The same standing, or first that nobody is alive: all else was found before that."""
-    status, reason = found
+    status, reason = standing
     lack = _lack(live_processes, status)
     if lack is None:
-        return found
+        return standing
     if status in DECIDED:
         why = f"{lack.why} Besides, it is {status.label.lower()}: {reason.why}"
         return status, Situation(why, f"{lack.next_step} Then: {reason.next_step}")
@@ -248,7 +248,7 @@ def _manned(live_processes: LiveProcesses | None, found: Standing) -> Standing:
 
 
 def _relayed(live_processes: LiveProcesses | None, stuck: Standing | None = None) -> Standing:
-    """How the way of an outbound queue into Kafka stands: what is published leaves by the relay.
+    """Tell how an outbound queue's way into Kafka stands: what is published leaves by the relay.
 
     `stuck` is what waits for a person, whether a relay lives or not.
     """
@@ -256,7 +256,7 @@ def _relayed(live_processes: LiveProcesses | None, stuck: Standing | None = None
         if stuck is None:
             return Status.NO_SENDER, live_processes.no_relay
         why = f"{live_processes.no_relay.why} Besides: {stuck[1].why}"
-        status = min(stuck[0], Status.NO_SENDER, key=lambda one: one.rank)
+        status = min(stuck[0], Status.NO_SENDER, key=lambda word: word.rank)
         step = f"{live_processes.no_relay.next_step} Then: {stuck[1].next_step}"
         return status, Situation(why, step)
     if stuck is not None:

@@ -1,4 +1,4 @@
-"""How a queue stands, as one word, why as one sentence, and what to do now."""
+"""The status of a queue as one word, why as one sentence, and what to do now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Status(Enum):
 
 
 class Situation(NamedTuple):
-    """Why something stands where it stands, and what to do now, if anything is to be done."""
+    """The reason why something stands where it stands, and what to do now, if anything."""
 
     why: str
     next_step: str = ""
@@ -56,7 +56,7 @@ class Situation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveProcesses:
-    """How many processes showed that they live; without them nothing below them is fresh.
+    """The number of processes that showed life; without them nothing below them is fresh.
 
     `drivers` are those of Spark, which only bulk runs need. Idle ones live and take no Celery
     tasks; the others do not count them.
@@ -71,23 +71,23 @@ class LiveProcesses:
 
     @property
     def no_worker(self) -> Situation:
-        """What to say when there is no worker for queues."""
+        """The sentence for when there is no worker for queues."""
         return IDLE_WORKER if self.idle_workers else NO_WORKER
 
     @property
     def no_relay(self) -> Situation:
-        """What to say when there is no worker for the relay."""
+        """The sentence for when there is no worker for the relay."""
         return IDLE_RELAY if self.idle_relays else NO_RELAY
 
     @property
     def missing(self) -> tuple[Situation, ...]:
-        """What is to be started, the most urgent first; empty when all are there."""
-        found = (
+        """The processes to be started, the most urgent first; empty when all are there."""
+        counts = (
             (self.workers, self.no_worker),
             (self.beats, NO_BEAT),
             (self.relays, self.no_relay),
         )
-        return tuple(lack for count, lack in found if not count)
+        return tuple(lack for count, lack in counts if not count)
 
 
 NO_BROKER: Final = Situation(
@@ -255,11 +255,11 @@ def situation(
 
     `in_order`: the queue is sequential, so that nothing goes past a message that waits.
     """
-    found = BY_CODE.get(code, BY_STATE[state])
+    template = BY_CODE.get(code, BY_STATE[state])
     if code == HANDLER_MISSING and not in_order:
-        found = Situation(found.why, f"{found.next_step} {OR_OFF}")
-    said = text.strip()
-    if said and said[-1] not in ".!?:":
-        said += "."
-    why = found.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
-    return Situation(why.replace("{text}", said).strip(), found.next_step)
+        template = Situation(template.why, f"{template.next_step} {OR_OFF}")
+    sentence = text.strip()
+    if sentence and sentence[-1] not in ".!?:":
+        sentence += "."
+    why = template.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
+    return Situation(why.replace("{text}", sentence).strip(), template.next_step)

@@ -17,20 +17,20 @@ Refused = Mapping[tuple[int, str, int | None], tuple[int, int, str]]
 
 
 def stops(queues: Sequence[Queue]) -> dict[int, QueueChange]:
-    """Who stopped each queue that is paused or off, when and why; one query, none without any."""
-    wanted = {
+    """Tell who stopped each queue that is paused or off, when and why; one query, or none."""
+    actions = {
         queue.pk: PAUSED if queue.enabled else DISABLED
         for queue in queues
         if queue.paused or not queue.enabled
     }
-    if not wanted:
+    if not actions:
         return {}
-    noted = QueueChange.objects.filter(queue__in=wanted, action__in=(PAUSED, DISABLED))
+    noted = QueueChange.objects.filter(queue__in=actions, action__in=(PAUSED, DISABLED))
     newest = noted.order_by("queue_id", "action", "-at", "-id").distinct("queue_id", "action")
     return {
         row.queue_id: row
         for row in newest
-        if row.queue_id is not None and row.action == wanted[row.queue_id]
+        if row.queue_id is not None and row.action == actions[row.queue_id]
     }
 
 
@@ -43,20 +43,20 @@ def stuck(queues: Sequence[Queue]) -> dict[int, Standing]:
         RelayLease.objects.filter(in_doubt_since__isnull=False).values_list("provider", flat=True)
     )
     refused = _refused()
-    found = {
+    standings = {
         queue.pk: _in_doubt(queue) if queue.provider_id in doubtful else _standing(queue, refused)
         for queue in outbound
     }
-    return {pk: standing for pk, standing in found.items() if standing is not None}
+    return {pk: standing for pk, standing in standings.items() if standing is not None}
 
 
 def _refused() -> Refused:
     """(provider, topic, strict queue) -> count, first row, a code of them; by the dead's index."""
     dead = OutboxRow.objects.filter(state=OutboxState.DEAD, kind=OutboxKind.MESSAGE).order_by()
-    found = dead.values_list("provider", "topic", "strict_queue").annotate(
+    groups = dead.values_list("provider", "topic", "strict_queue").annotate(
         count=Count("pk"), first=Min("pk"), code=Min("dead_code")
     )
-    return {row[:3]: row[3:] for row in found}
+    return {row[:3]: row[3:] for row in groups}
 
 
 def _in_doubt(queue: Queue) -> Standing:

@@ -26,11 +26,11 @@ def unhandled(rows: Sequence[QueueRow]) -> dict[int, Untaken]:
     named = {row.id: name for row in rows if (name := _named(row))}
     if not named:
         return {}
-    found = EnterpriseService.objects.filter(interface__in=set(named.values()))
-    known = {name: Untaken(pk, name) for pk, name in found.values_list("pk", "interface")}
-    return {queue: known[name] for queue, name in named.items() if name in known}
+    services = EnterpriseService.objects.filter(interface__in=set(named.values()))
+    takers = {name: Untaken(pk, name) for pk, name in services.values_list("pk", "interface")}
+    return {queue: takers[name] for queue, name in named.items() if name in takers}
 
 
 def _named(row: QueueRow) -> str:
-    said = (part.said for part in row.partitions if part.code == HANDLER_MISSING)
-    return next((found[1] for text in said if (found := _NAMED.match(text))), "")
+    texts = (part.state_text for part in row.partitions if part.code == HANDLER_MISSING)
+    return next((match[1] for text in texts if (match := _NAMED.match(text))), "")

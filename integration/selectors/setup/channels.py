@@ -1,4 +1,4 @@
-"""What the set-up pages show of publish channels: their targets, what fits them, test messages."""
+"""Publish channels as the set-up pages show them: their targets, what fits, test messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,9 +40,9 @@ class TestSent:
 
 def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
     """Every publish channel, which all people share, with its targets in this scope counted."""
-    known = Q() if scope.systems is None else Q(targets__system__in=sorted(scope.systems))
+    condition = Q() if scope.systems is None else Q(targets__system__in=sorted(scope.systems))
     rows = PublishChannel.objects.select_related("structure")
-    return rows.annotate(target_count=Count("targets", filter=known)).order_by("name")
+    return rows.annotate(target_count=Count("targets", filter=condition)).order_by("name")
 
 
 def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
@@ -54,8 +54,8 @@ def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
 
 def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
     """Its targets in this scope; those of others are told as a number, without a name."""
-    known = targets(scope).filter(channel=channel)
-    uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in known]
+    rows = targets(scope).filter(channel=channel)
+    uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in rows]
     hidden = channel.targets.count() - len(uses)
     if hidden:
         uses.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))
@@ -63,7 +63,7 @@ def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
 
 
 def stopped_with_channel(channel: PublishChannel) -> str:
-    """What switching it off stops, as a sentence."""
+    """Say what switching it off stops, as a sentence."""
     count = channel.targets.filter(enabled=True).count()
     if not count:
         return "nothing: it has no target that is switched on."
@@ -74,7 +74,7 @@ def stopped_with_channel(channel: PublishChannel) -> str:
 
 
 def stopped_with_target(target: ChannelTarget) -> str:
-    """What switching it off stops, as a sentence."""
+    """Say what switching it off stops, as a sentence."""
     return (
         f"each message of {target.channel} to {target.system} that is published from then on; "
         "none of them is sent later. Other targets keep theirs. To keep messages until the "
@@ -103,7 +103,7 @@ def endpoints_for(scope: Scope, system: int | None) -> QuerySet[Endpoint]:
 
 
 def way_of(queue: Queue | None, endpoint: Endpoint | None) -> str:
-    """Where messages of such a target end, as a sentence."""
+    """Say where messages of such a target end, as a sentence."""
     if queue is None:
         return ""
     last = endpoint or queue.endpoint
@@ -114,7 +114,7 @@ def way_of(queue: Queue | None, endpoint: Endpoint | None) -> str:
 
 
 def is_wholly_known(channel: PublishChannel, scope: Scope) -> bool:
-    """Whether all that a message of the channel would reach belongs to this scope."""
+    """Return whether all that a message of the channel would reach belongs to this scope."""
     enabled = channel.targets.filter(enabled=True)
     return not enabled.exclude(scope.within("system")).exists() if scope.systems else scope.is_whole
 
@@ -137,7 +137,7 @@ def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
 
 
 def _ends(rows: Sequence[Any]) -> dict[str, str]:
-    """How the latest try of each test message ended. Days before the first test are not read."""
+    """Tell how the latest try of each test message ended. Days before the first are not read."""
     by_queue: dict[int, list[str]] = {}
     for row in rows:
         by_queue.setdefault(int(row.after["queue_id"]), []).append(row.subject)

@@ -1,4 +1,4 @@
-"""What the page of an endpoint shows: its settings in words, what uses it, what tests found."""
+"""The page of an endpoint: its settings in words, what uses it, what tests found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
 
 
 def secrets_of(endpoint: Endpoint) -> list[Setting]:
-    """Which secrets are stored, of those that count; never their values."""
+    """Name the secrets that are stored, of those that count; never their values."""
     kind = KINDS.get(endpoint.handler_type)
     if kind is None:
         return []
@@ -77,13 +77,13 @@ def uses_of_endpoint(endpoint: Endpoint, scope: Scope) -> list[Use]:
     queues = endpoint.queues.filter(scope.within("system"))
     targets = endpoint.targets.select_related("channel", "system")
     return [
-        *(Use("queue", one.pk, one.name, "delivers its messages here") for one in queues),
-        *(Use("channeltarget", one.pk, str(one), "delivers here") for one in targets),
+        *(Use("queue", queue.pk, queue.name, "delivers its messages here") for queue in queues),
+        *(Use("channeltarget", target.pk, str(target), "delivers here") for target in targets),
     ]
 
 
 def stopped_with_endpoint(endpoint: Endpoint) -> str:
-    """What switching it off stops, as a sentence with counts."""
+    """Say what switching it off stops, as a sentence with counts."""
     queues, targets = endpoint.queues.count(), endpoint.targets.count()
     if not queues + targets:
         return "nothing. Nothing delivers to it yet."

@@ -1,4 +1,4 @@
-"""What a provider is asked when somebody tests it: the topics of its queues, our ids and groups."""
+"""The examination of a provider that somebody tests: the topics of its queues, our ids, groups."""
 
 from django.conf import settings
 
@@ -19,7 +19,7 @@ def examined(provider: Provider, topic: str = "") -> Examination:
 
 
 def wanted_of(provider: Provider, topic: str = "") -> Wanted:
-    """What our queues do on this cluster; `topic` counts as read and written."""
+    """List what our queues do on this cluster; `topic` counts as read and written."""
     queues = [] if not provider.pk else list(provider.queues.order_by("topic"))
     reads = {queue.topic for queue in queues if queue.direction == Queue.Direction.INBOUND}
     writes = {queue.topic for queue in queues if _writes(queue)}
@@ -34,7 +34,7 @@ def wanted_of(provider: Provider, topic: str = "") -> Wanted:
 
 
 def ids_of(provider: Provider) -> str:
-    """How the transactional ids of its relay begin; of any provider, where it has no number yet."""
+    """Return the beginning of its relay's transactional ids; of any provider's without a number."""
     if not provider.pk:
         return f"sluice.{settings.SLUICE_DEPLOYMENT}."
     return transactional_id(provider.pk, 0).removesuffix("0")

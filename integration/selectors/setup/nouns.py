@@ -1,4 +1,4 @@
-"""What the set-up pages show: providers, systems, endpoints, services, structures, their uses."""
+"""Nouns of the set-up pages: providers, systems, endpoints, services, structures, their uses."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,7 +69,7 @@ def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
 
 
 def documents_of(structure: ObjectStructure) -> int:
-    """How many documents are stored under it, deletions that are remembered left out.
+    """Count the documents stored under it, deletions that are remembered left out.
 
     Counts no further than DOCUMENTS_CAP + 1.
     """
@@ -129,7 +129,7 @@ def chosen(rows: QuerySet[Any], value: object) -> Any:
 
 
 def stopped_with_system(system: ExternalSystem) -> str:
-    """What switching it off stops, as a sentence with counts."""
+    """Say what switching it off stops, as a sentence with counts."""
     inbound = system.queues.filter(direction=Queue.Direction.INBOUND)
     kinds = list(inbound.values_list("kind", flat=True))
     waiting = sum(kind == Queue.Kind.SEQUENTIAL for kind in kinds)
@@ -144,7 +144,7 @@ def stopped_with_system(system: ExternalSystem) -> str:
 
 
 def stopped_with_service(service: EnterpriseService) -> str:
-    """What switching it off stops, as a sentence with counts."""
+    """Say what switching it off stops, as a sentence with counts."""
     queues = service.default_of.count()
     return (
         f"Its messages on every queue ({so_many(queues, 'queue')} "
@@ -176,7 +176,7 @@ def _counted(rows: QuerySet[Any], by: str) -> Coalesce:
 
 
 def _last_change(kind: str) -> Subquery:
-    """When the outer row was changed last, as a column."""
+    """Return the time of the outer row's last change, as a column."""
     number = Cast(OuterRef("pk"), CharField())
     changes = ConfigurationChange.objects.filter(kind=kind, subject=number)
     return Subquery(changes.order_by("-at", "-id").values("at")[:1])

@@ -1,4 +1,4 @@
-"""What the set-up of queues looks up: a queue by its name, what a new one begins with, choices."""
+"""Look-ups of the set-up of queues: a queue by its name, what a new one begins with, choices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ def copy_of(name: str, scope: Scope) -> Queue | None:
 
 
 def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
-    """What can be chosen in the form of `queue`, by field."""
+    """Return what can be chosen in the form of `queue`, by field."""
     errors = Queue.objects.filter(scope.within("system"), is_error_queue=True)
     return {
         "system": ExternalSystem.objects.filter(scope.within("pk")),
@@ -60,7 +60,7 @@ def begun(numbers: Mapping[str, int | None], scope: Scope) -> Queue:
 
 
 def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
-    """Whether limited people may not use the queue's topic, neither to read nor to write.
+    """Return whether the queue's topic is not for limited people to read or to write.
 
     That is so where a queue which this scope may not know of has it, in either direction. Kafka
     does not tell whose a topic is that no queue has: its name has to begin with that of the
@@ -84,7 +84,7 @@ def readers(scope: Scope) -> QuerySet[Queue]:
 
 
 def topic_facts_now(queue_id: int) -> TopicFacts | None:
-    """What the broker says about the queue's topic right now; None when the topic is not there.
+    """Ask the broker about the queue's topic right now; None when the topic is not there.
 
     Raises BrokerUnreachableError after 5 s.
     """

@@ -62,7 +62,7 @@ class RetryLine:
 
     @property
     def seconds(self) -> float | None:
-        """From the first failure to the last try; None when there is no last one."""
+        """The seconds from the first failure to the last try; None when there is no last one."""
         if self.is_unlimited:
             return None
         return self.retries[-1].at.total_seconds() if self.retries else 0.0
@@ -105,14 +105,14 @@ def _placed(tries: tuple[Try, ...]) -> tuple[Try, ...]:
     So equal pauses are equal steps, and of two pauses the longer one is the longer step. Where
     tries are left out, one step stands for all the pauses before the last one.
     """
-    moments = [timedelta(), *(one.at for one in tries)]
+    moments = [timedelta(), *(attempt.at for attempt in tries)]
     steps = [log1p((after - before).total_seconds()) for before, after in pairwise(moments)]
     # Without any pause they stand as far from each other as they can be told apart.
     steps = steps if any(steps) else [1.0] * len(tries)
     places = accumulate(steps)
     return tuple(
-        replace(one, share=100 * place / sum(steps))
-        for one, place in zip(tries, places, strict=True)
+        replace(attempt, share=100 * place / sum(steps))
+        for attempt, place in zip(tries, places, strict=True)
     )
 
 
@@ -122,7 +122,7 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
     if not retries[-1].at:
         tries = "for ever" if is_unlimited else so_many(len(retries), "time")
         return f"Tried again {tries} at once, without a pause: what is down has no time to come up."
-    pauses = [one.pause_words for one in retries]
+    pauses = [retry.pause_words for retry in retries]
     shown = ", ".join(pauses[:WORDED])
     if len(pauses) > WORDED:
         last_differs = pauses[-1] != pauses[WORDED - 1]
@@ -142,10 +142,10 @@ def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
         )
     if policy.total is not None:
         total = written(policy.total.total_seconds())
-        wanted = policy.max_retries
-        if wanted is not None and len(retries) < wanted:
+        most = policy.max_retries
+        if most is not None and len(retries) < most:
             remarks.append(
-                f"The time limit of {total} comes first: only {len(retries):,} of {wanted:,} "
+                f"The time limit of {total} comes first: only {len(retries):,} of {most:,} "
                 "retries fit into it."
             )
         else:

@@ -1,4 +1,4 @@
-"""What a test message may begin with: made up of a structure, or copied from a stored message.
+"""The first draft of a test message: made up of a structure, or copied from a stored message.
 
 It is a beginning for a person to correct, not a promise that the structure takes it.
 """
@@ -67,14 +67,14 @@ def sample_for(service: EnterpriseService | None, scope: Scope, *, may_see: bool
 
 def _candidates(service: EnterpriseService, scope: Scope) -> list[MessageError]:
     """The newest failures of the service, first those that were applied in the end."""
-    known = MessageError.objects.filter(
+    failures = MessageError.objects.filter(
         scope.within("queue__system"), interface=service.interface, payload__isnull=False
     ).order_by("-last_failed_at", "id")
-    rows = list(known.values_list("pk", "state", "ended")[:LOOKED_AT])
+    rows = list(failures.values_list("pk", "state", "ended")[:LOOKED_AT])
     rows.sort(key=lambda row: not _is_applied(row[1], row[2]))
-    wanted = [pk for pk, _, _ in rows[:READ]]
-    stored = MessageError.objects.in_bulk(wanted)
-    return [stored[pk] for pk in wanted if pk in stored]
+    numbers = [pk for pk, _, _ in rows[:READ]]
+    stored = MessageError.objects.in_bulk(numbers)
+    return [stored[pk] for pk in numbers if pk in stored]
 
 
 def _is_applied(state: str, ended: str) -> bool:
@@ -118,7 +118,7 @@ def sample_of(structure: ObjectStructure | None, *, is_xml: bool = False) -> str
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What a partner posts to a service, quoted for a shell; `several` is empty for XML."""
+    """The command of a partner that posts to a service, for a shell; `several` is empty for XML."""
 
     service: str
     content_type: str
@@ -180,10 +180,10 @@ def _of_schema(schema: object, depth: int) -> object:
 
 
 def _object(schema: Mapping[str, Any], depth: int) -> dict[str, object]:
-    known, required = schema.get("properties"), schema.get("required")
+    members, required = schema.get("properties"), schema.get("required")
     if depth == 0 or not isinstance(required, list):
         return {}
-    parts = known if isinstance(known, Mapping) else {}
+    parts = members if isinstance(members, Mapping) else {}
     return {str(n): _of_schema(parts.get(n), depth - 1) for n in required[:MEMBERS]}
 
 

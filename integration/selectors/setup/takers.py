@@ -34,7 +34,7 @@ def handler_of(interface: str) -> Registration | None:
 
 
 def taken_by(interface: str, structure: ObjectStructure | None) -> str:
-    """In a few words, for lists."""
+    """Name it in a few words, for lists."""
     if structure is not None:
         return f"structure {structure.name}"
     handler = handler_of(interface)
@@ -42,7 +42,7 @@ def taken_by(interface: str, structure: ObjectStructure | None) -> str:
 
 
 def standstill(service: EnterpriseService) -> str:
-    """What switching this service on would stop, as a sentence; empty where somebody takes it.
+    """Say what switching this service on would stop; empty where somebody takes it.
 
     Only this process knows its handlers: no worker tells which ones it has.
     """
@@ -57,7 +57,7 @@ def standstill(service: EnterpriseService) -> str:
 
 
 def lack_of(interface: str) -> str:
-    """What a message that was held as SERVICE_DISABLED lacks now: a code of selectors.advice."""
+    """Return what a message held as SERVICE_DISABLED lacks now: a code of selectors.advice."""
     service = EnterpriseService.objects.filter(interface=interface).first()
     if service is None:
         return "SERVICE_DISABLED"
@@ -73,14 +73,14 @@ def number_of(interface: str) -> int | None:
 
 
 def newest_by(structure: ObjectStructure) -> str:
-    """Which of two documents of one key counts as the newer, as the structure says."""
+    """Say which of two documents of one key counts as the newer, as the structure has it."""
     if not structure.version_path:
         return "by arrival"
     return f"by {structure.version_path}, then by arrival"
 
 
 def effect(interface: str, structure: ObjectStructure | None) -> str:
-    """What happens to a message of this service, as one sentence."""
+    """Say what happens to a message of this service, as one sentence."""
     whose = f"Messages whose INTERFACE is {interface}" if interface else "Its messages"
     if structure is not None:
         return (

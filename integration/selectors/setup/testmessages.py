@@ -23,7 +23,7 @@ LATE: Final = timedelta(seconds=10)
 
 
 class Standing(StrEnum):
-    """How a step stands."""
+    """The standing of a step."""
 
     DONE = "done"
     NOW = "now"
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journey:
-    """Where the message is that `sent` is the audit of.
+    """The journey of the message that `sent` is the audit of.
 
     `verdict` is the sentence at its end, empty while it goes on.
     """
@@ -65,7 +65,7 @@ class Journey:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What became of it: the last step, and the sentence if there is nothing more to come."""
+    """The end: the last step, and the sentence if there is nothing more to come."""
 
     step: Step
     verdict: str = ""
@@ -183,20 +183,20 @@ def _of_failure(error: MessageError, sent_at: datetime) -> _End:
     state = ErrorState(error.state)
     at = error.closed_at or error.last_failed_at
     after = _after(at, sent_at)
-    said = f"{error.code}: {error.text}"
+    why = f"{error.code}: {error.text}"
     match state:
         case ErrorState.RESOLVED:
             word = WORDS.get(error.ended, "resolved")
-            step = Step(word.capitalize(), Standing.DONE, f"At first: {said}", at, after)
+            step = Step(word.capitalize(), Standing.DONE, f"At first: {why}", at, after)
             return _End(step, f"It works: {word} {after} after sending.", True, error.pk)
         case ErrorState.HOLD:
-            step = Step("Held", Standing.FAILED, said, at, after)
+            step = Step("Held", Standing.FAILED, why, at, after)
             return _End(step, f"It arrived, and is held {after} after sending.", False, error.pk)
         case ErrorState.DELETED:
             step = Step("Deleted", Standing.FAILED, "A person deleted it.", at, after)
             return _End(step, "It arrived, failed, and a person deleted it.", False, error.pk)
         case _:
-            text = f"{said} It is tried again by itself."
+            text = f"{why} It is tried again by itself."
             return _End(Step("Failed, goes on", Standing.NOW, text, at, after), failure=error.pk)
 
 

@@ -1,4 +1,4 @@
-"""What people see of a system's tokens: everything but what they were."""
+"""The tokens of a system as people see them: everything but what they were."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +29,7 @@ class TokenRow:
 
     @property
     def may(self) -> list[str]:
-        """What it allows, in words."""
+        """The permissions, in words."""
         return [words for name, words in (d.value for d in Doing) if getattr(self.token, name)]
 
 
@@ -71,10 +71,10 @@ def names_to_limit_to(scope: Scope) -> list[str]:
 
     A name that is also that of a channel which reaches further is none: a token knows names only.
     """
-    known = set(services(scope).values_list("interface", flat=True))
+    names = set(services(scope).values_list("interface", flat=True))
     for channel in PublishChannel.objects.all():
         if is_wholly_known(channel, scope):
-            known.add(channel.name)
+            names.add(channel.name)
         else:
-            known.discard(channel.name)
-    return sorted(known)
+            names.discard(channel.name)
+    return sorted(names)

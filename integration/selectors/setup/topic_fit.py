@@ -15,7 +15,7 @@ WEEK_SECONDS: Final = 604_800
 
 @dataclass(frozen=True, slots=True)
 class TopicFit:
-    """What is there, as pairs of a title and a text, and what a person should know of it."""
+    """The facts of a topic, as pairs of a title and a text, and what a person should know of it."""
 
     facts: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
@@ -81,22 +81,22 @@ def _warnings(queue: Queue, topic: TopicDescription) -> list[str]:
 
 def _short_retention(queue: Queue, kept_seconds: float) -> list[str]:
     words = []
-    kept = rough(kept_seconds)
+    time = rough(kept_seconds)
     if kept_seconds < WEEK_SECONDS:
         words.append(
-            f"{queue.topic} keeps its messages for {kept} only, less than 7 d: if the queue stands "
+            f"{queue.topic} keeps its messages for {time} only, less than 7 d: if the queue stands "
             "still longer (a weekend with nobody there), unread messages expire and a gap is told."
         )
     takes = retry_line(queue.retry_policy()).seconds
     if takes is None:
         words.append(
             f"Retries without end outlive every retention: what waits behind such a message in "
-            f"{queue.topic} expires after {kept}."
+            f"{queue.topic} expires after {time}."
         )
     elif takes > kept_seconds:
         words.append(
             f"The retries of one message can take {written(takes)}, longer than {queue.topic} "
-            f"keeps its messages ({kept}): the failing message is safe in its row, what waits "
+            f"keeps its messages ({time}): the failing message is safe in its row, what waits "
             "behind it in Kafka is not."
         )
     return words

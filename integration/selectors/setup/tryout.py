@@ -26,7 +26,7 @@ class PathValue:
 
 @dataclass(frozen=True, slots=True)
 class Tryout:
-    """What the structure would make of the document. `problem`: why it cannot be read at all.
+    """The structure's reading of a document. `problem`: why it cannot be read at all.
 
     `key` is empty where none results; `key_problem` tells why.
     """

@@ -19,7 +19,7 @@ FEW: Final = 64
 # However few or many rows are asked for, the list is read in steps of so many.
 LEAST: Final = 50
 MOST: Final = 2_000
-# How much more of the list is read each time, where what was read had nothing of what is wanted.
+# The factor by which more of the list is read where the part before had nothing of the wanted.
 LONGER: Final = 8
 # Where it had something, so much more than it should take, and twice as much as before at least.
 SURELY: Final = 1.5
@@ -48,12 +48,12 @@ Listed = tuple[str, int, int]
 
 Of thousands only the first and the last are asked for as moments.
 """
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is walked through: these queues from `begin` up to, and without, `end`."""
+    """The span that is walked through: these queues from `begin` up to, and without, `end`."""
 
     queues: Sequence[int]
     begin: datetime
@@ -61,17 +61,17 @@ class Span:
     newest_first: bool = True
 
     @property
-    def said(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         return {"queues": list(self.queues), "begin": self.begin, "end": self.end}
 
     def beyond(self, moment: datetime) -> "Span":
-        """What is left of it after all batches of a moment."""
+        """Return what is left of it after all batches of a moment."""
         if self.newest_first:
             return replace(self, end=moment)
         return replace(self, begin=moment + MICROSECOND)
 
     def cut(self, length: timedelta) -> "Span":
-        """As much of it as comes first."""
+        """Return as much of it as comes first."""
         if length >= self.end - self.begin:
             return self
         if self.newest_first:
@@ -79,7 +79,7 @@ class Span:
         return replace(self, end=self.begin + length)
 
     def without(self, first: "Span") -> "Span":
-        """What is left of it after what was cut."""
+        """Return what is left of it after what was cut."""
         if self.newest_first:
             return replace(self, end=first.begin)
         return replace(self, begin=first.end)
@@ -93,7 +93,7 @@ class Part:
     """
 
     conditions: tuple[str, ...]
-    said: Said
+    values: Values
 
     def rows(self, columns: str, condition: str) -> str:
         """A query for these columns of the rows `t` that meet the condition as well."""
@@ -149,7 +149,7 @@ class Walk:
         yield _rest(span)
 
     def _reach(self, left: Span, began: datetime, longer: float) -> timedelta:
-        """How far to look for so many times the batches that there were since it began.
+        """Return how far to look for so many times the batches that there were since it began.
 
         Else as many would be read of each queue, and most of them for nothing.
         """
@@ -169,27 +169,27 @@ def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:
 
 
 def _longer(most: int, read: int, share: float) -> int:
-    """How much of the list to read next, when what was read had that share of what is wanted."""
+    """Return how much of the list to read next, after that share of what was read was wanted."""
     if not share:
         return LONGER * most
     return max(DOUBLE * most, math.ceil(SURELY * read / share) - read)
 
 
 def counted(cursor: Any, span: Span, most: int) -> int:
-    """How many rows the span has; with more than `most` batches in it, something above `most`."""
-    cursor.execute(_COUNTED, {**span.said, "most": most + 1})
+    """Count the span's rows; with more than `most` batches in it, something above `most`."""
+    cursor.execute(_COUNTED, {**span.values, "most": most + 1})
     return int(cursor.fetchone()[0])
 
 
 def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:
     way = "DESC" if span.newest_first else "ASC"
-    cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
-    found: list[Listed] = cursor.fetchall()
-    return found
+    cursor.execute(_LISTED.format(way=way), {**span.values, "most": most})
+    rows: list[Listed] = cursor.fetchall()
+    return rows
 
 
 def _enough(listed: Sequence[Listed], rows: int) -> int:
-    """How many batches it takes for so many rows, those of one moment together."""
+    """Count the batches it takes for so many rows, those of one moment together."""
     there, number = 0, 0
     while number < len(listed) and (there < rows or listed[number][0] == listed[number - 1][0]):
         there += listed[number][1]
@@ -198,14 +198,14 @@ def _enough(listed: Sequence[Listed], rows: int) -> int:
 
 
 def _rest(span: Span) -> Part:
-    said = {**span.said, "first": span.begin, "last": span.end}
-    return Part(("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)",), said)
+    values = {**span.values, "first": span.begin, "last": span.end}
+    return Part(("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)",), values)
 
 
 def _part(span: Span, listed: Sequence[Listed]) -> Part:
     """Batches of one row are in the list themselves; the others are found by their numbers."""
     edges = (_moment(listed[0]), _moment(listed[-1]))
-    said: dict[str, Any] = {**span.said, "first": min(edges), "last": max(edges)}
+    values: dict[str, Any] = {**span.values, "first": min(edges), "last": max(edges)}
     # The time tells the days to look at, and batches with one number apart.
     within = "t.at BETWEEN %(first)s AND %(last)s AND t.queue_id = ANY(%(queues)s)"
     conditions = []
@@ -215,11 +215,11 @@ def _part(span: Span, listed: Sequence[Listed]) -> Part:
     if numbers:
         among = []
         for place, (lowest, highest) in enumerate(_stretches(numbers)):
-            said |= {f"lowest{place}": lowest, f"highest{place}": highest}
+            values |= {f"lowest{place}": lowest, f"highest{place}": highest}
             among.append(f"t.arrival_batch BETWEEN %(lowest{place})s AND %(highest{place})s")
         larger = "t.batch_rows IS DISTINCT FROM 1"
         conditions.append(f"{within} AND {larger} AND ({' OR '.join(among)})")
-    return Part(tuple(conditions), said)
+    return Part(tuple(conditions), values)
 
 
 def _moment(listed: Listed) -> datetime:
@@ -227,7 +227,7 @@ def _moment(listed: Listed) -> datetime:
 
 
 def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """At most FEW stretches that hold all numbers, parted at the widest gaps between them."""
+    """Cut into at most FEW stretches that hold all numbers, parted at the widest gaps."""
     gaps = [after - before for before, after in itertools.pairwise(numbers)]
     widest = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)[: FEW - 1]
     cuts = [0, *sorted(place + 1 for place in widest), len(numbers)]

@@ -1,4 +1,4 @@
-"""What tries ended in of late, for each queue."""
+"""The latest endings of tries, for each queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ COLUMNS: Final = "t.queue_id, t.ended"
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """How many tries ended in what, by queue number, within the last so many seconds."""
+    """Counts of tries by their ending, by queue number, within the last so many seconds."""
 
     seconds: float
     counts: Mapping[int, Mapping[str, int]]
@@ -33,12 +33,12 @@ def latest(seconds: int, most: int) -> Endings:
             cursor.execute(
                 f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "
                 "GROUP BY t.queue_id, t.ended",
-                part.said,
+                part.values,
             )
             for queue, ended, count in cursor.fetchall():
                 of_queue = counts.setdefault(queue, {})
                 of_queue[ended] = of_queue.get(ended, 0) + count
             walk.met = sum(sum(of_queue.values()) for of_queue in counts.values())
             if walk.met >= most:
-                return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
+                return Endings(max((now - part.values["first"]).total_seconds(), 0.001), counts)
     return Endings(seconds, counts)

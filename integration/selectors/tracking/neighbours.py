@@ -1,4 +1,4 @@
-"""What is near a tracked message: before and after it, its cause, and what it caused."""
+"""The neighbours of a tracked message: before and after it, its cause, and what it caused."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.selectors.tracking import batches, rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
-from integration.selectors.tracking.rows import Queues, Said, TrackRow
+from integration.selectors.tracking.rows import Queues, TrackRow, Values
 
 # Further away nobody speaks of neighbours, and older days stay out of the question.
 FAR: Final = timedelta(days=7)
@@ -44,7 +44,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is close by on one side of a track. Of its key nothing may be known yet."""
+    """The tracks close by on one side. Of the track's key nothing may be known yet."""
 
     nearest: TrackRow | None
     of_key: TrackRow | None
@@ -56,7 +56,7 @@ class Side:
 
 
 def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
-    """What is near this track; each look is bounded by a week, an index and a number of rows."""
+    """Find what is near this track; each look is bounded by a week, an index and rows."""
     earlier, later = (_side(track, span, behind) for span, behind in _sides(track))
     before, after = _of_key(track, earlier, later) if track.key else (None, None)
     return Neighbours(
@@ -69,13 +69,13 @@ def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
 
 
 def _sides(track: TrackRow) -> tuple[tuple[Span, str], tuple[Span, str]]:
-    """Where to look on either side, and what is meant there among rows of one moment."""
+    """Return where to look on either side, and what is meant there among rows of one moment."""
     earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
     later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
     return (earlier, _BEFORE), (later, _AFTER)
 
 
-def _said(track: TrackRow) -> dict[str, Any]:
+def _values(track: TrackRow) -> dict[str, Any]:
     return {
         "queue": track.queue_id,
         "message": track.message_id,
@@ -88,19 +88,21 @@ def _said(track: TrackRow) -> dict[str, Any]:
 
 
 def _side(track: TrackRow, span: Span, behind: str) -> Side:
-    condition, said, queues = f"{_BESIDE} AND {behind}", _said(track), _own_queue(track)
-    found, is_all = _nearest(span, condition, said, queues)
-    if not found and not is_all:
-        found = rows.in_order(span, condition, said, queues, limit=1)
+    condition, values, queues = f"{_BESIDE} AND {behind}", _values(track), _own_queue(track)
+    near, is_all = _nearest(span, condition, values, queues)
+    if not near and not is_all:
+        near = rows.in_order(span, condition, values, queues, limit=1)
     first = max if span.newest_first else min
     return Side(
-        nearest=first(found, key=lambda row: row.place, default=None),
-        of_key=next((row for row in found if row.key == track.key), None),
+        nearest=first(near, key=lambda row: row.place, default=None),
+        of_key=next((row for row in near if row.key == track.key), None),
         is_all=is_all,
     )
 
 
-def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[list[TrackRow], bool]:
+def _nearest(
+    span: Span, condition: str, values: Values, queues: Queues
+) -> tuple[list[TrackRow], bool]:
     """The first row of this key that meets the condition, and the first of any other.
 
     Only among the rows close by; and whether those are all of the span.
@@ -114,25 +116,25 @@ def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[li
             f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "
             f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
         )
-        return rows.read(cursor, sql, {**said, **part.said}, queues), is_all
+        return rows.read(cursor, sql, {**values, **part.values}, queues), is_all
 
 
 def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:
-    """What is not close by is rare, and looked up whole; else it is somewhere near."""
+    """Return the neighbours of its key: a rare key's are looked up whole, others nearby."""
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
-    said, queues = _said(track), _own_queue(track)
-    found = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
-    if found is None:
+    values, queues = _values(track), _own_queue(track)
+    same_key = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], values, queues)
+    if same_key is None:
         near = [
             rows.in_order(
-                span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
+                span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", values, queues, limit=1
             )
             for span, behind in _sides(track)
         ]
         return near[0][0] if near[0] else None, near[1][0] if near[1] else None
-    before = [row for row in found if row.place < track.place]
-    after = [row for row in found if row.place > track.place]
+    before = [row for row in same_key if row.place < track.place]
+    after = [row for row in same_key if row.place > track.place]
     return before[-1] if before else None, after[0] if after else None
 
 
@@ -143,5 +145,5 @@ def _own_queue(track: TrackRow) -> Queues:
 def _answers(track: TrackRow, readable: Queues) -> tuple[TrackRow, ...]:
     if not track.message_id:
         return ()
-    said = {**_said(track), "since": track.at - EARLIER}
-    return tuple(rows.by_index(_ANSWERS, said, readable)[:RELATED])
+    values = {**_values(track), "since": track.at - EARLIER}
+    return tuple(rows.by_index(_ANSWERS, values, readable)[:RELATED])

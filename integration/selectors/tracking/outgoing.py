@@ -58,7 +58,7 @@ class Outgoing:
 
     @property
     def stands(self) -> str:
-        """Where it is, in a sentence, while nothing is known of any try."""
+        """The sentence on where it is, while nothing is known of any try."""
         return STANDS.get(self.state, "")
 
 
@@ -68,16 +68,16 @@ def outgoing(
     receipts: Sequence[Receipt] = (),
     tests: Sequence[ConfigurationChange] = (),
 ) -> list[Outgoing]:
-    """By their numbers where a receipt or a test knows them, else by looking through the outbox.
+    """Read by their numbers where a receipt or a test knows them, else look through the outbox.
 
     Only those for topics of these queues.
     """
-    found = OutboxRow.objects.defer("value").filter(message_id=message_id)
+    outbox = OutboxRow.objects.defer("value").filter(message_id=message_id)
     if receipts or tests:
-        found = found.filter(_numbered(receipts, tests))
+        outbox = outbox.filter(_numbered(receipts, tests))
     else:
-        found = found.filter(pk__in=_looked_up(message_id))
-    rows = list(found.order_by("pk")[:RELATED])
+        outbox = outbox.filter(pk__in=_looked_up(message_id))
+    rows = list(outbox.order_by("pk")[:RELATED])
     topics = _topics(queues) if rows else {}
     is_numbered = bool(receipts or tests)
     return [
@@ -103,10 +103,10 @@ def _looked_up(message_id: str) -> list[int]:
 
 def _topics(queues: Queues) -> dict[tuple[int, str], tuple[str, ...]]:
     rows: Any = Queue.objects.using(alias()).filter(pk__in=queues).order_by("name")
-    found: dict[tuple[int, str], tuple[str, ...]] = {}
+    topics: dict[tuple[int, str], tuple[str, ...]] = {}
     for name, provider, topic in rows.values_list("name", "provider_id", "topic"):
-        found[provider, topic] = (*found.get((provider, topic), ()), name)
-    return found
+        topics[provider, topic] = (*topics.get((provider, topic), ()), name)
+    return topics
 
 
 def _outgoing(row: OutboxRow, queues: tuple[str, ...]) -> Outgoing:

@@ -26,8 +26,8 @@ MANY: Final = 1_000
 FEW_IDS: Final = 20
 # All rows, each with the number of them; of too many the number alone leaves the database.
 FEW: Final = f"""
-WITH found AS MATERIALIZED ({{found}}), counted AS (SELECT count(*) AS number FROM found)
-SELECT found.*, counted.number FROM counted LEFT JOIN found ON counted.number <= {MANY}
+WITH met AS MATERIALIZED ({{met}}), counted AS (SELECT count(*) AS number FROM met)
+SELECT met.*, counted.number FROM counted LEFT JOIN met ON counted.number <= {MANY}
 """
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # More tries than any retry policy makes.
@@ -49,7 +49,7 @@ ALL: Final = "true"
 
 Queues = Mapping[int, tuple[str, str]]
 """Name and direction by number."""
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 class Cursor(NamedTuple):
@@ -63,12 +63,12 @@ class Cursor(NamedTuple):
         """The inverse of str(); None for what is no place."""
         at, _, number = text.partition("~")
         try:
-            found = datetime.fromisoformat(at)
+            when = datetime.fromisoformat(at)
         except ValueError:
             return None
-        if found.tzinfo is None or found > FOREVER or not (number.isdecimal() and len(number) < 19):
+        if when.tzinfo is None or when > FOREVER or not (number.isdecimal() and len(number) < 19):
             return None
-        return Cursor(found, int(number))
+        return Cursor(when, int(number))
 
     def __str__(self) -> str:
         return f"{self.at.isoformat()}~{self.id}"
@@ -99,7 +99,7 @@ class TrackRow:
 
     @property
     def took(self) -> timedelta | None:
-        """From Kafka's time of the record to this ending; None where it is not known."""
+        """The time from Kafka's of the record to this ending; None where it is not known."""
         if self.written_at is None or self.written_at > self.at:
             return None
         return self.at - self.written_at
@@ -116,37 +116,38 @@ def queues_of(scope: Scope) -> Queues:
 
 
 def by_index(
-    conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY
+    conditions: Sequence[str], values: Values, queues: Queues, *, limit: int = MANY
 ) -> list[TrackRow]:
     """The rows that meet one of the conditions, at most so many of each, by time and number.
 
-    Each names one of the columns of the search index; the cost is that of the index, whatever else
-    the days hold.
+    Each names a column of the search index; the cost is the index's, whatever the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        found = [read(cursor, _found(one, limit), said, queues) for one in conditions]
-    return _each_once(found)
+        lists = [read(cursor, _meeting(one, limit), values, queues) for one in conditions]
+    return _each_once(lists)
 
 
-def few_by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[TrackRow] | None:
+def few_by_index(
+    conditions: Sequence[str], values: Values, queues: Queues
+) -> list[TrackRow] | None:
     """The same; None as soon as more than MANY meet one of the conditions."""
     gathered: list[list[TrackRow]] = []
     with reading(INDEX_ONLY) as cursor:
         for condition in conditions:
-            cursor.execute(FEW.format(found=_found(condition, MANY + 1)), said)
-            found = cursor.fetchall()
-            if found[0][-1] > MANY:
+            cursor.execute(FEW.format(met=_meeting(condition, MANY + 1)), values)
+            matches = cursor.fetchall()
+            if matches[0][-1] > MANY:
                 return None
-            gathered.append(_rows(found, queues))
+            gathered.append(_rows(matches, queues))
     return _each_once(gathered)
 
 
-def _each_once(found: Iterable[Iterable[TrackRow]]) -> list[TrackRow]:
-    every = {row.id: row for rows in found for row in rows}
+def _each_once(lists: Iterable[Iterable[TrackRow]]) -> list[TrackRow]:
+    every = {row.id: row for rows in lists for row in rows}
     return sorted(every.values(), key=lambda row: row.place)
 
 
-def _found(condition: str, limit: int) -> str:
+def _meeting(condition: str, limit: int) -> str:
     return f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"
 
 
@@ -154,22 +155,22 @@ def of_messages(
     ids: Sequence[str], queue: int, since: datetime, endings: Iterable[str] = tuple(Ended)
 ) -> list[TrackRow]:
     """These endings of these messages of one queue since then, by time; without its name."""
-    said: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
-    said["endings"], queues = list(endings), {queue: ("", "")}
+    values: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
+    values["endings"], queues = list(endings), {queue: ("", "")}
     condition = "t.message_id = ANY(%(ids)s) AND t.ended = ANY(%(endings)s)"
     limit = ENDINGS_OF_ONE * len(ids)
     if len(ids) > FEW_IDS:
         span = Span([queue], since, FOREVER, newest_first=False)
-        return in_order(span, condition, said, queues, limit=limit)
+        return in_order(span, condition, values, queues, limit=limit)
     condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s"
-    return by_index([condition], said, queues, limit=limit)
+    return by_index([condition], values, queues, limit=limit)
 
 
 def whole(row: TrackRow) -> MessageTrack | None:
     """Everything that is written of it but the payload, None when it is gone by now."""
-    known = MessageTrack.objects.using(alias()).defer("payload")
+    tracks = MessageTrack.objects.using(alias()).defer("payload")
     with reading(INDEX_ONLY):
-        return known.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
+        return tracks.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
 
 
 def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
@@ -177,38 +178,38 @@ def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
     keeping = [track for track in tracks if track.keeps_payload]
     if not keeping:
         return None
-    kept = MessageTrack.objects.using(alias()).filter(
+    tracks_kept = MessageTrack.objects.using(alias()).filter(
         message_id=keeping[0].message_id,
         at__in=[track.at for track in keeping],
         pk__in=[track.id for track in keeping],
     )
     with reading(INDEX_ONLY):
-        payload = kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
+        payload = tracks_kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
     return None if payload is None else zlib.decompress(bytes(payload))
 
 
 def in_order(
-    span: Span, condition: str, said: Said, queues: Queues, *, limit: int
+    span: Span, condition: str, values: Values, queues: Queues, *, limit: int
 ) -> list[TrackRow]:
     """The first rows of the span that meet the condition, by time and number in its order."""
     way = "DESC" if span.newest_first else "ASC"
-    found: list[TrackRow] = []
+    rows: list[TrackRow] = []
     with reading(NEVER_WHOLE) as cursor:
         walk = batches.Walk(cursor, span, limit)
         for part in walk.parts():
             sql = (
                 f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "
-                f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
+                f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(rows)}"
             )
-            found += read(cursor, sql, {**said, **part.said}, queues)
-            walk.met = len(found)
-            if len(found) >= limit:
+            rows += read(cursor, sql, {**values, **part.values}, queues)
+            walk.met = len(rows)
+            if len(rows) >= limit:
                 break
-    return found
+    return rows
 
 
-def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
-    """How many rows of the span meet the condition: above `cap` it is any number above it."""
+def count(span: Span, condition: str, values: Values, *, cap: int) -> int:
+    """Count the span's rows that meet the condition: above `cap` it is any number above it."""
     number = 0
     with reading(NEVER_WHOLE) as cursor:
         if condition == ALL:
@@ -217,7 +218,7 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
         for part in walk.parts():
             cursor.execute(
                 f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",
-                {**said, **part.said},
+                {**values, **part.values},
             )
             number += int(cursor.fetchone()[0])
             walk.met = number
@@ -226,23 +227,23 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
     return number
 
 
-def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
+def newest_unusual(condition: str, values: Values, queues: Queues, *, limit: int) -> list[TrackRow]:
     """The newest rows that meet the condition, which names an unusual ending: they have a list."""
     sql = (
         f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "
         f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
     with reading(AS_ASKED) as cursor:
-        return read(cursor, sql, said, queues)
+        return read(cursor, sql, values, queues)
 
 
-def count_unusual(condition: str, said: Said, *, cap: int) -> int:
-    """How many rows meet such a condition, at most cap + 1."""
+def count_unusual(condition: str, values: Values, *, cap: int) -> int:
+    """Count the rows that meet such a condition, at most cap + 1."""
     with reading(AS_ASKED) as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "
             f"WHERE {condition} LIMIT {cap + 1}) counted",
-            said,
+            values,
         )
         return int(cursor.fetchone()[0])
 
@@ -259,14 +260,14 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
         transaction.set_rollback(True, using=alias())
 
 
-def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:
-    cursor.execute(sql, said)
+def read(cursor: Any, sql: str, values: Values, queues: Queues) -> list[TrackRow]:
+    cursor.execute(sql, values)
     return _rows(cursor.fetchall(), queues)
 
 
-def _rows(found: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
+def _rows(fetched: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
     """Rows of queues that are not among these, and that of nothing found, are left out."""
-    return [_row(values, queues) for values in found if values[2] in queues]
+    return [_row(values, queues) for values in fetched if values[2] in queues]
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
@@ -285,7 +286,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         ended=ended,
         key=key or "",
         written_at=_moment(ms, at),
-        ids=tuple(one for one in ids[:3] if one),
+        ids=tuple(text for text in ids[:3] if text),
         caused_by=ids[3] or "",
         keeps_payload=ids[4],
     )

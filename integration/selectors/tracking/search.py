@@ -31,10 +31,9 @@ BEHIND: Final = "t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFilter:
-    """What a list shows. `id` is any of a message's ids; every text must match exactly.
+    """The filter of a list. `id` is any of a message's ids; every text must match exactly.
 
-    Without `sees_contents` only message ids are looked for: the other ids and the key come from
-    payloads.
+    Without `sees_contents` only message ids are looked for: other ids and keys are of payloads.
     """
 
     since: datetime
@@ -53,93 +52,95 @@ class TrackFilter:
 TrackPage = Page[TrackRow, Cursor]
 
 
-def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS) -> TrackPage:
+def page(filters: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS) -> TrackPage:
     """The rows behind the cursor, newest first, and how many there are in all, capped."""
-    queues = _queues(wanted)
+    queues = _queues(filters)
     if not queues:
         return Page(rows=(), count=0, cap=COUNT_CAP)
-    said = _said(wanted, queues)
+    values = _values(filters, queues)
     if after is not None:
-        said |= {"at": after.at, "row": after.id}
-    exact = _exact(wanted)
+        values |= {"at": after.at, "row": after.id}
+    exact = _exact(filters)
     if exact:
-        found, number = _by_index(wanted, exact, said, queues, size)
-    elif wanted.ended in UNUSUAL:
+        tracks, number = _by_index(filters, exact, values, queues, size)
+    elif filters.ended in UNUSUAL:
         condition = f"{_WITHIN} AND {_ENDED}"
-        found = rows.newest_unusual(_behind(condition, said), said, queues, limit=size + 1)
-        number = rows.count_unusual(condition, said, cap=COUNT_CAP)
+        tracks = rows.newest_unusual(_behind(condition, values), values, queues, limit=size + 1)
+        number = rows.count_unusual(condition, values, cap=COUNT_CAP)
     else:
-        condition = _ENDED if wanted.ended else rows.ALL
-        found = _by_time(wanted, condition, said, queues, size)
-        number = rows.count(_span(wanted, queues), condition, said, cap=COUNT_CAP)
-    shown = tuple(found[:size])
-    behind = shown[-1].place if len(found) > size else None
+        condition = _ENDED if filters.ended else rows.ALL
+        tracks = _by_time(filters, condition, values, queues, size)
+        number = rows.count(_span(filters, queues), condition, values, cap=COUNT_CAP)
+    shown = tuple(tracks[:size])
+    behind = shown[-1].place if len(tracks) > size else None
     return Page(rows=shown, count=number, cap=COUNT_CAP, next_after=behind)
 
 
 def _by_time(
-    wanted: TrackFilter, condition: str, said: dict[str, Any], queues: Queues, size: int
+    filters: TrackFilter, condition: str, values: dict[str, Any], queues: Queues, size: int
 ) -> list[TrackRow]:
-    span = _span(wanted, queues)
-    if "at" in said and said["at"] < span.end:
-        span = replace(span, end=said["at"] + MICROSECOND)
-    return rows.in_order(span, _behind(condition, said), said, queues, limit=size + 1)
+    span = _span(filters, queues)
+    if "at" in values and values["at"] < span.end:
+        span = replace(span, end=values["at"] + MICROSECOND)
+    return rows.in_order(span, _behind(condition, values), values, queues, limit=size + 1)
 
 
 def _by_index(
-    wanted: TrackFilter, exact: list[str], said: dict[str, Any], queues: Queues, size: int
+    filters: TrackFilter, exact: list[str], values: dict[str, Any], queues: Queues, size: int
 ) -> tuple[list[TrackRow], int]:
-    """What the conditions find by the index; where one finds too much, all find it by its time."""
-    ending = f" AND {_ENDED}" if wanted.ended else ""
-    found = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
-    if found is None:
+    """Find what the conditions do by the index; where one finds too much, go by time."""
+    ending = f" AND {_ENDED}" if filters.ended else ""
+    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {test}" for test in exact], values, queues)
+    if tracks is None:
         condition = f"({' OR '.join(exact)}){ending}"
-        return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1
-    behind = [row for row in found if "at" not in said or row.place < (said["at"], said["row"])]
-    return behind[::-1][: size + 1], len(found)
+        return _by_time(filters, condition, values, queues, size), COUNT_CAP + 1
+    behind = [
+        row for row in tracks if "at" not in values or row.place < (values["at"], values["row"])
+    ]
+    return behind[::-1][: size + 1], len(tracks)
 
 
-def _behind(condition: str, said: dict[str, Any]) -> str:
-    return f"{condition} AND {BEHIND}" if "at" in said else condition
+def _behind(condition: str, values: dict[str, Any]) -> str:
+    return f"{condition} AND {BEHIND}" if "at" in values else condition
 
 
-def _queues(wanted: TrackFilter) -> Queues:
+def _queues(filters: TrackFilter) -> Queues:
     narrowed = Q()
-    if wanted.queue:
-        narrowed &= Q(name=wanted.queue)
-    if wanted.system:
-        narrowed &= Q(system__name=wanted.system)
-    if wanted.direction:
-        narrowed &= Q(direction=wanted.direction)
-    found = Queue.objects.filter(wanted.scope.within("system")).filter(narrowed)
-    return {pk: (name, way) for pk, name, way in found.values_list("pk", "name", "direction")}
+    if filters.queue:
+        narrowed &= Q(name=filters.queue)
+    if filters.system:
+        narrowed &= Q(system__name=filters.system)
+    if filters.direction:
+        narrowed &= Q(direction=filters.direction)
+    queues = Queue.objects.filter(filters.scope.within("system")).filter(narrowed)
+    return {pk: (name, way) for pk, name, way in queues.values_list("pk", "name", "direction")}
 
 
-def _said(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:
+def _values(filters: TrackFilter, queues: Queues) -> dict[str, Any]:
     """The values that conditions name."""
     return {
-        "since": wanted.since,
-        "until": wanted.until,
-        "any": wanted.id,
-        "key": wanted.key,
-        "interface": wanted.interface,
-        "ended": wanted.ended,
+        "since": filters.since,
+        "until": filters.until,
+        "any": filters.id,
+        "key": filters.key,
+        "interface": filters.interface,
+        "ended": filters.ended,
         "queues": list(queues),
     }
 
 
-def _span(wanted: TrackFilter, queues: Queues) -> Span:
-    return Span(list(queues), wanted.since, wanted.until)
+def _span(filters: TrackFilter, queues: Queues) -> Span:
+    return Span(list(queues), filters.since, filters.until)
 
 
-def _exact(wanted: TrackFilter) -> list[str]:
+def _exact(filters: TrackFilter) -> list[str]:
     """The conditions for the search index: one of them must hold; none where nothing is named."""
     fixed = []
-    if wanted.key:
+    if filters.key:
         fixed.append("t.key = %(key)s")
-    if wanted.interface:
+    if filters.interface:
         fixed.append("t.interface = %(interface)s")
-    if not wanted.id:
+    if not filters.id:
         return [" AND ".join(fixed)] if fixed else []
-    columns = IDS if wanted.sees_contents else IDS[-1:]
+    columns = IDS if filters.sees_contents else IDS[-1:]
     return [" AND ".join([*fixed, f"t.{column} = %(any)s"]) for column in columns]

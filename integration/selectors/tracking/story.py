@@ -90,7 +90,7 @@ class Story:
 
     @property
     def stands(self) -> str:
-        """Where it is, in a sentence, as long as no try of it has ended; else nothing."""
+        """The sentence on where it is, as long as no try of it has ended; else nothing."""
         if self.tracks or self.failures:
             return ""
         if any(call.state == DeliveryState.SENDING for call in self.calls):
@@ -104,7 +104,7 @@ class Story:
 
 
 def story(message_id: str, scope: Scope) -> Story | None:
-    """What became of it; None when nothing is known that this person may know."""
+    """Tell what became of it; None when nothing is known that this person may know."""
     queues = queues_of(scope)
     tracks = _tracks(message_id, queues)
     failures = _failures(message_id, scope)
@@ -122,7 +122,7 @@ def story(message_id: str, scope: Scope) -> Story | None:
         *_sent(sent, is_posted=bool(receipts or tests)),
         *_written(tracks, failures),
         *(event for error in failures for event in _failed(error, tried, decided)),
-        *(decision(one) for one in decided if one.error_id is None),
+        *(decision(change) for change in decided if change.error_id is None),
         *(_ended(track) for track in tracks if not _is_listed(track, failures, [*tried, *decided])),
         *map(_called, calls),
     ]
@@ -141,15 +141,15 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
     """The story of the newest post that its sender gave this id; None where there is none."""
     # The index of receipts begins with their system.
     systems = ExternalSystem.objects.filter(scope.within("pk")).values_list("pk", flat=True)
-    found = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
-    newest = found.order_by("-received_at").values_list("message_id", flat=True).first()
+    receipts = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
+    newest = receipts.order_by("-received_at").values_list("message_id", flat=True).first()
     return None if newest is None else story(newest, scope)
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
-    """Of all days: a message may wait for weeks until a person mends it."""
-    found = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
-    return found[::-1][:MOST]
+    """Read tracks of all days: a message may wait for weeks until a person mends it."""
+    tracks = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
+    return tracks[::-1][:MOST]
 
 
 def _failures(message_id: str, scope: Scope) -> list[MessageError]:
@@ -160,32 +160,32 @@ def _failures(message_id: str, scope: Scope) -> list[MessageError]:
 
 
 def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) -> list[ErrorChange]:
-    """Also about failures that the cleanup has removed since."""
+    """Read decisions, also about failures that the cleanup has removed since."""
     apart = Q(error=None, message_id=message_id)
     if not scope.is_whole:
-        known = Queue.objects.filter(scope.within("system"))
-        apart &= Q(queue_name__in=known.values("name"))
-    found = ErrorChange.objects.filter(Q(error__in=failures) | apart)
-    return list(found.order_by("at")[:MOST])
+        queues = Queue.objects.filter(scope.within("system"))
+        apart &= Q(queue_name__in=queues.values("name"))
+    changes = ErrorChange.objects.filter(Q(error__in=failures) | apart)
+    return list(changes.order_by("at")[:MOST])
 
 
 def _receipts(message_id: str, scope: Scope) -> list[Receipt]:
     post, point, place = message_id.rpartition(".")
     ids = [message_id, *([post] if point and place.isdecimal() else [])]
-    found = Receipt.objects.filter(scope.within("system"), message_id__in=ids)
-    return list(found.select_related("system"))
+    receipts = Receipt.objects.filter(scope.within("system"), message_id__in=ids)
+    return list(receipts.select_related("system"))
 
 
 def _tests(message_id: str, scope: Scope) -> list[ConfigurationChange]:
-    found = ConfigurationChange.objects.filter(
+    tests = ConfigurationChange.objects.filter(
         scope.within("system"), kind=TEST_MESSAGE, subject=message_id
     )
-    return list(found[:1])
+    return list(tests[:1])
 
 
 def _calls(message_id: str, queues: Queues) -> list[Delivery]:
-    found = Delivery.objects.filter(message_id=message_id, queue__in=queues)
-    return list(found.select_related("endpoint").order_by("-pk")[:MOST])
+    calls = Delivery.objects.filter(message_id=message_id, queue__in=queues)
+    return list(calls.select_related("endpoint").order_by("-pk")[:MOST])
 
 
 def _posted(receipt: Receipt) -> Event:
@@ -211,7 +211,7 @@ def _sent(rows: Sequence[Outgoing], *, is_posted: bool) -> Iterable[Event]:
 
 
 def _published(row: Outgoing) -> Event:
-    """When it was committed, with the message whose transaction that was."""
+    """Tell when it was committed, with the message whose transaction that was."""
     way = f" for {', '.join(row.queues)}" if row.queues else ""
     cause = "a handler" if row.caused_by else "a program"
     why = f"Committed together with what message {row.caused_by} did." if row.caused_by else ""
@@ -220,11 +220,11 @@ def _published(row: Outgoing) -> Event:
 
 def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> Iterable[Event]:
     """Kafka's own time of each record; a failure tells it as well."""
-    known = {(error.queue_id, error.partition, error.offset) for error in failures}
+    places = {(error.queue_id, error.partition, error.offset) for error in failures}
     for track in tracks:
         place = (track.queue_id, track.partition, track.offset)
-        if track.written_at is not None and place not in known:
-            known.add(place)
+        if track.written_at is not None and place not in places:
+            places.add(place)
             yield Event(
                 at=track.written_at,
                 title="Written to Kafka",
@@ -238,7 +238,7 @@ def _failed(
     error: MessageError, tried: Sequence[ErrorAttempt], decided: Sequence[ErrorChange]
 ) -> Iterable[Event]:
     tries = [one for one in tried if one.error_id == error.pk]
-    changes = [one for one in decided if one.error_id == error.pk]
+    changes = [change for change in decided if change.error_id == error.pk]
     return events_of(error, tries, changes)
 
 
@@ -247,15 +247,15 @@ def _is_listed(
     failures: Sequence[MessageError],
     tried: Sequence[ErrorAttempt | ErrorChange],
 ) -> bool:
-    """Whether a failure's own story has this ending already: a try, or a person's decision."""
+    """Return whether a failure's own story has this ending: a try, or a person's decision."""
     ids = {
         error.pk
         for error in failures
         if (error.queue_id, error.partition, error.offset)
         == (track.queue_id, track.partition, track.offset)
     }
-    near = [one for one in tried if one.error_id in ids and abs(one.at - track.at) < SAME]
-    return any(isinstance(one, ErrorAttempt) or one.to_state == ErrorState.RESOLVED for one in near)
+    near = [row for row in tried if row.error_id in ids and abs(row.at - track.at) < SAME]
+    return any(isinstance(row, ErrorAttempt) or row.to_state == ErrorState.RESOLVED for row in near)
 
 
 def _ended(track: TrackRow) -> Event:
@@ -280,12 +280,12 @@ CALLED: Final = {
 
 
 def _called(call: Delivery) -> Event:
-    said, tone, sign = CALLED[DeliveryState(call.state)]
+    words, tone, sign = CALLED[DeliveryState(call.state)]
     status = f" Answer {call.status}." if call.status is not None else ""
     took = f" It took {call.took_ms:,} ms." if call.took_ms is not None else ""
     return Event(
         at=call.ended_at or call.started_at,
-        title=f"Call {call.attempt} of {call.endpoint.name}: {said}",
+        title=f"Call {call.attempt} of {call.endpoint.name}: {words}",
         who=ENGINE,
         code=call.code,
         text=f"{call.text}{status}{took}".strip(),

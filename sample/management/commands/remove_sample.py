@@ -27,9 +27,9 @@ class Command(BaseCommand):
             return
         author = Author(f"remove_sample ({getpass.getuser()})", options["reason"])
         try:
-            told = removal.remove(author)
+            done = removal.remove(author)
         except IntegrationError as problem:
             raise CommandError(f"{problem.code}: {problem}") from problem
         self.stdout.write("The sample is gone:")
-        for line in told:
+        for line in done:
             self.stdout.write(f"  {line}")

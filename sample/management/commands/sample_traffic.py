@@ -66,10 +66,10 @@ class Command(BaseCommand):
                 over.wait(LOOK_EVERY_SECONDS)
 
     def _play(self, over: threading.Event, options: dict[str, Any]) -> None:
-        """Until told to end, or the sample is gone."""
+        """Play until told to end, or the sample is gone."""
         partner = Partner()
-        for told in found_again():
-            self.stdout.write(f"Made {told}.")
+        for name in found_again():
+            self.stdout.write(f"Made {name}.")
         terminal = Terminal(options["http_api"]) if options["http_api"] else None
         self._run(partner, over, {**options, "terminal": terminal})
         lost = partner.close()
@@ -104,7 +104,7 @@ class Command(BaseCommand):
 
 
 def is_first_time() -> bool:
-    """Whether nothing was read from the partners yet: what people repaired stays repaired."""
+    """Return whether nothing was read from partners yet: what people repaired stays repaired."""
     return not MessageTrack.objects.filter(queue__name__in=names.TOPICS).exists()
 
 

@@ -15,7 +15,7 @@ from spark_jobs.exports.selecting import json_path, selection
 from spark_jobs.exports.shaping import csv_lines, harmless, json_lines, moment
 from spark_jobs.exports.writing import count_rows
 from spark_jobs.problems import JobError
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.tables.ranges import within
 
 pytestmark = pytest.mark.fast
@@ -45,7 +45,7 @@ def test_a_formula_is_quoted_and_a_number_is_not(text: str, written: str) -> Non
 
 
 def test_rows_of_csv_are_counted_in_their_file(tmp_path: Path) -> None:
-    columns = [Column("a", Kind.TEXT, ""), Column("b", Kind.TEXT, "")]
+    columns = [Column("a", ColumnKind.TEXT, ""), Column("b", ColumnKind.TEXT, "")]
     rows = [["1", "x\r\ny"], ['say "hi"\n', "z"], ["", ""], ["\r", '"']]
     text = csv_lines(columns, parameters())([["a", "b"], *rows])
     (tmp_path / "part.csv").write_bytes(text.encode())
@@ -56,12 +56,12 @@ def test_rows_of_csv_are_counted_in_their_file(tmp_path: Path) -> None:
 
 def test_a_line_of_json_has_each_value_as_what_it_is() -> None:
     columns = [
-        Column('t"x', Kind.TEXT, ""),
-        Column("j", Kind.JSON, ""),
-        Column("n", Kind.WHOLE, ""),
-        Column("f", Kind.FLAG, ""),
-        Column("m", Kind.MOMENT, ""),
-        Column("z", Kind.TEXT, ""),
+        Column('t"x', ColumnKind.TEXT, ""),
+        Column("j", ColumnKind.JSON, ""),
+        Column("n", ColumnKind.WHOLE, ""),
+        Column("f", ColumnKind.FLAG, ""),
+        Column("m", ColumnKind.MOMENT, ""),
+        Column("z", ColumnKind.TEXT, ""),
     ]
     (line,) = json_lines(columns)([["a\nb", '{"x": 1.50}', 7, True, 0, None]]).splitlines()
     assert '"j":{"x": 1.50}' in line
@@ -91,7 +91,7 @@ def test_a_payload_is_read_as_far_as_it_can_be() -> None:
 def test_paths_are_told_to_the_database_as_its_own() -> None:
     assert json_path(("a", 0, 'x"y')) == 'strict $."a"[0]."x\\"y"'
     chosen = selection(parameters(columns=[{"name": "a%b", "source": "$['100%']"}]))
-    assert chosen.said["path0"] == 'strict $."100%"'
+    assert chosen.values["path0"] == 'strict $."100%"'
     assert ' AS "a%%b" FROM' in chosen.statement(), "a sign of parameters, once more"
 
 

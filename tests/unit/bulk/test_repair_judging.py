@@ -9,7 +9,7 @@ import pytest
 
 from integration.envelope import DEFAULT
 from spark_jobs.problems import JobError
-from spark_jobs.repairs.judging import Judge, Judged, Kind, Row
+from spark_jobs.repairs.judging import Judge, Judged, Row, Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.releasing import MOST_CAUSES, OTHERWISE, causes
 from tests.unit.bulk.job_requests import STRUCTURE
@@ -50,7 +50,7 @@ def judged(record: bytes | None, **fields: Any) -> Judged:
 
 def test_what_fits_is_changed_and_keeps_every_digit() -> None:
     found = judged(b'{"assetnum":"A","siteid":"SOUTH","n":1.10,"big":12345678901234567890}')
-    assert found.kind is Kind.FITS
+    assert found.kind is Verdict.FITS
     assert found.change is not None
     wanted = b'{"assetnum":"A","siteid":"NORTH","n":1.10,"big":12345678901234567890}'
     assert found.change.record == wanted
@@ -59,36 +59,41 @@ def test_what_fits_is_changed_and_keeps_every_digit() -> None:
 @pytest.mark.parametrize(
     ("record", "fields", "kind", "why"),
     [
-        (b'{"assetnum":"A","siteid":"NORTH"}', {}, Kind.SAME, ""),
-        (b'{"assetnum":"A"}', {}, Kind.MISFIT, "“replace /siteid” finds nothing there to change."),
-        (b"<a/>", {}, Kind.MISFIT, "It is XML, which is edited singly."),
-        (b'{"a":', {}, Kind.MISFIT, "It cannot be read (TRUNCATED_JSON); edit it singly."),
-        (None, {}, Kind.MISFIT, "It has no value: it is a tombstone."),
-        (b"{}", {"now": 2}, Kind.MOVED_ON, ""),
-        (b"{}", {"state": "READY"}, Kind.WRONG_STATE, ""),
-        (None, {"now": None, "state": None, "headers": None}, Kind.GONE, ""),
+        (b'{"assetnum":"A","siteid":"NORTH"}', {}, Verdict.SAME, ""),
+        (
+            b'{"assetnum":"A"}',
+            {},
+            Verdict.MISFIT,
+            "“replace /siteid” finds nothing there to change.",
+        ),
+        (b"<a/>", {}, Verdict.MISFIT, "It is XML, which is edited singly."),
+        (b'{"a":', {}, Verdict.MISFIT, "It cannot be read (TRUNCATED_JSON); edit it singly."),
+        (None, {}, Verdict.MISFIT, "It has no value: it is a tombstone."),
+        (b"{}", {"now": 2}, Verdict.MOVED_ON, ""),
+        (b"{}", {"state": "READY"}, Verdict.WRONG_STATE, ""),
+        (None, {"now": None, "state": None, "headers": None}, Verdict.GONE, ""),
     ],
 )
 def test_what_does_not_fit_is_told_by_its_kind(
-    record: bytes | None, fields: dict[str, Any], kind: Kind, why: str
+    record: bytes | None, fields: dict[str, Any], kind: Verdict, why: str
 ) -> None:
     assert judged(record, **fields) == Judged(kind, why)
 
 
 def test_the_structure_of_the_rows_own_service_judges_it() -> None:
     record = b'{"siteid":"SOUTH"}'
-    assert judged(record).kind is Kind.REFUSED
+    assert judged(record).kind is Verdict.REFUSED
     assert judged(record).why.startswith("NO_KEY: ")
-    assert judged(record, interface="MXASSET").kind is Kind.REFUSED
-    assert judged(record, interface="MXOTHER").kind is Kind.FITS, "it has no structure"
-    assert judged(record, queue=2).kind is Kind.FITS, "nor has that queue a default service"
+    assert judged(record, interface="MXASSET").kind is Verdict.REFUSED
+    assert judged(record, interface="MXOTHER").kind is Verdict.FITS, "it has no structure"
+    assert judged(record, queue=2).kind is Verdict.FITS, "nor has that queue a default service"
 
 
 def test_a_value_that_a_schema_refuses_is_not_in_the_reason() -> None:
     schema = {"properties": {"n": {"maximum": 5}}}
     structures = {"MXASSET": {**STRUCTURE, "json_schema": schema}}
     found = judged(b'{"assetnum":"A","siteid":"S","n":987654}', structures=structures)
-    assert found.kind is Kind.REFUSED
+    assert found.kind is Verdict.REFUSED
     assert "987654" not in found.why
 
 
@@ -100,7 +105,7 @@ def test_what_a_schema_stumbles_over_costs_its_message_alone() -> None:
         schema = {"properties": {"assetnum": rule}}
         structures = {"MXASSET": {**STRUCTURE, "json_schema": schema}}
         found = judged(b'{"assetnum":%s,"siteid":"S"}' % value, structures=structures)
-        assert found.kind is Kind.REFUSED
+        assert found.kind is Verdict.REFUSED
         assert found.why.startswith(why)
 
 
@@ -115,11 +120,11 @@ def test_a_text_is_looked_for_in_records_and_in_what_envelopes_hide() -> None:
     plain = b'{"assetnum":"A","siteid":"K\\u00f6ln"}'
     hidden = json.dumps({"INTERFACE": "X", "payload": json.dumps({"siteid": "Köln"})}).encode()
     named = [["x", base64.b64encode("Köln".encode()).decode()]]
-    assert judged(plain, text="Köln").kind is Kind.FITS
-    assert judged(hidden, text="Köln", queue=2).kind is Kind.FITS
-    assert judged(b'{"assetnum":"A","siteid":"S"}', text="Köln").kind is Kind.NOT_MEANT
+    assert judged(plain, text="Köln").kind is Verdict.FITS
+    assert judged(hidden, text="Köln", queue=2).kind is Verdict.FITS
+    assert judged(b'{"assetnum":"A","siteid":"S"}', text="Köln").kind is Verdict.NOT_MEANT
     in_header = judged(b'{"payload":"Bonn"}', text="Köln", headers=named)
-    assert in_header.kind is Kind.NOT_MEANT
+    assert in_header.kind is Verdict.NOT_MEANT
 
 
 @pytest.mark.parametrize(

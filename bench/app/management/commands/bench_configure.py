@@ -34,14 +34,14 @@ class Command(BaseCommand):
         )
         system, _made = ExternalSystem.objects.get_or_create(name="benchmarks")
         ids = {}
-        for wanted in json.load(sys.stdin):
-            channel = wanted.pop("channel", None)
+        for request in json.load(sys.stdin):
+            channel = request.pop("channel", None)
             queue = Queue(
                 provider=provider,
                 system=system,
-                **self._taker(wanted, system),
+                **self._taker(request, system),
                 start_from=Queue.StartFrom.BEGINNING,
-                **wanted,
+                **request,
             )
             queue.full_clean()
             registration.check(queue)
@@ -53,19 +53,19 @@ class Command(BaseCommand):
             ids[queue.name] = queue.pk
         self.stdout.write(json.dumps(ids))
 
-    def _taker(self, wanted: dict[str, Any], system: ExternalSystem) -> dict[str, Any]:
-        """What takes the queue's messages: a handler, or an endpoint over HTTP."""
-        address = wanted.pop("address", None)
+    def _taker(self, request: dict[str, Any], system: ExternalSystem) -> dict[str, Any]:
+        """Return what takes the queue's messages: a handler, or an endpoint over HTTP."""
+        address = request.pop("address", None)
         if address is None:
-            interface = wanted.pop("interface")
+            interface = request.pop("interface")
             service, _made = EnterpriseService.objects.get_or_create(interface=interface)
             return {"default_service": service}
         endpoint = Endpoint(
-            name=wanted["name"],
+            name=request["name"],
             system=system,
             handler_type="http",
             properties={"url": address, "private_network": True},
-            idempotent=wanted.pop("idempotent", False),
+            idempotent=request.pop("idempotent", False),
         )
         endpoint.full_clean()
         endpoint.save()
