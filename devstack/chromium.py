@@ -68,8 +68,8 @@ def install() -> Path | None:
                 packages = ["apt-get", *PATIENCE, "install", "-y", "--no-install-recommends"]
                 tool.run(package, [*packages, package], environment=quiet)
     if find() is None:
-        download = [paths.python(), "-m", "playwright", "install", "--only-shell", "chromium"]
-        tool.run("playwright", download)
+        download = ("-m", "playwright", "install", "--only-shell", "chromium")
+        tool.run("playwright", [paths.python(), *download])
     _tried().touch()
     return find()
 

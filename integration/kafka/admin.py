@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -35,6 +35,7 @@ from integration.kafka.facts import (
     ask_offsets,
     asking,
     collect_offsets,
+    from_coordinator,
 )
 from integration.kafka.troubles import error_of, sentence, unreachable
 from integration.models.provider import Provider
@@ -279,8 +280,11 @@ def group_offsets(
     places = [TopicPartition(topic, partition) for partition in partitions]
     request = ConsumerGroupTopicPartitions(group, places)
     with asking(provider) as (to, admin):
-        futures = admin.list_consumer_group_offsets(
-            [request], require_stable=True, request_timeout=ANSWER_SECONDS
-        )
-        committed = answer(futures[group], to.name).topic_partitions
+
+        def read() -> Any:
+            return admin.list_consumer_group_offsets(
+                [request], require_stable=True, request_timeout=ANSWER_SECONDS
+            )[group]
+
+        committed = answer(from_coordinator(read), to.name).topic_partitions
     return {place.partition: place.offset for place in committed if place.offset >= 0}

@@ -1,8 +1,8 @@
 """Topic UUID and watermarks, asked together so that they cost one round trip."""
 
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,6 +15,7 @@ from integration.kafka import listeners
 from integration.kafka.client import Connection, TalkingAdmin, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, BrokerRefusedError, BrokerUnreachableError
 from integration.kafka.troubles import (
+    COORDINATOR_COMING,
     LOGGED_IN,
     MOVING,
     REFUSED,
@@ -28,6 +29,8 @@ from integration.values import TopicFacts
 
 ANSWER_SECONDS: Final = 5.0
 MOVING_PAUSE_SECONDS: Final = 0.05
+COORDINATOR_SECONDS: Final = 3.0
+COORDINATOR_PAUSE_SECONDS: Final = 0.1
 NO_LEADER: Final = "the topic is there, but no broker leads its partitions"
 
 Offsets = dict[int, int]
@@ -159,3 +162,18 @@ def answer(future: Future[Any], provider: str) -> Any:
         raise unreachable(provider, e) from e
     except FutureTimeoutError as e:
         raise unreachable(provider, TimeoutError("no answer in time")) from e
+
+
+def from_coordinator(ask: Callable[[], Future[Any]]) -> Future[Any]:
+    """Ask a group's coordinator until it is there: a cluster's first needs a moment to begin.
+
+    After COORDINATOR_SECONDS its refusal is the answer.
+    """
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
+        future = ask()
+        wait([future], ANSWER_SECONDS + 1)
+        is_coming = future.done() and has_code(future.exception(), COORDINATOR_COMING)
+        if not is_coming or time.monotonic() > deadline:
+            return future
+        time.sleep(COORDINATOR_PAUSE_SECONDS)

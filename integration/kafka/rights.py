@@ -1,12 +1,11 @@
 """Our rights on a cluster for reading, for writing in transactions, for new topics."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -26,6 +25,7 @@ from integration.kafka.examination import (
     judged,
     operation_name,
 )
+from integration.kafka.facts import from_coordinator
 from integration.kafka.grants import CLUSTER, Resource
 from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, words_of
 from integration.models.provider import Provider
@@ -36,16 +36,6 @@ WRITING: Final = ("Describe", "Write")
 TRANSACTIONS: Final = ("Describe", "Write")
 WATERMARK: Final = ("Describe", "Read")
 ABSENT: Final = "It does not exist yet; what we may do with it is seen when it does."
-
-COORDINATOR_COMING: Final = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-COORDINATOR_SECONDS: Final = 3.0
-COORDINATOR_PAUSE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,18 +158,12 @@ class _Asking:
         return judged(self._provider, resource, needed, _names(described), text)
 
     def _described_group(self, name: str) -> Any:
-        """A cluster that has never had a group needs a moment for its first coordinator."""
-        deadline = time.monotonic() + COORDINATOR_SECONDS
-        while True:
-            futures = self._admin.describe_consumer_groups(
+        def describe() -> Any:
+            return self._admin.describe_consumer_groups(
                 [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
-            )
-            try:
-                return answered(futures[name])
-            except KafkaException as problem:
-                if not has_code(problem, COORDINATOR_COMING) or time.monotonic() > deadline:
-                    raise
-            time.sleep(COORDINATOR_PAUSE_SECONDS)
+            )[name]
+
+        return answered(from_coordinator(describe))
 
     def _unanswered(
         self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str

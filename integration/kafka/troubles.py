@@ -57,24 +57,33 @@ MOVING: Final = frozenset(
         KafkaError.REPLICA_NOT_AVAILABLE,
     }
 )
-UNAVAILABLE: Final = MOVING | frozenset(
+# A group's coordinator on its way; a cluster that never had a group makes its first.
+COORDINATOR_COMING: Final = frozenset(
     {
-        KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NETWORK_EXCEPTION,
         KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._RESOLVE,
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._TRANSPORT,
-        KafkaError._WAIT_COORD,
     }
+)
+UNAVAILABLE: Final = (
+    MOVING
+    | COORDINATOR_COMING
+    | frozenset(
+        {
+            KafkaError.BROKER_NOT_AVAILABLE,
+            KafkaError.KAFKA_STORAGE_ERROR,
+            KafkaError.NETWORK_EXCEPTION,
+            KafkaError.NOT_CONTROLLER,
+            KafkaError.NOT_ENOUGH_REPLICAS,
+            KafkaError.REQUEST_TIMED_OUT,
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._RESOLVE,
+            KafkaError._TIMED_OUT,
+            KafkaError._TIMED_OUT_QUEUE,
+            KafkaError._TRANSPORT,
+            KafkaError._WAIT_COORD,
+        }
+    )
 )
 # Faults of one record: sending it again as it is cannot help, its neighbours are not concerned.
 FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
