@@ -116,7 +116,7 @@ class Kafka:
         seen: list[Message] = []
         ended: set[int] = set()
         while len(ended) < len(partitions):
-            for message in reader.consume(500, 5):
+            for message in reader.consume(500, 0.1):
                 if message.error() is None:
                     seen.append(message)
                 else:
