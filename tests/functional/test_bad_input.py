@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from integration.codec import decode_headers
 from integration.models import EnterpriseService, MessageError, MessageTrack
 from tests.support import warm
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.flows import delete_held, drain, effects, ended, held, standing
 from tests.support.kafka_world import Kafka
 
@@ -80,7 +80,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_what_cannot_be_read_is_held_as_it_came_and_its_neighbours_commit(broker, kind):
-    queue = a_queue(broker, kind, stay_seconds=0)
+    queue = a_queue(broker, kind)
     sent: list[object] = [{"n": 0}]
     for raw, _ in UNREADABLE.values():
         sent += [raw, {"n": len(sent) + 1}]
