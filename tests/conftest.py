@@ -1,5 +1,8 @@
 """What every test may ask for."""
 
+import os
+import sys
+
 from hypothesis import settings
 
 from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found by name here
@@ -19,6 +22,10 @@ from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found
     unstarted_servers,
     valkey,
 )
+
+# Whatever the shell says: a process that has to compile its modules begins two seconds later.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long one example takes is the machine's affair: on a busy one, 200 ms say nothing.
 settings.register_profile("sluice", deadline=None)

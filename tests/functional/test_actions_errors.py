@@ -279,7 +279,8 @@ def test_of_two_people_at_the_same_moment_one_wins() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_row_the_engine_works_on_is_not_waited_for() -> None:
+def test_a_row_the_engine_works_on_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("integration.actions.transaction.PATIENCE_MS", 100)
     _, _, error = a_blocked_queue()
     problems: list[Exception] = []
 

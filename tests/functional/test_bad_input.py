@@ -4,17 +4,17 @@ import base64
 import gzip
 import json
 import os
-import subprocess
-import sys
 import uuid
 import zlib
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from integration.codec import decode_headers
 from integration.models import EnterpriseService, MessageError, MessageTrack
-from tests.support.builders import a_queue
+from tests.support import warm
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.flows import delete_held, drain, effects, ended, held, standing
 from tests.support.kafka_world import Kafka
 
@@ -80,7 +80,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_what_cannot_be_read_is_held_as_it_came_and_its_neighbours_commit(broker, kind):
-    queue = a_queue(broker, kind, stay_seconds=0)
+    queue = a_queue(broker, kind)
     sent: list[object] = [{"n": 0}]
     for raw, _ in UNREADABLE.values():
         sent += [raw, {"n": len(sent) + 1}]
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_held_as_it_came_and_its_neighbours_commit(broker
     assert standing(queue) == (len(sent), "RUNNING", "")
 
 
-def test_twenty_megabytes_are_held_without_growing_the_worker(broker, child_environment):
+def test_twenty_megabytes_are_held_without_growing_the_worker(broker, child_environment, tmp_path):
     """The peak of a process that holds one is compared with one that meets good messages only."""
     roomy = {"max.message.bytes": str(32 * MEGABYTE)}
     queue = a_queue(broker, topic=broker.topic(**roomy))
@@ -117,7 +117,9 @@ def test_twenty_megabytes_are_held_without_growing_the_worker(broker, child_envi
     assert sender.flush(30) == 0
     broker.send(small.topic, [{"n": 10}, {"n": 11}])
 
-    ordinary, peak = (peak_megabytes(q.pk, child_environment) for q in (small, queue))
+    script = tmp_path / "one_run.py"
+    script.write_text(ONE_RUN)
+    ordinary, peak = (peak_megabytes(script, q.pk, child_environment) for q in (small, queue))
 
     assert effects() == [0, 2, 10, 11]
     assert held(queue) == {1: "TOO_LARGE"}
@@ -126,21 +128,20 @@ def test_twenty_megabytes_are_held_without_growing_the_worker(broker, child_envi
     assert peak - ordinary < 200
 
 
-def peak_megabytes(queue_id: int, environment: dict[str, str]) -> float:
+ONE_RUN = """
+import resource, sys
+from integration.runs.queues import run_queue
+run_queue(int(sys.argv[1]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def peak_megabytes(script: Path, queue_id: int, environment: dict[str, str]) -> float:
     """Run a queue in a process of its own and tell its largest resident size."""
-    program = (
-        "import django, resource, sys; django.setup();"
-        "from integration.runs.queues import run_queue; run_queue(int(sys.argv[1]));"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(queue_id)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=60,
-    )
-    return float(done.stdout.split()[-1])
+    running = warm.child([str(script), str(queue_id)], environment, text=True, errors=False)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0
+    return float(said.split()[-1])
 
 
 def test_a_null_key_an_empty_key_and_a_key_of_bytes_are_kept_apart(broker):

@@ -26,6 +26,7 @@ from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, numbers, post, send
 from tests.support.set_up import logged_in
+from tests.support.unanswered import wait_a_moment
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -107,10 +108,13 @@ def test_the_first_run_of_an_inbound_queue_gives_one_too(broker: Kafka) -> None:
     assert inbound.partitions.get().next_offset == 2
 
 
-def test_without_the_broker_the_run_says_so_and_the_next_one_tries_again(broker: Kafka) -> None:
+def test_without_the_broker_the_run_says_so_and_the_next_one_tries_again(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inbound = a_queue(broker)
     inbound.partitions.all().delete()
     Provider.objects.update(bootstrap_servers="127.0.0.1:1")
+    wait_a_moment(monkeypatch)
     report = run_queue(inbound.pk)
     assert report.ending is RunEnding.OUTAGE
     assert "no position yet" in report.text

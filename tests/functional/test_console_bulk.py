@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.bulk.words import summary
+from console.layout.access import Right
 from console.models import Limit
 from crontasks.bulk.driving import drive
 from integration.models import (
@@ -44,7 +45,7 @@ class TestList:
         page = logged_in("Viewers").get(reverse("bulk")).text
         assert "No run yet" in page
         assert "Rows of files become documents of a structure, or messages of a queue." in page
-        assert "You lack the right to release" in page
+        assert Right.OPERATE.missing in page
 
     def test_a_run_is_told_with_its_counts_and_how_far_it_is(self, queue: Queue) -> None:
         counts = {"read": 2_000, "sent": 1_980, "rejected": 20, "skipped": 0}

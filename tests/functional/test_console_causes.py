@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.failures.trends import trend_of
+from console.layout.access import Right
 from console.models import Limit
 from integration.models import ExternalSystem, MessageError
 from integration.selectors.failures import causes as selector
@@ -192,7 +193,7 @@ class TestPage:
         client = Client()
         client.force_login(a_person("Viewers"))
         page = client.get(reverse("failures")).text
-        assert "You lack the right to release" in page
+        assert Right.OPERATE.missing in page
         assert 'value="release" disabled aria-describedby="no-right"' in page
 
     def test_the_number_of_statements_does_not_grow_with_the_groups(

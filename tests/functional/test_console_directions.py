@@ -52,6 +52,7 @@ def planted() -> dict[str, Any]:
     return world
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_no_page_obeys_them_and_those_with_partners_texts_spell_them_out() -> None:
     client = Client()
     client.force_login(a_person("Administrators"))

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from console.failures.edits import NO_FILE, UNCHANGED
 from integration.envelope import DEFAULT
 from integration.models import MessageError
 from integration.selectors.failures.edits import FIELD_CHARACTERS
@@ -77,7 +78,7 @@ def test_a_file_uploaded_as_it_was_downloaded_is_no_edit(client: Client) -> None
     document = client.get(reverse("document", args=[error.pk])).content
     form = {"version": 1, "part": "document", "document": a_file(document)}
     told = client.post(address, form, follow=True).content.decode()
-    assert "the text is the same as before" in told
+    assert UNCHANGED.saved in told
     error.refresh_from_db()
     assert error.edited_payload is None
 
@@ -97,7 +98,7 @@ def test_bytes_that_are_no_text_are_not_emptied_either(client: Client) -> None:
     form = {"version": 1, "part": "record", "anyway": "1"}
     answer = client.post(reverse("edit", args=[error.pk]), form)
     assert answer.status_code == 422
-    assert "No file was chosen" in answer.text
+    assert NO_FILE in answer.text
 
 
 def test_a_document_that_is_not_utf_8_is_refused_in_words(client: Client) -> None:

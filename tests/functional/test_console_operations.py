@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from console.layout.access import Right
 from console.models import Limit
 from crontasks.running.operating import run_operation
 from integration.actions import operations, queue_removal
@@ -225,7 +226,7 @@ def test_viewers_read_and_may_do_nothing():
     some_held(1)
     operation = plan()
     client = logged_in("Viewers")
-    assert "You lack the right" in shown(client, operation)
+    assert Right.VIEW_PAYLOAD.missing in shown(client, operation)
     for name in ("start", "pause", "resume", "cancel", "rate", "again", "recipe", "trial"):
         assert act(client, operation, name, version=1).status_code == 403
     assert client.post(reverse("review"), {"verb": "release"}).status_code == 403

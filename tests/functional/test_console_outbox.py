@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.layout.access import Right
 from console.models import Limit
 from integration.models import ExternalSystem, OutboxChange, OutboxRow, Provider
 from integration.selectors.queues.queues import overview
@@ -226,7 +227,7 @@ def test_the_pages_need_the_right_to_see_and_the_payload_its_own(provider: Provi
         assert logged_in("").get(address).status_code == 403
         seen = logged_in("Viewers").get(address)
         assert seen.status_code == 200
-        assert "You lack the right to release" in seen.text
+        assert Right.OPERATE.missing in seen.text
         assert "assetnum" not in seen.text
     assert "assetnum" in logged_in("Editors").get(pages[1]).text
     assert logged_in("Viewers").get(reverse("outbox-row", args=[9])).status_code == 404

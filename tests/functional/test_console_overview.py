@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.layout.access import Right
 from console.models import Limit
 from console.overview import first_page
 from crontasks.models import Notice
@@ -113,7 +114,7 @@ class TestBlockedQueue:
         a_long_blocked_queue()
         page = as_("Viewers").get(OVERVIEW).text
         assert re.search(r"<button class=\"btn btn-danger\" disabled aria-describedby", page)
-        assert "You lack the right to release, hold, delete" in page
+        assert Right.OPERATE.missing in page
 
     def test_who_was_told_and_when(self, settings: object) -> None:
         error = a_long_blocked_queue(name="orders")
@@ -165,7 +166,7 @@ class TestEmptyInstallation:
 
     def test_who_may_not_set_up_is_told_whom_to_ask(self) -> None:
         page = as_("Viewers").get(OVERVIEW).text
-        assert "You lack the right to set up providers" in page
+        assert Right.CONFIGURE.missing in page
         assert f'href="{reverse("provider-new")}"' not in page
 
 

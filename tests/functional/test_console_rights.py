@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from console.layout.access import Right
 from integration.models import MessageError, Queue
 from tests.support.rows import a_blocked_queue, a_person
 
@@ -63,7 +64,7 @@ def test_a_viewer_sees_every_page_and_disabled_buttons_and_may_do_nothing() -> N
     for address in pages(queue, error):
         assert client.get(address).status_code == 200
     page = client.get(reverse("failure", args=[error.pk])).text
-    assert "You lack the right to release" in page
+    assert Right.OPERATE.missing in page
     for address in verbs(queue, error):
         assert client.post(address, {"version": 1, "reason": "x"}).status_code == 403
     error.refresh_from_db()
@@ -79,7 +80,7 @@ def test_payload_key_and_headers_are_hidden_without_their_own_right() -> None:
     for secret in ("assetnum", "P-1", "source"):
         assert secret in shown
         assert secret not in hidden
-    assert "You lack the right to see payloads" in hidden
+    assert Right.VIEW_PAYLOAD.missing in hidden
     for name in ("record", "edit"):
         assert operator.get(reverse(name, args=[error.pk])).status_code == 403
         assert editor.get(reverse(name, args=[error.pk])).status_code == 200

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.layout.access import Right
 from console.models import Limit
 from integration.models import ExternalSystem, MessageError, Queue
 from integration.selectors.failures import payload_search
@@ -51,7 +52,7 @@ class TestFilters:
         page = client.get(reverse("failure-list"), {"key": "nothing", "text": "nothing"}).text
         assert len(ROW.findall(page)) == 1, "the filter is not there: nothing can be learnt by it"
         assert 'name="text"' not in page
-        assert "You lack the right to see payloads" in page
+        assert Right.VIEW_PAYLOAD.missing in page
         form = {"verb": "release", "scope": "matching", "query": "key=P-1"}
         assert client.post(reverse("review"), form).status_code == 400
 

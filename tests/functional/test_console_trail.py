@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from console.layout.access import Right
 from console.people.session_limits import BEGAN
 from integration.actions import access
 from integration.actions.access import BOUNDS, MORE, Access, Act
@@ -102,7 +103,7 @@ def test_a_refusal_leaves_one_row_however_often_it_is_asked_for() -> None:
         assert client.post(reverse("review"), {"password": "secret"}).status_code == 403
     [row] = ConfigurationChange.every.all()
     assert (row.action, row.actor, row.name) == ("refuse", "vera", f"POST {reverse('review')}")
-    assert "You lack the right to release" in row.reason
+    assert Right.OPERATE.missing in row.reason
     assert "secret" not in str(row.__dict__)
 
 

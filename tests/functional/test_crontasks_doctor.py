@@ -42,6 +42,7 @@ def test_a_sound_installation_passes_the_doctor(queue, capsys):
     }
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
     queue.provider.bootstrap_servers = "127.0.0.1:1"
     queue.provider.save()

@@ -202,7 +202,8 @@ def test_a_dead_beat_is_told_by_the_workers_and_dead_workers_by_beat(row):
     assert set(Notice.objects.filter(closed_at=None).values_list("kind", flat=True)) == {"NO_BEAT"}
 
 
-def test_a_broker_that_is_away_is_told_by_workers_or_where_there_are_none_by_beat(row):
+def test_a_broker_that_is_away_is_told_by_workers_or_where_there_are_none_by_beat(row, monkeypatch):
+    monkeypatch.setattr("crontasks.health.broker.AGAIN_SECONDS", 0.05)
     before = app.conf.broker_url
     app.conf.update(broker_url="redis://127.0.0.1:1/0")
     try:

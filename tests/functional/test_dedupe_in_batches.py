@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from integration.models import MessageTrack, ObjectStructure, Queue
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.bulk import storing
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka

@@ -20,7 +20,7 @@ from integration.models import (
 )
 from integration.policy.states import ErrorState, PartitionState
 from integration.runs.queues import run_queue
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Child, Effect
 

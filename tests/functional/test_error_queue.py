@@ -8,7 +8,7 @@ from integration.actions import errors
 from integration.codec import decode_headers
 from integration.models import MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
 

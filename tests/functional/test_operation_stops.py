@@ -131,7 +131,9 @@ def test_its_page_has_a_field_for_it_and_tells_why_it_paused(queue: Queue) -> No
     client.force_login(a_person("Editors"))
     operation = plan()
     page, begin = (reverse(name, args=[operation.pk]) for name in ("operation", "operation-start"))
-    assert "Pause by itself when so many failed again" in client.get(page).text
+    shown = client.get(page).text
+    assert "Pause by itself when so many failed again" in shown
+    assert 'name="stop"' in shown
     answer = client.post(begin, {"version": 1, "stop": "many"})
     assert answer.status_code == 422
     assert "Please write a number such as 100, or a share such as 5 %." in answer.text
@@ -157,7 +159,7 @@ def test_what_releases_nothing_has_no_such_field(queue: Queue) -> None:
     client.force_login(a_person("Editors"))
     deletion = plan("delete")
     page = client.get(reverse("operation", args=[deletion.pk])).text
-    assert "Pause by itself when so many failed again" not in page
+    assert 'name="stop"' not in page
     form = {"version": 1, "stop": "1", "reason": "obsolete"}
     assert client.post(reverse("operation-start", args=[deletion.pk]), form).status_code == 303
     deletion.refresh_from_db()

@@ -14,7 +14,7 @@ from integration.handlers import QueueLockTimeoutError, publish
 from integration.handlers.failures import classify
 from integration.models import MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.channels import a_channel, a_target, an_outbound
 from tests.support.kafka_world import Kafka
 

@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("valkey")]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_failure_is_not_restored_between_the_look_at_it_and_its_removal() -> None:
+def test_a_failure_is_not_restored_between_the_look_at_it_and_its_removal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("integration.actions.transaction.PATIENCE_MS", 100)
     queue = a_queue_row("continuous", enabled=False)
     a_place(queue)
     row = a_held(queue, state="DELETED", ended="DELETED")

@@ -16,6 +16,7 @@ from integration.kafka import admin
 from integration.kafka.errors import BrokerUnreachableError, TopicUnknownError
 from integration.models import MessageError, Provider, Queue
 from integration.store.positions import add_new_partitions
+from tests.support.unanswered import wait_a_moment
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 WEEK = 604_800
@@ -277,12 +278,15 @@ def test_what_the_cluster_says_about_a_topic(provider: Provider) -> None:
     assert name in admin.topics(provider)
 
 
-def test_a_cluster_that_answers_and_one_that_does_not(provider: Provider) -> None:
+def test_a_cluster_that_answers_and_one_that_does_not(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reach = admin.reachable(provider)
     assert reach.ok
     assert reach.brokers == 1
     provider.bootstrap_servers = "127.0.0.1:1"
     provider.properties = {"socket.connection.setup.timeout.ms": 1000}
+    wait_a_moment(monkeypatch)
     silent = admin.reachable(provider)
     assert not silent.ok
     assert silent.text.startswith("BROKER_UNREACHABLE: ")

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -18,11 +19,15 @@ from integration.models import (
     MessageTrack,
     QueuePartition,
 )
+from tests.support import partners
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
-from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
+from tests.support.partners import an_endpoint, numbers, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+# Its runs end as soon as nothing waits.
+an_outbound_queue = partial(partners.an_outbound_queue, stay_seconds=0.0)
 
 
 @pytest.fixture

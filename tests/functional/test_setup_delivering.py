@@ -155,6 +155,7 @@ class TestDelivery:
         assert "another external system" in mistakes(answer)["endpoint"][0]
         assert not Queue.objects.exists()
 
+    @pytest.mark.usefixtures("unanswered")
     def test_an_endpoint_that_a_target_of_the_queue_forbids_is_refused(
         self, client: Client
     ) -> None:

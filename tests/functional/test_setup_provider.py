@@ -21,6 +21,7 @@ from integration.selectors.setup.examination import examined as examine
 from integration.selectors.setup.examination import ids_of
 from tests.support.rows import a_place, a_queue_row
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
+from tests.support.unanswered import MOMENT_SECONDS, WHILE_SECONDS, wait_a_moment
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -169,6 +170,7 @@ def test_a_port_of_another_protocol_is_told_apart(secured: SecuredKafka) -> None
         assert listeners.other_than(protocol, [getattr(secured, port)]) is None, (protocol, port)
 
 
+@pytest.mark.usefixtures("unanswered")
 @pytest.mark.parametrize(("protocol", "port"), [("PLAINTEXT", "encrypted"), ("SSL", "bootstrap")])
 def test_the_wrong_protocol_is_named_with_the_one_that_the_port_speaks(
     secured: SecuredKafka, protocol: str, port: str
@@ -182,7 +184,7 @@ def test_the_wrong_protocol_is_named_with_the_one_that_the_port_speaks(
 
 @pytest.mark.parametrize(("protocol", "port"), [("SSL", "encrypted"), ("SASL_SSL", "sealed")])
 def test_the_right_protocol_goes_through_tls(
-    secured: SecuredKafka, protocol: str, port: str
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch, protocol: str, port: str
 ) -> None:
     provider = a_provider(
         secured,
@@ -193,12 +195,16 @@ def test_the_right_protocol_goes_through_tls(
     )
     assert admin.reachable(provider).ok
     # A certificate that nobody vouches for is no matter of the protocol.
+    wait_a_moment(monkeypatch, WHILE_SECONDS)
     Provider.objects.filter(pk=provider.pk).update(ca_certificate="")
     provider.refresh_from_db()
     assert admin.reachable(provider).text.startswith("BROKER_REFUSED: ")
 
 
-def test_whoever_asks_is_told_of_the_wrong_protocol(secured: SecuredKafka) -> None:
+def test_whoever_asks_is_told_of_the_wrong_protocol(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_a_moment(monkeypatch, WHILE_SECONDS)
     provider = a_provider(secured, security_protocol="PLAINTEXT")
     queue = a_queue_row("continuous", provider=provider, topic="orders")
     link = flow_set_up.provider(queue)
@@ -209,7 +215,10 @@ def test_whoever_asks_is_told_of_the_wrong_protocol(secured: SecuredKafka) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_meets_the_wrong_protocol_as_an_outage(secured: SecuredKafka) -> None:
+def test_a_run_meets_the_wrong_protocol_as_an_outage(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_a_moment(monkeypatch, WHILE_SECONDS)
     provider = a_provider(secured, security_protocol="PLAINTEXT")
     queue = a_queue_row("continuous", provider=provider, topic="orders")
     place = a_place(queue)
@@ -219,7 +228,10 @@ def test_a_run_meets_the_wrong_protocol_as_an_outage(secured: SecuredKafka) -> N
     assert "speaks SASL_PLAINTEXT" in place.state_text
 
 
-def test_a_port_of_something_else_is_left_to_what_the_client_says() -> None:
+def test_a_port_of_something_else_is_left_to_what_the_client_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listeners, "ASK_SECONDS", MOMENT_SECONDS)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert listeners.other_than("SSL", [address]) is None
@@ -233,6 +245,8 @@ def test_a_name_service_that_is_silent_is_not_waited_for(monkeypatch: pytest.Mon
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", silent)
+    monkeypatch.setattr(listeners, "ASK_SECONDS", MOMENT_SECONDS)
+    monkeypatch.setattr(examination, "REACH_SECONDS", MOMENT_SECONDS)
     told = listeners.other_than("SSL", ["kafka.example:9092", "kafka-2.example:9092"])
     provider = Provider(name="none", bootstrap_servers="kafka.example:9092")
     text = findings(examine(provider))["Reach and log in: Reach kafka.example:9092"].text
@@ -245,7 +259,8 @@ def test_a_name_service_that_is_silent_is_not_waited_for(monkeypatch: pytest.Mon
 def test_brokers_that_send_us_astray_are_found_out(
     secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A busy machine gets the time it needs.
+    wait_a_moment(monkeypatch)
+    # The only one who answers; a busy machine gets the time it needs.
     monkeypatch.setattr(examination, "SENT_ON_SECONDS", 10.0)
     provider = Provider.objects.create(name="astray", bootstrap_servers=secured.misled)
     found = findings(examine(provider))

@@ -94,6 +94,7 @@ class TestChange:
             .disabled
         )
 
+    @pytest.mark.usefixtures("unanswered")
     def test_who_comes_second_is_told_and_overwrites_nothing(self, client: Client) -> None:
         queue = a_queue_row()
         a_place(queue)
@@ -111,6 +112,7 @@ class TestChange:
         assert again.status_code == 303
         assert Queue.objects.get(pk=queue.pk).description == "mine"
 
+    @pytest.mark.usefixtures("unanswered")
     def test_a_broker_that_is_down_hinders_only_what_it_has_a_say_in(self, client: Client) -> None:
         queue = a_queue_row()
         a_place(queue)
@@ -214,6 +216,7 @@ class TestDelete:
         assert change.reason == "the partner left"
 
 
+@pytest.mark.usefixtures("unanswered")
 @pytest.mark.parametrize("is_limited", [True, False])
 def test_a_limited_person_writes_to_no_topic_of_somebody_else(*, is_limited: bool) -> None:
     mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
@@ -230,6 +233,7 @@ def test_a_limited_person_writes_to_no_topic_of_somebody_else(*, is_limited: boo
     assert told is is_limited
 
 
+@pytest.mark.usefixtures("unanswered")
 @pytest.mark.parametrize(
     ("topic", "is_shown"), [("mine.orders", True), ("minerals", False), ("orders", False)]
 )

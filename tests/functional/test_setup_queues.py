@@ -235,6 +235,7 @@ class TestEffects:
         assert "2 retries: after 30 s, 30 s; given up after 1 min." in page.text
         assert not Queue.objects.exists()
 
+    @pytest.mark.usefixtures("unanswered")
     def test_a_cluster_that_does_not_answer_is_told_in_its_place(self, client: Client) -> None:
         down = Provider.objects.create(name="down", bootstrap_servers="127.0.0.1:1")
         form = a_form(client, name=a_name(), kind="sequential", topic="t", provider=down.pk)

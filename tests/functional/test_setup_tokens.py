@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.layout.access import Right
 from integration.actions import tokens
 from integration.actions.configuration import Author
 from integration.models import (
@@ -158,7 +159,7 @@ def test_tokens_are_made_by_those_who_may(partner: http_api.Partner) -> None:
     page = reverse("http-api", args=[partner.system.pk])
     operator = logged_in("Operators")
     assert operator.post(address, ASKED).status_code == 403
-    assert "You lack the right" in operator.get(page).text
+    assert Right.CONFIGURE.missing in operator.get(page).text
     stranger = limited_to(ExternalSystem.objects.create(name="elsewhere"))
     for answer in (stranger.get(page), stranger.get(address), stranger.post(address, ASKED)):
         assert answer.status_code == 404

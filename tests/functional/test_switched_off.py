@@ -17,7 +17,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.runs.queues import run_queue
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.flows import drain, effects, ended, held, standing
 from tests.support.kafka_world import Kafka
 from tests.support.world.handlers import one

@@ -58,6 +58,7 @@ def test_a_message_lies_in_its_day_and_without_one_in_the_default() -> None:
     assert track_days.make_ahead(40) == 0
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_the_lag_monitor_makes_the_days_and_teaches_the_search_index() -> None:
     queue = a_queue_row()
     table = a_track(queue, timezone.now())

@@ -61,3 +61,10 @@ def a_queue(kafka: Kafka, kind: str = "continuous", partitions: int = 1, **field
     queue = Queue.objects.create(**(defaults | fields))
     partitions_of(kafka, queue, partitions)
     return queue
+
+
+def a_brief_queue(
+    kafka: Kafka, kind: str = "continuous", partitions: int = 1, **fields: Any
+) -> Queue:
+    """As `a_queue`, but its runs end as soon as nothing waits, and look for overdue rows once."""
+    return a_queue(kafka, kind, partitions, **({"stay_seconds": 0.0} | fields))

@@ -6,6 +6,7 @@ import ssl
 import struct
 import threading
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -43,7 +44,9 @@ class HttpPartner:
             )
         self.port: int = self._server.server_port
         self.scheme = "http" if tls is None else "https"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        # It looks so often whether it should end, which is what `close` waits for.
+        serve = partial(self._server.serve_forever, poll_interval=0.02)
+        threading.Thread(target=serve, daemon=True).start()
 
     @property
     def address(self) -> str:
