@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connections
+from django.test import Client
 from playwright.sync_api import (
     Browser,
     BrowserContext,
     Locator,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 from pytest_django.live_server_helper import LiveServer
@@ -20,19 +24,23 @@ from pytest_django.live_server_helper import LiveServer
 from tests.support.rows import PASSWORD, a_person
 
 OpenPage = Callable[..., Page]
+Contexts = dict[bool, list[BrowserContext]]
 # What each page has asked for and not got yet.
 UNDER_WAY: WeakKeyDictionary[Page, set[Request]] = WeakKeyDictionary()
+# Of a machine that does much else; what comes about is not waited for any longer by it.
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="module")
 def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser]:
-    """One for all tests of a file; what a test does stays in its own contexts.
+    """One for all tests of a file; of what a test does, only the console's files stay.
 
     While Playwright is at work an event loop runs in this thread, and Django then suspects
     every statement of it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        expect.set_options(timeout=PATIENCE_MS)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=chromium_program, args=["--no-sandbox", "--disable-dev-shm-usage"]
@@ -49,37 +57,55 @@ def complaints() -> list[str]:
     return []
 
 
+@pytest.fixture(scope="module")
+def free_contexts(browser: Browser) -> Contexts:
+    """Those that no test uses, with scripts and without: a new one would fetch all files again."""
+    return {True: [], False: []}
+
+
 @pytest.fixture
 def open_page(
-    browser: Browser,
-    live_server: LiveServer,
-    complaints: list[str],
+    browser: Browser, free_contexts: Contexts, live_server: LiveServer, complaints: list[str]
 ) -> Iterator[OpenPage]:
-    """Log somebody in: `open_page("Editors", javascript=False, width=390, colours="dark")`."""
-    contexts: list[BrowserContext] = []
+    """Log somebody in, on an empty page: `open_page("Editors", javascript=False, width=390)`.
+
+    With `own_clock` the page's time passes as usual, and faster where the test says so.
+    """
+    taken: list[tuple[BrowserContext, list[BrowserContext]]] = []
 
     def open_page(
-        role: str, *, javascript: bool = True, width: int = 1280, colours: str = "light"
+        role: str, *, javascript: bool = True, width: int = 1280, own_clock: bool = False
     ) -> Page:
-        context = browser.new_context(
-            base_url=live_server.url,
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if colours == "dark" else "light",
-            java_script_enabled=javascript,
-        )
-        contexts.append(context)
+        # A context keeps the clock that it was given.
+        free = [] if own_clock else free_contexts[javascript]
+        context = free.pop() if free else a_context(browser, live_server.url, javascript=javascript)
+        taken.append((context, free))
+        context.add_cookies([a_login(a_person(role), live_server.url)])
+        if own_clock:
+            context.clock.install()
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
         watch(page, live_server.url, complaints)
-        log_in(page, a_person(role).get_username())
         return page
 
     yield open_page
-    for context in contexts:
+    for context, free in taken:
         # A request still at work would keep the database open after the test.
         for page in context.pages:
             settled(page)
-        context.close()
+            page.close()
+        context.clear_cookies()
+        free.append(context)
+
+
+def a_context(browser: Browser, home: str, *, javascript: bool) -> BrowserContext:
+    return browser.new_context(
+        base_url=home,
+        color_scheme="light",
+        reduced_motion="reduce",
+        java_script_enabled=javascript,
+    )
 
 
 def watch(page: Page, home: str, complaints: list[str]) -> None:
@@ -128,7 +154,16 @@ def in_colours(page: Page, colours: str) -> None:
     page.locator(f"html[data-bs-theme={colours}]").wait_for(state="attached")
 
 
+def a_login(person: User, home: str) -> Any:
+    """The cookie of somebody who has logged in there."""
+    client = Client()
+    client.force_login(person)
+    name = settings.SESSION_COOKIE_NAME
+    return {"name": name, "value": client.cookies[name].value, "url": home}
+
+
 def log_in(page: Page, name: str) -> None:
+    """By the form, as people do."""
     page.goto("/login/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)

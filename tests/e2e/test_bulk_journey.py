@@ -1,4 +1,4 @@
-"""A bad morning: 5,000 failures of one cause, one released first, all corrected, all released.
+"""A bad morning: 1,500 failures of one cause, one released first, all corrected, all released.
 
 The queue runs all the while, and for every tenth key newer data is applied before the release:
 what is older by then is superseded and overwrites nothing.
@@ -21,6 +21,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.policy.operations import CHUNK_ROWS
 from tests.e2e.conftest import OpenPage
 from tests.support.builders import a_queue
 from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
@@ -33,7 +34,8 @@ pytestmark = [
     pytest.mark.timeout(420),
 ]
 
-COUNT = 5_000
+# Several chunks of a release, of an edit and of a dry run.
+COUNT = 3 * CHUNK_ROWS
 NEWER = COUNT // 10
 SLOW_MS = 120_000
 SCHEMA = {"properties": {"siteid": {"enum": ["NORTH", "SOUTH"]}, "price": {"type": "number"}}}
@@ -83,14 +85,14 @@ def choose_all(page: Page, button: str) -> None:
     page.get_by_role("row", name="SCHEMA_VIOLATION").get_by_role("button", name=button).click()
 
 
-def test_five_thousand_of_one_cause_are_corrected_and_released_while_the_queue_runs(
+def test_many_of_one_cause_are_corrected_and_released_while_the_queue_runs(
     open_page: OpenPage, servers: Servers, workers: CeleryWorld, complaints: list[str]
 ) -> None:
     kafka, queue, worker = a_bad_morning(servers, workers)
     page = open_page("Editors", width=1440)
 
     choose_all(page, "Release all…")
-    expect(page.get_by_role("heading", name="Release 5,000 messages?")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Release {COUNT:,} messages?")).to_be_visible()
     page.get_by_role("button", name="Release one first").click()
     first = page.get_by_role("heading", name="The first message:")
     expect(first).to_contain_text("Failed again", timeout=SLOW_MS)
@@ -100,7 +102,7 @@ def test_five_thousand_of_one_cause_are_corrected_and_released_while_the_queue_r
     choose_all(page, "Edit all…")
     page.get_by_label("Path", exact=False).first.fill("$.siteid")
     page.get_by_label("New value").first.fill("NORTH")
-    page.get_by_role("button", name="Try it on all 5,000").click()
+    page.get_by_role("button", name=f"Try it on all {COUNT:,}").click()
     expect(page.get_by_role("heading", name="Dry run: nothing was changed")).to_be_visible(
         timeout=SLOW_MS
     )
@@ -117,7 +119,7 @@ def test_five_thousand_of_one_cause_are_corrected_and_released_while_the_queue_r
     )
     expect(page.get_by_text("100 %")).to_be_visible(timeout=SLOW_MS)
     page.reload()
-    expect(page.get_by_text("5,000 changed, 0 to go")).to_be_visible()
+    expect(page.get_by_text(f"{COUNT:,} changed, 0 to go")).to_be_visible()
     expect(page.get_by_text(f"of which {NEWER:,} superseded")).to_be_visible()
     assert complaints == []
     account(queue, len(more))

@@ -9,9 +9,10 @@ from crontasks.running.operating import run_operation
 from devstack.servers import Servers
 from integration.models import MessageError, Operation
 from integration.policy.states import PartitionState
-from tests.e2e.conftest import OpenPage, account_of, in_colours, settled
+from tests.e2e.conftest import OpenPage, account_of, in_colours, log_in, settled
+from tests.e2e.faults import NARROW, too_wide
 from tests.support.builders import a_provider
-from tests.support.contrast import too_faint
+from tests.support.contrast import open_panels, too_faint
 from tests.support.rows import (
     a_blocked_queue,
     a_held,
@@ -48,9 +49,8 @@ def test_no_page_complains_or_is_wider_than_the_screen(
         settled(page)
         for colours in ("dark", "light"):
             in_colours(page, colours)
-        for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+        for width in (NARROW, 1280):
+            assert too_wide(page, width) == [], address
             assert page.locator("h1, .row-cards").first.is_visible()
     assert complaints == []
 
@@ -77,18 +77,18 @@ def many_states(servers: Servers) -> list[str]:
     return [*addresses, everything, reverse("queue", args=[outbound.name])]
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_every_text_is_readable(open_page: OpenPage, servers: Servers, colours: str) -> None:
+def test_every_text_is_readable(open_page: OpenPage, servers: Servers) -> None:
     addresses = many_states(servers)
-    page = open_page("Editors", colours=colours)
+    page = open_page("Editors")
     faint = {}
     for address in addresses:
         page.goto(address)
         settled(page)
-        for panel in page.locator("details").all():
-            panel.evaluate("one => { one.open = true }")
-        faint[address] = too_faint(page)
-    assert not {address: texts for address, texts in faint.items() if texts}
+        open_panels(page)
+        for colours in ("dark", "light"):
+            in_colours(page, colours)
+            faint[address, colours] = too_faint(page)
+    assert not {where: texts for where, texts in faint.items() if texts}
 
 
 def test_the_measure_of_contrast_sees_what_is_faint(open_page: OpenPage) -> None:
@@ -100,9 +100,11 @@ def test_the_measure_of_contrast_sees_what_is_faint(open_page: OpenPage) -> None
 
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_narrow_screen_keeps_the_menu_behind_a_button(
-    open_page: OpenPage, *, javascript: bool
+    open_page: OpenPage, complaints: list[str], *, javascript: bool
 ) -> None:
-    page = open_page("Editors", width=390, javascript=javascript)
+    """And who logged out by it logs in again."""
+    page = open_page("Editors", width=NARROW, javascript=javascript)
+    page.goto("/")
     header = page.locator("header").bounding_box()
     assert header is not None
     assert header["height"] <= 100
@@ -111,13 +113,18 @@ def test_a_narrow_screen_keeps_the_menu_behind_a_button(
         page.locator("label[for=menu-toggle]").click()
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         expect(page.locator("[aria-current=page]")).to_have_text(name)
+    name = account_of(page).inner_text()
     account_of(page).click()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    log_in(page, name)
+    expect(account_of(page)).to_have_text(name)
+    assert complaints == []
 
 
 def test_the_theme_chosen_by_a_person_stays(open_page: OpenPage) -> None:
-    page = open_page("Viewers", colours="light", javascript=False)
+    page = open_page("Viewers", javascript=False)
+    page.goto("/")
     assert not page.get_by_role("button", name="Dark").is_visible()
     account_of(page).click()
     page.get_by_role("button", name="Dark").click()
@@ -129,14 +136,15 @@ def test_figures_are_fresh_without_a_reload(open_page: OpenPage, complaints: lis
     some_live_processes()
     queue = a_queue_row("continuous", name="meter-readings")
     a_place(queue, next_offset=15)
-    page = open_page("Viewers")
+    page = open_page("Viewers", own_clock=True)
     page.goto("/")
     row = page.get_by_role("row", name="meter-readings")
     expect(row).to_contain_text("Running")
     queue.partitions.update(state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
     # The menu counts with the page, which cannot say one thing beside another.
     needy = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Overview")
-    expect(row).to_contain_text("Too many failures", timeout=15_000)
+    page.clock.run_for(5_000)
+    expect(row).to_contain_text("Too many failures")
     expect(needy).to_contain_text("1 need a person")
     assert complaints == []
 

@@ -1,15 +1,12 @@
 """Every page of the table of addresses in Chromium: axe, both themes, wide and narrow."""
 
-from typing import Any
-
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Page
 
 from devstack.servers import Servers
-from tests.e2e.conftest import OpenPage, in_colours, settled
+from tests.e2e.conftest import OpenPage
+from tests.e2e.faults import WIDE, faults
 from tests.support.builders import a_provider
 from tests.support.every_page import PUBLIC, a_world, every_address
 from tests.support.rows import some_live_processes
@@ -34,34 +31,16 @@ def pages(servers: Servers) -> list[str]:
     return found
 
 
-def in_the_dark(page: Page, axe: Axe) -> list[Any]:
-    """What of the same page only its colours can spoil."""
-    in_colours(page, "dark")
-    told = axe.run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
-    in_colours(page, "light")
-    return list(told)
-
-
 @pytest.mark.timeout(600)
 def test_axe_finds_nothing_and_the_browser_has_no_complaint(
     open_page: OpenPage, servers: Servers, complaints: list[str]
 ) -> None:
     addresses = pages(servers)
     assert len(addresses) > 10, "the table of addresses was read"
-    page = open_page("Administrators")
-    axe = Axe()
-    found = {}
+    page = open_page("Administrators", width=WIDE)
+    found = []
     for address in addresses:
-        page.set_viewport_size({"width": 1440, "height": 900})
         page.goto(address)
-        settled(page)
-        told = axe.run(page).response["violations"] + in_the_dark(page, axe)
-        problems = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in told]
-        page.set_viewport_size({"width": 390, "height": 844})
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        if wide > 390:
-            problems.append(f"{wide} pixels wide on a screen of 390")
-        if problems:
-            found[address] = problems
-    assert not found, "\n".join(f"{path}: {told}" for path, told in found.items())
+        found += faults(page)
+    assert not found, "\n".join(found)
     assert complaints == []

@@ -4,26 +4,16 @@ import json
 import urllib.request
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 from pytest_django.live_server_helper import LiveServer
 
 from integration.models import EnterpriseService, ExternalSystem, OutboxRow
 from tests.e2e.conftest import OpenPage
+from tests.e2e.faults import WIDE, faults
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-def faults(page: Page, where: str) -> list[str]:
-    """What axe finds, and whether the page is wider than a narrow screen."""
-    found = Axe().run(page).response["violations"]
-    told = [f"{where}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
-    page.set_viewport_size({"width": 390, "height": 844})
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    return told if wide <= 390 else [*told, f"{where}: {wide} pixels wide"]
 
 
 def test_a_token_is_made_used_rotated_and_revoked(
@@ -32,7 +22,7 @@ def test_a_token_is_made_used_rotated_and_revoked(
     system = ExternalSystem.objects.create(name="eam", legacy_door=True)
     service = EnterpriseService.objects.create(interface="MXASSETInterface")
     a_queue_row("continuous", system=system, default_service=service)
-    page = open_page("Administrators", width=1440)
+    page = open_page("Administrators", width=WIDE)
     page.goto(reverse("system", args=[system.pk]))
     page.get_by_role("link", name="HTTP API", exact=True).click()
     found = faults(page, "no token")

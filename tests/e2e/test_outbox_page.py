@@ -5,27 +5,29 @@ from django.urls import reverse
 from playwright.sync_api import expect
 
 from integration.models import OutboxRow
-from tests.e2e.conftest import OpenPage, settled
+from tests.e2e.conftest import OpenPage, in_colours, settled
+from tests.e2e.faults import NARROW, too_wide
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
 def test_the_outbox_complains_of_nothing_and_is_no_wider_than_the_screen(
-    open_page: OpenPage, complaints: list[str], colours: str, width: int
+    open_page: OpenPage, complaints: list[str]
 ) -> None:
     provider = a_provider()
     queue = a_queue_row(direction="outbound", provider=provider)
     row = a_dead_row(provider, strict_queue=queue.pk, topic="a-topic-with-a-long-name." * 8)
     a_relay_in_doubt(a_provider(name="other"))
-    page = open_page("Editors", colours=colours, width=width)
+    page = open_page("Editors")
     for address in (reverse("outbox"), reverse("outbox-row", args=[row.pk]), reverse("overview")):
         page.goto(address)
         settled(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+        for width in (1280, NARROW):
+            assert too_wide(page, width) == [], address
+            for colours in ("dark", "light"):
+                in_colours(page, colours)
     assert complaints == []
 
 

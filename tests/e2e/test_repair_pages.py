@@ -5,11 +5,12 @@ import re
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from integration.models import EnterpriseService, MessageError, Queue
-from tests.e2e.conftest import OpenPage
-from tests.support.contrast import too_faint
+from tests.e2e.conftest import OpenPage, in_colours, settled
+from tests.e2e.faults import NARROW, WIDE, too_wide
+from tests.support.contrast import open_panels, too_faint
 from tests.support.rows import a_blocked_queue, a_held, a_queue_row, an_envelope
 from tests.support.world.models import Effect
 
@@ -114,11 +115,19 @@ def test_the_facts_for_support_are_copied_or_selected(
     assert complaints == []
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_every_state_of_the_repair_pages_is_readable_and_fits(
-    open_page: OpenPage, colours: str, width: int
-) -> None:
+def unreadable(page: Page) -> list[str]:
+    """What is too wide, and then too faint with all of the page opened: both widths and themes."""
+    found = [fault for width in (WIDE, NARROW) for fault in too_wide(page, width)]
+    open_panels(page)
+    for width in (NARROW, WIDE):
+        page.set_viewport_size({"width": width, "height": 900})
+        for colours in ("dark", "light"):
+            in_colours(page, colours)
+            found += [f"{colours}, {width}: {text}" for text in too_faint(page)]
+    return found
+
+
+def test_every_state_of_the_repair_pages_is_readable_and_fits(open_page: OpenPage) -> None:
     error = a_failure_to_mend()
     long = a_held(
         a_queue_row("continuous", name="q" * 60),
@@ -129,7 +138,7 @@ def test_every_state_of_the_repair_pages_is_readable_and_fits(
         fingerprint="ffff",
         first_failed_at=timezone.now(),
     )
-    page = open_page("Editors", colours=colours, width=width)
+    page = open_page("Editors", width=WIDE)
     by_queue = f"{reverse('failures')}?by=queue"
     search = f"{reverse('failure-list')}?text=nowhere"
     for address in (
@@ -141,17 +150,14 @@ def test_every_state_of_the_repair_pages_is_readable_and_fits(
         reverse("edit", args=[error.pk]),
     ):
         page.goto(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-        for panel in page.locator("details").all():
-            panel.evaluate("one => { one.open = true }")
-        assert not too_faint(page), address
+        assert unreadable(page) == [], address
     text = page.get_by_label("The document inside the envelope")
     for value in ('{"n": 3, "do": "publish"}', '{"n": 3, "do": "permanent"}', '{"n": '):
         text.fill(value)
         page.get_by_role("button", name="Check").click()
         expect(page.locator("#check")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, value
-        assert not too_faint(page), value
+        settled(page)
+        assert unreadable(page) == [], value
 
 
 def test_who_may_not_edit_sees_why(open_page: OpenPage) -> None:

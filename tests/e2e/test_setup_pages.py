@@ -1,7 +1,6 @@
 """Setting up in a real browser: tests and tryouts without a reload, and without scripts."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
@@ -15,6 +14,7 @@ from integration.models import (
     Provider,
 )
 from tests.e2e.conftest import OpenPage, settled
+from tests.e2e.faults import WIDE, faults
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -44,29 +44,18 @@ def a_partner(servers: Servers) -> dict[str, int]:
     }
 
 
-def faults(page: Page, where: str) -> list[str]:
-    """What axe finds, and whether the page is wider than a narrow screen."""
-    found = Axe().run(page).response["violations"]
-    told = [f"{where}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
-    page.set_viewport_size({"width": 390, "height": 844})
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    return told if wide <= 390 else [*told, f"{where}: {wide} pixels wide"]
-
-
 def save(page: Page) -> None:
     page.locator(".card-footer").get_by_role("button", name="Save").click()
     settled(page)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("colours", ["light", "dark"])
 def test_what_answers_show_is_as_accessible_as_the_pages(
-    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str
+    open_page: OpenPage, servers: Servers, complaints: list[str]
 ) -> None:
     """Results, mistakes and conflicts, which the plain pages do not show."""
     numbers = a_partner(servers)
-    page = open_page("Administrators", colours=colours, width=1440)
+    page = open_page("Administrators", width=WIDE)
     found = []
     for noun, number in numbers.items():
         for name in (noun, f"{noun}-change", f"{noun}-delete"):

@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from integration.models import ErrorAttempt, ErrorChange, ExternalSystem
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, in_colours
+from tests.e2e.faults import NARROW, WIDE, too_wide
 from tests.support.rows import a_held, a_queue_row
 from tests.support.tracks import a_track_row
 
@@ -50,23 +51,29 @@ def a_busy_day() -> str:
     return id_
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+def fits(page: Page, width: int) -> bool:
+    """The page as it is in the dark and in the light is no wider than its screen."""
+    for colours in ("dark", "light"):
+        in_colours(page, colours)
+    return too_wide(page, width) == []
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_from_the_list_to_the_story_without_a_complaint(
-    open_page: OpenPage, complaints: list[str], colours: str, width: int
+    open_page: OpenPage, complaints: list[str], width: int
 ) -> None:
     id_ = a_busy_day()
-    page = open_page("Editors", colours=colours, width=width)
+    page = open_page("Editors", width=width)
     page.goto(reverse("tracking"))
     page.get_by_label("Message, external or search id").fill("WO-77")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("link", name=id_[:40])).to_have_count(3)
     page.goto(reverse("tracking"))
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert fits(page, width)
     page.get_by_role("link", name=id_[:40]).first.click()
     expect(page.get_by_role("heading", name="What happened to it")).to_be_visible()
     expect(page.get_by_text("Released")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert fits(page, width)
     page.get_by_role("link", name="the-reply").click()
     expect(page.get_by_role("link", name=id_[:40])).to_be_visible()
     assert complaints == []

@@ -52,6 +52,11 @@ FIND: Final = """() => {
 }"""
 
 
+def open_panels(page: Page) -> None:
+    """Show what a person would have to open first."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+
+
 def too_faint(page: Page) -> list[str]:
     """The texts of this page that are below the limit, with their ratio; empty when all is well."""
     found: list[str] = page.evaluate(FIND)
