@@ -103,7 +103,7 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
         operation = _locked(operation_id, version, OperationState.PLANNED)
         if operation.verb in NEEDS_REASON and not options.reason.strip():
             raise ReasonMissingError(action=NEEDS_REASON[operation.verb])
-        if operation.verb == moves.EDIT.action and not is_tried(operation):
+        if operation.verb == moves.EDIT.action and not operation.is_tried:
             raise RecipeUntriedError
         values = {
             "actor": actor,
@@ -203,11 +203,6 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
             raise OperationMovedError(operation)
         if operation.recipe != recipe:
             _set(operation, {"recipe": recipe, "trial": None})
-
-
-def is_tried(operation: Operation) -> bool:
-    """Whether the dry run of an edit came to its end."""
-    return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 
 def _created(verb: str, actor: str, query: str, retry_of: UUID | None = None) -> Operation:
