@@ -1,5 +1,6 @@
-"""What people decide about a stored run of a bulk job: it is cancelled, or goes on."""
+"""Decisions about a stored run of a bulk job: it is cancelled, or goes on."""
 
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -54,7 +55,7 @@ def again(run: UUID, *, send: bool = True) -> bool:
         lease_until=None if send else database_now() + LEASE,
     )
     if is_open and send:
-        sending.after_commit(run)
+        transaction.on_commit(partial(sending.send, run))
     return bool(is_open)
 
 

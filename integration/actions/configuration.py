@@ -101,7 +101,7 @@ def record(
         before = {name: before.get(name) for name in sorted(differing)}
         after = {name: after.get(name) for name in sorted(differing)}
     action = "create" if before is None else "delete" if after is None else "change"
-    return ConfigurationChange.objects.create(
+    return ConfigurationChange.every.create(
         at=database_now(),
         actor=author.actor,
         action=action,
