@@ -20,12 +20,16 @@ from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.kafka.client import connection
 from integration.models import BulkRun, Provider, Queue
 from integration.selectors.bulk.runs import LEASE
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.store.sessions import TAKEOVER_SETTINGS, django_connection, next_arrival
+from integration.store.sessions import (
+    TAKEOVER_SETTINGS,
+    database_now,
+    django_connection,
+    next_arrival,
+)
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview
 from spark_jobs.problems import JobError

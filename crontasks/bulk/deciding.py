@@ -8,11 +8,11 @@ from django.db import transaction
 from crontasks.bulk import sending
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE, OPEN
+from integration.store.sessions import database_now
 
 
 class BulkRunMovedError(IntegrationError):

@@ -12,10 +12,10 @@ from django.utils.crypto import salted_hmac
 
 from integration import sealed
 from integration.actions.problems import ChangedMeanwhileError, InUseError
-from integration.clock import database_now
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked
+from integration.store.sessions import database_now
 
 Facts = dict[str, Any]
 

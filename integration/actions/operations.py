@@ -22,7 +22,6 @@ from integration.actions.problems import (
     RecipeUntriedError,
 )
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.models import MessageError, Operation, Queue
 from integration.policy import moves
 from integration.policy.operations import NEVER, OPERATION_MOVES, StopRule
@@ -31,6 +30,7 @@ from integration.recipes import Unreadable, compile_recipe
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import EVERYTHING, Scope, visible_operations
 from integration.store import operations as store
+from integration.store.sessions import database_now
 
 # One operation takes at most so many messages: its page and its report stay quick.
 MOST_ITEMS: Final = 100_000

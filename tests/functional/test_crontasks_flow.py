@@ -19,7 +19,6 @@ from crontasks.health import broker
 from crontasks.health.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
 from devstack.paths import ROOT
-from integration.clock import database_now
 from integration.models import (
     EnterpriseService,
     ExternalSystem,
@@ -31,7 +30,7 @@ from integration.models import (
 )
 from integration.selectors.queues.status import NO_BROKER
 from integration.store import locks
-from integration.store.sessions import raw_connection
+from integration.store.sessions import database_now, raw_connection
 from tests.functional.flow_world import a_heart, a_whole_chain
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
