@@ -64,6 +64,41 @@ def new(request: HttpRequest, job: str) -> HttpResponse:
     return _preview(request, entry, form.job_request())
 
 
+def hindrance(request: HttpRequest, entry: Entry) -> str:
+    """The reason why this person may not ask for the job, nor stop or repeat it; else empty."""
+    if not (entry.queues or scope_of(request.user).is_whole):
+        return "This job concerns all external systems, and you may know of some only."
+    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
+    return next((one.missing for one in wanted if not has(request.user, one)), "")
+
+
+def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
+    """The reason why this person may not have that job asked for by schedule; else empty.
+
+    Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
+    is wrong with them comes out when it runs.
+    """
+    entry = CATALOGUE.get(job)
+    if entry is None:
+        return ""
+    if why := hindrance(request, entry):
+        return why
+    try:
+        within(entry, job_request_in(job_request), asker_of(request))
+    except BulkError as problem:
+        return f"{problem.job_code}: {problem}"
+    return ""
+
+
+def asker_of(request: HttpRequest) -> Asker:
+    uploads = storage.uploads_of(request.user.pk or 0)
+    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
+
+
+def reason_of(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
+
+
 def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
     """A look at the rows that a run would meet, and the button that asks for it."""
     try:
@@ -139,38 +174,3 @@ def _carried(request: HttpRequest) -> dict[str, Any]:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
-
-
-def hindrance(request: HttpRequest, entry: Entry) -> str:
-    """The reason why this person may not ask for the job, nor stop or repeat it; else empty."""
-    if not (entry.queues or scope_of(request.user).is_whole):
-        return "This job concerns all external systems, and you may know of some only."
-    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
-    return next((one.missing for one in wanted if not has(request.user, one)), "")
-
-
-def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
-    """The reason why this person may not have that job asked for by schedule; else empty.
-
-    Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
-    is wrong with them comes out when it runs.
-    """
-    entry = CATALOGUE.get(job)
-    if entry is None:
-        return ""
-    if why := hindrance(request, entry):
-        return why
-    try:
-        within(entry, job_request_in(job_request), asker_of(request))
-    except BulkError as problem:
-        return f"{problem.job_code}: {problem}"
-    return ""
-
-
-def asker_of(request: HttpRequest) -> Asker:
-    uploads = storage.uploads_of(request.user.pk or 0)
-    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
-
-
-def reason_of(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
