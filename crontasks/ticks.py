@@ -18,12 +18,11 @@ from crontasks.enqueue import TICK, enqueue
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from crontasks.running import history, shutdown, starts
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.sealed import masked
 from integration.selectors.deployment import may_act
 from integration.store import locks
-from integration.store.sessions import raw_connection
+from integration.store.sessions import database_now, raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15

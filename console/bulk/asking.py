@@ -16,16 +16,19 @@ from django.shortcuts import render
 
 from console.bulk import imports
 from console.bulk.forms import JobRequestForm
-from console.bulk.rights import asker_of, hindrance, reason_of, requested, shows_rows
-from console.layout.access import Right, needs, scope_of
-from console.layout.answers import parse_id, see
-from crontasks.bulk.asking import ask_in_console, preview, within
+from console.bulk.rights import requested, shows_rows
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, parse_id, see
+from crontasks.builtin.bulk_job import job_request_in
+from crontasks.bulk import storage
+from crontasks.bulk.asking import Asker, ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
 from integration.selectors.bulk import runs
 
 # A job request is a few names, a map and perhaps a recipe.
 JOB_REQUEST_CHARACTERS: Final = 200_000
+REASON_CHARACTERS: Final = 500
 
 
 class BadJobRequestError(BadRequest):
@@ -61,8 +64,43 @@ def new(request: HttpRequest, job: str) -> HttpResponse:
     return _preview(request, entry, form.job_request())
 
 
+def hindrance(request: HttpRequest, entry: Entry) -> str:
+    """The reason why this person may not ask for the job, nor stop or repeat it; else empty."""
+    if not (entry.queues or scope_of(request.user).is_whole):
+        return "This job concerns all external systems, and you may know of some only."
+    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
+    return next((one.missing for one in wanted if not has(request.user, one)), "")
+
+
+def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
+    """The reason why this person may not have that job asked for by schedule; else empty.
+
+    Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
+    is wrong with them comes out when it runs.
+    """
+    entry = CATALOGUE.get(job)
+    if entry is None:
+        return ""
+    if why := hindrance(request, entry):
+        return why
+    try:
+        within(entry, job_request_in(job_request), asker_of(request))
+    except BulkError as problem:
+        return f"{problem.job_code}: {problem}"
+    return ""
+
+
+def asker_of(request: HttpRequest) -> Asker:
+    uploads = storage.uploads_of(request.user.pk or 0)
+    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
+
+
+def reason_of(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
+
+
 def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
-    """What a run would meet, and the button that asks for it."""
+    """A look at the rows that a run would meet, and the button that asks for it."""
     try:
         seen = preview(entry.job, within(entry, job_request, asker_of(request)))
     except BulkError as problem:
@@ -101,7 +139,7 @@ def _form(
     problem: BulkError | None = None,
 ) -> HttpResponse:
     if entry is imports.ENTRY:
-        return imports.step(request, job_request, problem=problem)
+        return imports.step(request, asker_of(request), job_request, problem=problem)
     form = JobRequestForm(entry=entry, scope=scope_of(request.user), stored=job_request)
     return _show_form(request, form, problem=problem, status=422 if problem else 200)
 
@@ -123,7 +161,7 @@ def _begun(request: HttpRequest, entry: Entry) -> Mapping[str, Any]:
 
 
 def _carried(request: HttpRequest) -> dict[str, Any]:
-    """What a page of this console carries on. Raises BadJobRequestError, answered with a 400."""
+    """The job request in the form. Raises BadJobRequestError, answered with a 400."""
     text = request.POST.get("job_request", "")
     try:
         said = json.loads(text) if len(text) <= JOB_REQUEST_CHARACTERS else None

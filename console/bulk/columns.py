@@ -1,4 +1,4 @@
-"""What an import's columns become: suggested for a structure, and as lines of a job request. Pure.
+"""The map of an import's columns: suggested for a structure, as lines of a job request. Pure.
 
 A suggestion goes by name: what a key path, the version path or the schema calls a column, without
 regard to capitals and signs. What nothing names keeps its own name, in small letters where the
@@ -8,7 +8,7 @@ structure has only those.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError
@@ -34,7 +34,7 @@ NEVER: Final = ("=", "\n", "\r")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value may stand in a document: names with dots between them."""
+    """A place for a value in a document: names with dots between them."""
 
     name: str
     kind: Kind = Kind.TEXT
@@ -42,7 +42,7 @@ class Place:
 
 
 def may_be_mapped(name: str) -> bool:
-    """Whether a line can name this column."""
+    """Return whether a line can name this column."""
     return bool(name) and name == name.strip() and not any(sign in name for sign in NEVER)
 
 
@@ -61,8 +61,8 @@ def read(text: str) -> Mapping[str, Column]:
     columns = {}
     for line in text.splitlines():
         with suppress(BulkError):
-            said = {"kind": Kind.TEXT, **column(line)}
-            columns[said["source"]] = Column(**said)
+            one = column(line)
+            columns[one.source] = replace(one, kind=one.kind or Kind.TEXT)
     return columns
 
 

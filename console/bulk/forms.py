@@ -47,7 +47,7 @@ class JobRequestForm(forms.Form):
         self.helper.disable_csrf = True
 
     def job_request(self) -> dict[str, Any]:
-        """What the form says, without what is usual; a text that is left empty is as usual."""
+        """The fields that were filled in; a text that is left empty is as usual."""
         said = values_of(self.described, self.cleaned_data, self.stored)
         usual = {one.name for one in self.described if one.default}
         return {name: value for name, value in said.items() if value != "" or name not in usual}

@@ -15,10 +15,9 @@ from django.urls import reverse
 
 from console.bulk import columns, sources
 from console.bulk.forms import JobRequestForm
-from console.bulk.rights import asker_of, shows_rows
+from console.bulk.rights import shows_rows
 from console.bulk.uploads import most_bytes
 from console.forms.parameters import name_of
-from console.layout.access import scope_of
 from crontasks import parameters
 from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, within
@@ -42,16 +41,6 @@ JobRequest = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step as the page draws it; one without an address cannot be opened from here."""
-
-    title: str
-    address: str
-    made: str
-    is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """A column of the source in the form: its first values, and what it may become."""
 
@@ -63,13 +52,16 @@ class Line:
 
 
 def step(
-    request: HttpRequest, job_request: JobRequest, *, problem: BulkError | None = None
+    request: HttpRequest,
+    asker: Asker,
+    job_request: JobRequest,
+    *,
+    problem: BulkError | None = None,
 ) -> HttpResponse:
     """The step that the address names, or the columns again after a look that was refused."""
     if request.method == "POST":
-        return _columns(request, job_request, problem=problem)
-    asker = asker_of(request)
-    said = {**_seeming(request), **job_request, **_said(request)}
+        return _columns(request, asker, job_request, problem=problem)
+    said = {**_seeming(request, asker), **job_request, **_said(request)}
     if not said.get("source") or request.GET.get("step") == SOURCE:
         return _page(request, SOURCE, said, **_offered(asker))
     try:
@@ -77,12 +69,12 @@ def step(
     except BulkError as refusal:
         return _page(request, SOURCE, said, problem=refusal, **_offered(asker))
     if request.GET.get("step") != COLUMNS:
-        return _target(request, said)
+        return _target(request, asker, said)
     form = JobRequestForm(request.GET, entry=ENTRY, scope=asker.scope, stored=said, without=OWN)
     if not form.is_valid():
         return _page(request, TARGET, said, status=422, form=form)
     own = {name: said[name] for name in OWN if said.get(name)}
-    return _columns(request, {**form.job_request(), **own})
+    return _columns(request, asker, {**form.job_request(), **own})
 
 
 def mapped(request: HttpRequest, job_request: JobRequest) -> JobRequest:
@@ -97,15 +89,15 @@ def mapped(request: HttpRequest, job_request: JobRequest) -> JobRequest:
     return {**job_request, "columns": columns.written(lines)} if lines else job_request
 
 
-def stepper(job_request: JobRequest, current: str) -> list[Step]:
-    """All steps; those before the current one can be gone back to."""
+def stepper(job_request: JobRequest, current: str) -> list[tuple[str, str, str, bool]]:
+    """Each step: title, address if one can go back to it, what was said, and if it is current."""
     made = {
         SOURCE: str(job_request.get("source") or ""),
         TARGET: str(job_request.get("structure") or job_request.get("queue") or ""),
     }
     names = list(TITLES)
     return [
-        Step(
+        (
             title,
             _address(name, job_request) if place < names.index(current) else "",
             made.get(name, "") if name != current else "",
@@ -116,7 +108,7 @@ def stepper(job_request: JobRequest, current: str) -> list[Step]:
 
 
 def _address(name: str, job_request: JobRequest) -> str:
-    """Where a step is, with all that was said for it."""
+    """The address of a step, with all that was said for it."""
     said = {"step": name, "source": job_request.get("source", "")}
     said |= {
         name_of(one): job_request[one.name]
@@ -127,7 +119,7 @@ def _address(name: str, job_request: JobRequest) -> str:
 
 
 def _said(request: HttpRequest) -> dict[str, Any]:
-    """What the address says of the job request."""
+    """The part of the job request that the address says."""
     said: dict[str, Any] = {
         one.name: request.GET[name_of(one)]
         for one in parameters.describe(ENTRY.job_request)
@@ -137,17 +129,17 @@ def _said(request: HttpRequest) -> dict[str, Any]:
     return {**said, "source": source} if source else said
 
 
-def _seeming(request: HttpRequest) -> dict[str, str]:
-    """What the file seems to be, where there is one that this person may read."""
+def _seeming(request: HttpRequest, asker: Asker) -> dict[str, str]:
+    """Guesses about the file, where there is one that this person may read."""
     name = request.GET.get("source", "").strip()
     try:
-        return sources.seeming(storage.source_inside(name, asker_of(request).folder))
+        return sources.seeming(storage.source_inside(name, asker.folder))
     except (BulkError, OSError):
         return {}
 
 
 def _offered(asker: Asker) -> dict[str, Any]:
-    """Where files may lie, and what was uploaded before."""
+    """The folder where files may lie, and the person's earlier uploads."""
     if not storage.is_set():
         return {"has_root": False}
     try:
@@ -163,20 +155,20 @@ def _offered(asker: Asker) -> dict[str, Any]:
 
 
 def _target(
-    request: HttpRequest, said: JobRequest, *, problem: BulkError | None = None
+    request: HttpRequest, asker: Asker, said: JobRequest, *, problem: BulkError | None = None
 ) -> HttpResponse:
-    form = JobRequestForm(entry=ENTRY, scope=scope_of(request.user), stored=said, without=OWN)
+    form = JobRequestForm(entry=ENTRY, scope=asker.scope, stored=said, without=OWN)
     return _page(request, TARGET, said, problem=problem, form=form)
 
 
 def _columns(
-    request: HttpRequest, job_request: JobRequest, *, problem: BulkError | None = None
+    request: HttpRequest, asker: Asker, job_request: JobRequest, *, problem: BulkError | None = None
 ) -> HttpResponse:
     """The map of the columns; where they cannot be read, the step before tells why."""
     try:
-        there = sources.columns_of(within(ENTRY, job_request, asker_of(request)))
+        there = sources.columns_of(within(ENTRY, job_request, asker))
     except BulkError as refusal:
-        return _target(request, job_request, problem=refusal)
+        return _target(request, asker, job_request, problem=refusal)
     becomes = _becomes([one.name for one in there], job_request)
     is_shown = shows_rows(request, ENTRY, job_request)
     lines = [
@@ -202,7 +194,7 @@ def _columns(
 
 
 def _becomes(names: Sequence[str], job_request: JobRequest) -> list[Column]:
-    """What was said of each column before, else what its name suggests."""
+    """The place that was said of each column before, else the one that its name suggests."""
     structure = choices.structure_named(str(job_request.get("structure") or ""))
     known = []
     if structure is not None:

@@ -10,7 +10,8 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.bulk.rights import hindrance, reason_of, requested
+from console.bulk.asking import hindrance, reason_of
+from console.bulk.rights import requested
 from console.bulk.words import STATES, stages, summary, title_of
 from console.layout import trail
 from console.layout.access import Right, needs, scope_of
@@ -131,7 +132,7 @@ def _files(run: BulkRun) -> list[storage.Stored]:
 def _verb(
     act: Callable[[BulkRun, Author], None], done: str
 ) -> Callable[[HttpRequest, UUID], HttpResponse]:
-    """What a person decides about a run: a POST to a small resource of its own."""
+    """Make the view of a decision about a run: a POST to a small resource of its own."""
 
     @needs(Right.VIEW, Right.OPERATE)
     def view(request: HttpRequest, bulk_run_id: UUID) -> HttpResponse:

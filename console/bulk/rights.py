@@ -1,4 +1,4 @@
-"""What a person may ask for of bulk jobs, and what they see of a job request and its rows.
+"""The parts of a job request, and of the rows it is about, that a person may see.
 
 A job request may hold a recipe or a filter with values of payloads in it: everybody sees what names
 things, its texts only who may see payloads.
@@ -12,13 +12,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 
 from console.layout import trail
-from console.layout.access import Right, has, scope_of
-from console.layout.answers import actor_of
-from crontasks.builtin.bulk_job import job_request_in
+from console.layout.access import Right, has
 from crontasks.bulk import storage
-from crontasks.bulk.asking import Asker, may_ask, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
-from crontasks.bulk.errors import BulkError
 from crontasks.parameters import Described, describe
 from integration.models import BulkRun
 
@@ -28,12 +24,11 @@ PLAIN: Final = frozenset(
     | {"columns", "encoding", "delimiter", "into", "into_queue", "source", "target"}
     | {"begin", "end", "as_of"}
 )
-REASON_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What of a job request is shown to somebody; `is_cut` when not all of it may be.
+    """The part of a job request that is shown to somebody; `is_cut` when not all of it may be.
 
     `facts` are labels and values as people read them.
     """
@@ -43,48 +38,13 @@ class Requested:
     is_cut: bool
 
 
-def hindrance(request: HttpRequest, entry: Entry) -> str:
-    """Why this person may not ask for the job, nor stop or repeat it; empty when they may."""
-    if not may_ask(entry, scope_of(request.user)):
-        return "This job concerns all external systems, and you may know of some only."
-    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
-    return next((one.missing for one in wanted if not has(request.user, one)), "")
-
-
-def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
-    """Why this person may not have that job asked for by schedule; empty when they may.
-
-    Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
-    is wrong with them comes out when it runs.
-    """
-    entry = CATALOGUE.get(job)
-    if entry is None:
-        return ""
-    if why := hindrance(request, entry):
-        return why
-    try:
-        within(entry, job_request_in(job_request), asker_of(request))
-    except BulkError as problem:
-        return f"{problem.job_code}: {problem}"
-    return ""
-
-
-def asker_of(request: HttpRequest) -> Asker:
-    uploads = storage.uploads_of(request.user.pk or 0)
-    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
-
-
-def reason_of(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
-
-
 def shows_rows(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> bool:
-    """Whether what is in the rows that the job would read is shown to this person.
+    """Return whether this person is shown the values of the rows that the job would read.
 
     Without the right to see payloads these are the rows of their own uploads, no more. That rows
     are shown is written down: a row of audit names the job and its files.
     """
-    own = f"{asker_of(request).uploads}/"
+    own = f"{storage.uploads_of(request.user.pk or 0)}/"
     files = [str(job_request.get(field) or "") for field in entry.files]
     are_own = bool(files) and all(one.startswith(own) for one in files)
     is_shown = has(request.user, Right.VIEW_PAYLOAD) or are_own

@@ -1,6 +1,6 @@
-"""What a file for an import seems to be: its format, encoding and delimiter, and its columns.
+"""Guesses about a file for an import: its format, encoding and delimiter, and its columns.
 
-Guesses for a form that a person then corrects; nothing is decided by them.
+They fill a form that a person then corrects; nothing is decided by them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ ENCODINGS: Final = ("utf-8", "latin-1")
 
 
 def seeming(source: Path) -> dict[str, str]:
-    """What a source seems to be, as an import's job request says it.
+    """Guess the format, encoding and delimiter of a source, named as in a job request.
 
     By its name and the beginning of a file; of a folder or pattern nothing is looked at.
     """

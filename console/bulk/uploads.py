@@ -24,11 +24,10 @@ from django.urls import reverse
 from django.utils.text import slugify
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
-from console.bulk.rights import asker_of
 from console.layout.access import Right, needs
 from console.layout.answers import SeeOther, see
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.storage import PART, inside, unwritable
+from crontasks.bulk.storage import PART, inside, unwritable, uploads_of
 
 FIELD: Final = "file"
 EXTENSION: Final = re.compile(r"\.[a-z0-9]{1,8}")
@@ -89,7 +88,7 @@ class Arriving(FileUploadHandler):
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """Whatever is in the way ends the upload, and the page tells why."""
+        """Let any problem end the upload; the page tells why."""
         try:
             yield
         except BulkError as e:
@@ -151,7 +150,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     """
     if request.method != "POST":
         return see("bulk-new", "import")
-    arriving = Arriving(request, asker_of(request).uploads)
+    arriving = Arriving(request, uploads_of(request.user.pk or 0))
     request.upload_handlers = [arriving]
     try:
         return _protected(request, arriving)

@@ -1,9 +1,15 @@
-"""How pages speak of bulk runs: titles, states, stages, ends of rows, and one sentence on each."""
+"""Words of the pages for bulk runs: titles, states, stages, ends of rows, a sentence on each."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.layout.badges import BADGE, badge
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from integration.models import BulkRun
@@ -47,18 +53,19 @@ ENDS: Final = {
     "lost": ("red", "!"),
     "skipped": ("secondary", "·"),
 }
+FACT_CHARACTERS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What happens to a run in a sentence, and what a person may do about it."""
+    """The state of a run in a sentence, and what a person may do about it."""
 
     what: str
     now: str = ""
 
 
 def title_of(run: BulkRun) -> str:
-    """What a run does, in a few words: the job and what it is about."""
+    """The job of a run and what it is about, in a few words."""
     entry = CATALOGUE.get(run.job)
     if entry is None:
         return run.job.capitalize()
@@ -74,7 +81,7 @@ def stage_words(stage: str) -> str:
 
 
 def summary(shown: ShownRun) -> Summary:
-    """What happens to it now."""
+    """The state of the run now."""
     run, standing = shown.run, shown.standing
     match run.state:
         case BulkState.ASKED:
@@ -110,6 +117,32 @@ def stages(shown: ShownRun) -> list[tuple[str, str]]:
         )
         for place, name in enumerate(names)
     ]
+
+
+def bulk_state(shown: ShownRun) -> SafeString:
+    """The badge of how a run stands."""
+    if shown.standing.is_silent:
+        return format_html(BADGE, *SILENT)
+    return badge(STATES, shown.run.state)
+
+
+def row_end(ends: str) -> SafeString:
+    """The badge of what would become of a row; a word that is not known as it is."""
+    tone, sign = ENDS.get(ends, ("secondary", "·"))
+    return format_html(BADGE, tone, sign, ends.capitalize())
+
+
+def fact_of(value: object, name: str) -> str:
+    """A fact that a job reports: sizes and numbers as people read them."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith("bytes"):
+        return str(filesizeformat(value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)[:FACT_CHARACTERS]
+    return str(value)
 
 
 def _waiting(run: BulkRun) -> Summary:

@@ -10,7 +10,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.http import HttpRequest
 from django.urls import reverse_lazy
 
-from console.bulk.rights import schedule_hindrance
+from console.bulk.asking import schedule_hindrance
 from console.forms.durations import WholeSecondsField
 from console.forms.parameters import fields_of, values_of
 from console.forms.setup_form import SetupForm, inner_helper, reason_field

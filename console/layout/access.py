@@ -16,9 +16,6 @@ from integration.selectors.scope import EVERYTHING, Scope
 Arguments = ParamSpec("Arguments")
 View = Callable[Concatenate[HttpRequest, Arguments], HttpResponse]
 
-# A bulk action takes at most this many failures; lists count no further either.
-BULK_ROWS: Final = 10_000
-
 
 class Right(Enum):
     """A permission of Django's and what it allows, in words."""

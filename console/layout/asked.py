@@ -6,11 +6,11 @@ from typing import Final, TypeVar
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
 
-from console.layout.access import BULK_ROWS
-
 Key = TypeVar("Key")
 Seen = TypeVar("Seen")
 
+# One action takes at most so many rows; a review of those chosen counts no further.
+ACTION_ROWS: Final = 10_000
 # The longest filter a list writes: an address beyond it is refused by browsers and servers.
 QUERY_CHARACTERS: Final = 4_000
 SHOWN_CHARACTERS: Final = 80
@@ -54,8 +54,8 @@ def chosen_of(
     `read` answers None for what is no mark. Raises BadChoiceError, answered with a 400.
     """
     marks = " ".join(request.POST.getlist("chosen")).split()
-    if len(marks) > BULK_ROWS:
-        raise BadChoiceError(f"one action takes at most {BULK_ROWS:,} rows.")
+    if len(marks) > ACTION_ROWS:
+        raise BadChoiceError(f"one action takes at most {ACTION_ROWS:,} rows.")
     found: dict[Key, Seen] = {}
     for mark in marks:
         pair = read(mark)

@@ -18,7 +18,7 @@ RATE_HELP: Final = (
 
 
 class RateForm(forms.Form):
-    """How many messages a second are taken."""
+    """The rate: messages a second."""
 
     rate = forms.IntegerField(
         required=False,
@@ -30,7 +30,7 @@ class RateForm(forms.Form):
 
 
 class StartForm(RateForm):
-    """How a planned operation is carried out; fields that say nothing for its verb are left out."""
+    """The options of a planned operation; those that mean nothing for its verb are left out."""
 
     reason = forms.CharField(
         required=False,
@@ -87,7 +87,7 @@ class StartForm(RateForm):
 
 
 class RecipeForm(forms.Form):
-    """What is changed in each message: one path set to a value, or a JSON Patch."""
+    """The change of each message: one path set to a value, or a JSON Patch."""
 
     path = forms.CharField(
         required=False,

@@ -17,7 +17,6 @@ from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.words import STATES, WORDS, outcome_words
 from crontasks.health.released import waits_of
 from integration.actions.operation_items import trial_of
-from integration.actions.operations import is_tried
 from integration.models import Operation
 from integration.policy.moves import EDIT
 from integration.policy.states import OperationState
@@ -85,7 +84,6 @@ def show(
         "operation": operation,
         "words": WORDS[operation.verb],
         "is_edit": operation.verb == EDIT.action,
-        "is_tried": is_tried(operation),
         "sees_recipe": sees_recipe,
     }
     if operation.state != OperationState.PLANNED:
@@ -106,6 +104,7 @@ def _plan(operation: Operation, *, may_see: bool) -> dict[str, Any]:
     blast = plans.blast(operation)
     trial = trial_of(operation) if operation.recipe and operation.trial else None
     return {
+        "is_tried": operation.is_tried,
         "blast": blast,
         "fit": blast.fit if trial is None else trial.fits + trial.same,
         "first": plans.first_payload(blast.samples) if may_see else None,

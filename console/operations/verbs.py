@@ -1,4 +1,4 @@
-"""What people decide about operations: each verb is a POST to a small resource of its own."""
+"""Decisions about operations: each verb is a POST to a small resource of its own."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -105,7 +105,7 @@ def _refused(
     problem: IntegrationError,
     form: StartForm | RecipeForm | None = None,
 ) -> HttpResponse:
-    """Why nothing was done, on the page as it is by now, with what the person filled in."""
+    """The page as it is by now, with the reason of the refusal and what the person filled in."""
     tell_problem(request, problem)
     return show(request, wanted(request, operation.pk), status=409, form=form)
 

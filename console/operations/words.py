@@ -1,14 +1,17 @@
-"""How pages speak of operations: verbs, states, and what became of a message."""
+"""Words of the pages for operations: verbs, states and their badges, the ends of messages."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from django.utils.safestring import SafeString
+
+from console.layout.badges import badge
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 
 
 class Wording(NamedTuple):
-    """How pages speak of a verb."""
+    """The words of a verb: on its button, when it is done, and for its effect."""
 
     do: str
     done: str
@@ -59,5 +62,25 @@ BECAME: Final = {
 
 
 def outcome_words(outcome: str) -> str:
-    """What the operation did to a message, in words."""
+    """The outcome of a message, in words."""
     return OUTCOMES.get(outcome, OUTCOMES[""])
+
+
+def operation_state(state: str) -> SafeString:
+    """The badge of how an operation stands."""
+    return badge(STATES, state)
+
+
+def became(what: str) -> SafeString | str:
+    """The badge of what became of a message after the operation."""
+    return badge(BECAME, what) if what else ""
+
+
+def time_to_go(seconds: float | None) -> str:
+    """A time to go, in words: "40 s", "5 min", "3 h"."""
+    if seconds is None:
+        return "not known yet"
+    for length, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {word}"
+    return f"{seconds:,.0f} s"

@@ -9,9 +9,9 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.layout.access import BULK_ROWS, Right, needs, scope_of
+from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, parse_id, see, see_list, tell_problem
-from console.layout.asked import chosen_of, number_of, query_of
+from console.layout.asked import ACTION_ROWS, chosen_of, number_of, query_of
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxOutcome
@@ -109,8 +109,8 @@ def _reviewed(
         "choice": choice(chosen),
         "chosen": " ".join(f"{row}:{batch or ''}" for row, batch in chosen.items()),
         "query": _filter_of(request).query(),
-        "is_capped": len(chosen) >= BULK_ROWS,
-        "cap": BULK_ROWS,
+        "is_capped": len(chosen) >= ACTION_ROWS,
+        "cap": ACTION_ROWS,
     }
     return render(request, "console/outbox/review.html", context, status=status)
 
@@ -121,7 +121,7 @@ def _filter_of(request: HttpRequest) -> OutboxFilterForm:
 
 def _all_matching(request: HttpRequest, form: OutboxFilterForm) -> Chosen:
     form.refuse_unreadable()
-    return outbox_rows.selection(form.wanted(scope_of(request.user)), BULK_ROWS)
+    return outbox_rows.selection(form.wanted(scope_of(request.user)), ACTION_ROWS)
 
 
 def _chosen(request: HttpRequest) -> Chosen:

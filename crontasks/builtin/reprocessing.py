@@ -14,10 +14,10 @@ from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
 from integration.actions import errors
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import MessageError
 from integration.policy.states import ErrorState
+from integration.store.sessions import database_now
 
 # The longest that a worker which ends waits for this task.
 _PIECE_SECONDS: Final = 0.2

@@ -6,6 +6,7 @@ alone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -19,12 +20,16 @@ from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.kafka.client import connection
 from integration.models import BulkRun, Provider, Queue
 from integration.selectors.bulk.runs import LEASE
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.store.sessions import TAKEOVER_SETTINGS, django_connection, next_arrival
+from integration.store.sessions import (
+    TAKEOVER_SETTINGS,
+    database_now,
+    django_connection,
+    next_arrival,
+)
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview
 from spark_jobs.problems import JobError
@@ -32,7 +37,7 @@ from spark_jobs.problems import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks: the name for the history, what they may know of, and where their uploads lie."""
+    """A person who asks: the name for the history, their scope, and where their uploads lie."""
 
     name: str
     scope: Scope = EVERYTHING
@@ -41,11 +46,11 @@ class Asker:
     @property
     def folder(self) -> str:
         """The part of the folder that they may read: people with limits only what is their own."""
-        return "" if self.scope.is_whole else self.uploads
+        return "" if self.scope == EVERYTHING else self.uploads
 
 
 def preview(job: str, job_request: Mapping[str, Any]) -> Preview:
-    """What a run would meet; nothing is stored or written. Raises BulkError."""
+    """Look at the rows that a run would meet; nothing is stored or written. Raises BulkError."""
     try:
         return running.preview(arguments_of(_made(_entry(job), job_request)))
     except JobError as e:
@@ -101,18 +106,13 @@ def ask_by_schedule(
     return _stored(run, Author(actor, "by schedule"))
 
 
-def may_ask(entry: Entry, scope: Scope) -> bool:
-    """Whether this person may ask for the job at all."""
-    return scope.is_whole or bool(entry.queues)
-
-
 def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
     """The job request with its files by their whole path.
 
     Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
     OUTSIDE_FOLDER, TOO_MANY_FILES, NO_BULK_ROOT.
     """
-    if not asker.scope.is_whole:
+    if asker.scope != EVERYTHING:
         _refuse_out_of_reach(entry, job_request, asker.scope)
     files = {
         field: str(storage.source_inside(str(job_request[field]), asker.folder))
@@ -180,12 +180,12 @@ def _stored(run: BulkRun, author: Author, *, send: bool = True) -> BulkRun:
         # What was asked stands in the run itself: it may hold what not everybody may see.
         configuration.record(run, None, {"job": run.job}, author)
         if send:
-            sending.after_commit(run.pk)
+            transaction.on_commit(partial(sending.send, run.pk))
     return run
 
 
 def arguments_of(run: BulkRun) -> Arguments:
-    """What the run's job is given, with the database and Kafka's secrets of this moment.
+    """The arguments of the run's job, with the database and Kafka's secrets of this moment.
 
     Raises JobError UNKNOWN_PROVIDER, ProviderUnusableError.
     """

@@ -9,7 +9,7 @@ from crontasks.parameters import Dataclass
 
 
 class JobRequest(Dataclass, Protocol):
-    """What people say of a job, typed as the parameters of a cron task are.
+    """The request of a person for a job, typed as the parameters of a cron task are.
 
     Forms, commands and schedules are made from it.
     """

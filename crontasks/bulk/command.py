@@ -1,4 +1,4 @@
-"""What the commands that ask for bulk jobs have in common: ask, look first, or drive it here."""
+"""The base of all commands that ask for bulk jobs: ask, look first, or drive it here."""
 
 import json
 import signal

@@ -1,5 +1,6 @@
-"""What people decide about a stored run of a bulk job: it is cancelled, or goes on."""
+"""Decisions about a stored run of a bulk job: it is cancelled, or goes on."""
 
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -7,11 +8,11 @@ from django.db import transaction
 from crontasks.bulk import sending
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE, OPEN
+from integration.store.sessions import database_now
 
 
 class BulkRunMovedError(IntegrationError):
@@ -54,7 +55,7 @@ def again(run: UUID, *, send: bool = True) -> bool:
         lease_until=None if send else database_now() + LEASE,
     )
     if is_open and send:
-        sending.after_commit(run)
+        transaction.on_commit(partial(sending.send, run))
     return bool(is_open)
 
 

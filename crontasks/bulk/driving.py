@@ -19,12 +19,12 @@ from crontasks.bulk.asking import arguments_of
 from crontasks.bulk.sending import MOST_DEATHS, as_problem, died
 from crontasks.cleanup.removing import database_time
 from crontasks.running import outage
-from integration.clock import database_now
 from integration.documents.refusals import plain_text
 from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE
+from integration.store.sessions import database_now
 from spark_jobs.contract import JobState, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped, lost, spark_died
 from spark_jobs.running import run as run_job
@@ -160,7 +160,7 @@ def _taken(run: UUID, owner: str) -> BulkRun | None:
 
 
 def _driven(row: BulkRun, tell: RowTell) -> Report:
-    """What came of it, also where nobody foresaw it; raises only what ends the database."""
+    """Run it and report, also what nobody foresaw; raises only what ends the database."""
     try:
         with _staying(tell):
             return _run(row, tell)
@@ -189,7 +189,7 @@ def _failed(row: BulkRun, problem: JobError) -> Report:
 
 
 def session_settings() -> SessionSettings:
-    """What the installation's settings say of Spark."""
+    """The installation's settings for Spark."""
     shown = {UI: "true"} if settings.SLUICE_SPARK_UI else {}
     return SessionSettings(
         master=settings.SLUICE_SPARK_MASTER,
@@ -209,7 +209,7 @@ def stops() -> JobError:
 
 
 def _is_applied(row: BulkRun) -> bool:
-    """Whether all of it is in the database."""
+    """Return whether all of it is in the database."""
     return BulkRun.objects.filter(pk=row.pk, applied=True).exists()
 
 

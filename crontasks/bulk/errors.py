@@ -1,4 +1,4 @@
-"""Why a run of a bulk job cannot be asked for."""
+"""Reasons why a run of a bulk job cannot be asked for."""
 
 from integration.errors import IntegrationError
 from spark_jobs.problems import JobError
@@ -19,13 +19,13 @@ class BulkError(IntegrationError):
 
 
 def unknown(job_code: str, what: str, name: str) -> BulkError:
-    """What a job request names is not there."""
+    """Refuse a job request that names something that does not exist."""
     next_step = "Correct the name, or create it first."
     return BulkError(job_code, f"There is no {what} {name!r}.", next_step)
 
 
 def bad_job_request(why: str) -> BulkError:
-    """What a job request says cannot be understood."""
+    """Refuse a job request that cannot be understood."""
     return BulkError(
         "BAD_PARAMETERS",
         f"The job cannot be run as it is asked for: {why}.",

@@ -9,19 +9,16 @@ a task too many does nothing.
 import json
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 from uuid import UUID
 
 from celery import current_app
-from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.enqueue import DRIVE_RUN, enqueue
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import SPARK
-from integration.store.sessions import alias
 from spark_jobs.problems import JobError
 
 # A run that so many drivers died under is given to no other one.
@@ -88,16 +85,12 @@ def died(times: int) -> JobError:
 
 
 def as_problem(error: JobError) -> tuple[str, str, str]:
-    """Why a run failed, as its row has it."""
+    """The reason why a run failed, as its row holds it."""
     return error.code, error.text, error.next_step
 
 
-def after_commit(run: UUID) -> None:
-    """Send it once the transaction at work is committed, or now if there is none."""
-    transaction.on_commit(partial(_send, run), using=alias())
-
-
-def _send(run: UUID) -> None:
+def send(run: UUID) -> None:
+    """Send a run that is committed, unless it has begun."""
     with django_cursor() as cursor:
         cursor.execute(_NOTE, (run,))
         _sent(cursor, [noted for (noted,) in cursor.fetchall()])

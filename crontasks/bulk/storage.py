@@ -55,7 +55,7 @@ def root() -> Path:
 
 
 def is_set() -> bool:
-    """Whether there is such a folder at all."""
+    """Return whether there is such a folder at all."""
     return settings.SLUICE_BULK_ROOT is not None
 
 
@@ -97,7 +97,7 @@ def source_inside(name: str, within: str = "") -> Path:
 
 
 def uploads_of(person: int) -> str:
-    """Where the uploads of a person lie, within the folder."""
+    """The place of a person's uploads, within the folder."""
     return f"{UPLOADS}/{person}"
 
 
@@ -158,7 +158,7 @@ def _outside(name: str) -> BulkError:
 
 
 def _is_name(name: str) -> bool:
-    """Whether the operating system can be asked for it at all."""
+    """Return whether the operating system can be asked for it at all."""
     parts = Path(name).parts
     is_short = all(len(part.encode("utf-8", "replace")) <= LONGEST_NAME for part in parts)
     return bool(name) and "\0" not in name and is_short and len(name) < 4_000

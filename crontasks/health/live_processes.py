@@ -10,9 +10,9 @@ from crontasks.cursor import django_cursor
 from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
-from integration.clock import database_now
 from integration.counting import so_many
 from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
+from integration.store.sessions import database_now
 
 ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
 # Names of Celery queues: the runs of queues, the relay, and bulk runs.

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from crontasks.models import Notice
 from crontasks.models.notice import ABOUT_PROVIDERS, NoticeKind
-from integration.clock import database_now
+from integration.store.sessions import database_now
 
 logger = logging.getLogger(__name__)
 

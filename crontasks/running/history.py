@@ -12,9 +12,9 @@ from django.utils import timezone
 from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
-from integration.clock import database_now
 from integration.delivery.report import RunEnding
 from integration.store import locks
+from integration.store.sessions import database_now
 
 # Turns of one queue that only gave way to others are one run for people, up to this length.
 _JOIN_GAP: Final = timedelta(seconds=30)

@@ -9,9 +9,9 @@ from django.db.models import F
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import RUNNING, note
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.models import Delivery, Gap, Queue, QueuePartition
 from integration.policy.states import PartitionState
+from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 from integration.values import TopicFacts
 

@@ -12,10 +12,10 @@ from django.utils.crypto import salted_hmac
 
 from integration import sealed
 from integration.actions.problems import ChangedMeanwhileError, InUseError
-from integration.clock import database_now
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked
+from integration.store.sessions import database_now
 
 Facts = dict[str, Any]
 
@@ -101,7 +101,7 @@ def record(
         before = {name: before.get(name) for name in sorted(differing)}
         after = {name: after.get(name) for name in sorted(differing)}
     action = "create" if before is None else "delete" if after is None else "change"
-    return ConfigurationChange.objects.create(
+    return ConfigurationChange.every.create(
         at=database_now(),
         actor=author.actor,
         action=action,

@@ -9,10 +9,10 @@ from django.db.models import Q
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import ReasonMissingError
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import Endpoint, Queue, QueuePartition
 from integration.policy.states import PartitionState
+from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 
 # Codes that the engine noted because of a switch, and notes again when it looks.

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Answer, Deliverer, OutboundMessage, Unreachable
 from integration.endpoints.properties import KINDS, EndpointSettingsError
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
+from integration.store.sessions import database_now
 
 # A person waits for it, and so does a process of the console.
 MOST_SECONDS: Final = 20.0

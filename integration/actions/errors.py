@@ -15,7 +15,6 @@ from integration.actions.problems import (
     StateMismatchError,
 )
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
 from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
@@ -27,6 +26,7 @@ from integration.policy.states import (
     OutboxState,
 )
 from integration.selectors.failures.lateness import why_late
+from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]

@@ -22,7 +22,6 @@ from integration.actions.problems import (
     RecipeUntriedError,
 )
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.models import MessageError, Operation, Queue
 from integration.policy import moves
 from integration.policy.operations import NEVER, OPERATION_MOVES, StopRule
@@ -31,6 +30,7 @@ from integration.recipes import Unreadable, compile_recipe
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import EVERYTHING, Scope, visible_operations
 from integration.store import operations as store
+from integration.store.sessions import database_now
 
 # One operation takes at most so many messages: its page and its report stay quick.
 MOST_ITEMS: Final = 100_000
@@ -103,7 +103,7 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
         operation = _locked(operation_id, version, OperationState.PLANNED)
         if operation.verb in NEEDS_REASON and not options.reason.strip():
             raise ReasonMissingError(action=NEEDS_REASON[operation.verb])
-        if operation.verb == moves.EDIT.action and not is_tried(operation):
+        if operation.verb == moves.EDIT.action and not operation.is_tried:
             raise RecipeUntriedError
         values = {
             "actor": actor,
@@ -203,11 +203,6 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
             raise OperationMovedError(operation)
         if operation.recipe != recipe:
             _set(operation, {"recipe": recipe, "trial": None})
-
-
-def is_tried(operation: Operation) -> bool:
-    """Return whether the dry run of an edit came to its end."""
-    return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 
 def _created(verb: str, actor: str, query: str, retry_of: UUID | None = None) -> Operation:

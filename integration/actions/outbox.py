@@ -13,10 +13,10 @@ from django.db.models import F
 
 from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease
 from integration.policy.states import OutboxState
+from integration.store.sessions import database_now
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import QueueMismatchError, ReasonMissingError
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.models import (
@@ -23,6 +22,7 @@ from integration.models import (
 )
 from integration.policy.states import OPEN, OperationState, OutboxState
 from integration.store import decisions
+from integration.store.sessions import database_now
 
 # More closed failures than this are left to the cleanup first: a person's click stays short.
 MOST_CLOSED: Final = 10_000

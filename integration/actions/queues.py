@@ -8,10 +8,10 @@ from django.db.models import Q
 
 from integration.actions.problems import OutboundQueueError, QueueMismatchError
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.models import Queue, QueueChange, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
+from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 
 # The columns of a partition that runs, once nothing holds it any more.

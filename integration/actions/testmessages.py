@@ -10,7 +10,6 @@ from django.db import connection, transaction
 
 from integration import envelope as envelopes
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
 from integration.handlers.publishing import Publication, publish_document
 from integration.models import (
@@ -23,6 +22,7 @@ from integration.models import (
 )
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.store import outbox
+from integration.store.sessions import database_now
 from integration.values import Headers, Outgoing
 
 TEST: Final = "sluice-test"

@@ -10,13 +10,13 @@ from django.db.models.functions import Least
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.http_api import callers
 from integration.http_api.tokens import new_token
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.tokens import names_to_limit_to
+from integration.store.sessions import database_now
 
 MOST_VALID: Final = 2
 INHERITED: Final = (

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
-from integration.clock import database_now
 from integration.http_api.problems import (
     LegacyAddressOffError,
     NotAuthenticatedError,
@@ -22,7 +21,7 @@ from integration.http_api.remembered import Remembered
 from integration.http_api.tokens import hash_of, is_token, prefix_of
 from integration.models import ApiToken
 from integration.models.http_api import Doing
-from integration.store.sessions import execute
+from integration.store.sessions import database_now, execute
 
 TOUCHED_SECONDS: Final = 60.0
 # Compared with when no token of that prefix exists, so that the answer takes as long.

@@ -115,6 +115,11 @@ class Operation(models.Model):
         return self.stop_rule != NEVER
 
     @property
+    def is_tried(self) -> bool:
+        """Return whether the dry run of an edit came to its end."""
+        return self.trial is not None and self.trial.get("at", 0) >= self.total
+
+    @property
     def stopped_itself(self) -> bool:
         """Return whether it paused because too many of what it released failed again."""
         return self.why_paused == FAILING

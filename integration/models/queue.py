@@ -240,6 +240,11 @@ class Queue(models.Model):
     def is_sequential(self) -> bool:
         return self.kind == self.Kind.SEQUENTIAL
 
+    @property
+    def keeps_order(self) -> bool:
+        """Return whether a held message stops those behind it: passing it makes it late."""
+        return self.is_sequential and (self.strict_order or not self.is_error_queue)
+
     def retry_policy(self) -> RetryPolicy:
         return RetryPolicy(
             max_retries=None if self.unlimited_retries else self.max_retries,

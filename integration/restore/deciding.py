@@ -11,7 +11,6 @@ from integration.actions.blocks import move_position, record_gap
 from integration.actions.problems import QueueMismatchError, ReasonMissingError
 from integration.actions.queues import note
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.counting import so_many
 from integration.delivery.unit import Unit
 from integration.errors import IntegrationError
@@ -35,6 +34,7 @@ from integration.restore.reviewing import (
     records_of,
 )
 from integration.restore.traces import WAITING
+from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 
 log = logging.getLogger(__name__)

@@ -7,14 +7,13 @@ from typing import Final, NamedTuple
 from django.db.models import F
 
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
 from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
 from integration.models import RelayLease, Restore, RestoreFinding
 from integration.restore.adopting import NotOursError
 from integration.restore.options import Card, card
 from integration.restore.traces import Traces, find
 from integration.store import deployments
-from integration.store.sessions import django_connection
+from integration.store.sessions import database_now, django_connection
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ from typing import Final
 from django.db.models import F
 
 from integration.actions.errors import cancel_retry_markers
-from integration.clock import database_now
 from integration.codec import encode_headers
 from integration.delivery.reading import Reader
 from integration.delivery.unit import Unit
@@ -16,7 +15,7 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import DeliveryState, ErrorState
 from integration.store.configuration import snapshot
 from integration.store.deliveries import HELD_CODE
-from integration.store.sessions import next_arrival
+from integration.store.sessions import database_now, next_arrival
 from integration.worker import worker_name
 
 ROWS_AT_ONCE: Final = 500

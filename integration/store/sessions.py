@@ -1,4 +1,4 @@
-"""Database sessions of the engine: the raw one that holds locks, and Django's for batches."""
+"""The engine's database sessions: the raw one that holds locks, Django's; the database's clock."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import DateTimeField, Func
 
 # As Django's sessions have them, see DATABASES in config/settings.py.
 TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
@@ -36,6 +37,14 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = Non
     with django_connection().cursor() as cursor:
         cursor.execute(sql, parameters)
         return int(cursor.rowcount)
+
+
+def database_now() -> Func:
+    """The one clock of times that are stored and compared: the database's.
+
+    The time when the row is written, not when the transaction began.
+    """
+    return Func(function="clock_timestamp", output_field=DateTimeField())
 
 
 def next_arrival() -> int:

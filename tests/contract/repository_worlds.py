@@ -11,7 +11,6 @@ import psycopg
 from django.db import connection
 from django.db.models import F
 
-from integration.clock import database_now
 from integration.delivery.ports import PartitionManager, Repository
 from integration.delivery.snapshot import QueueSnapshot
 from integration.models import (
@@ -27,7 +26,7 @@ from integration.models import (
 from integration.store.configuration import snapshot
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
-from integration.store.sessions import django_connection
+from integration.store.sessions import database_now, django_connection
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.tables import MemoryDatabase

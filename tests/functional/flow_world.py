@@ -1,8 +1,8 @@
 """What check_flow and doctor are asked about: a sound installation."""
 
 from crontasks.models import Heartbeat
-from integration.clock import database_now
 from integration.models import Queue
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 

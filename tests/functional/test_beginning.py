@@ -9,7 +9,6 @@ from django.urls import reverse
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.clock import database_now
 from integration.delivery.report import RunEnding
 from integration.models import (
     ChannelTarget,
@@ -21,6 +20,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.runs.queues import run_queue
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer

@@ -23,8 +23,8 @@ from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes
 from crontasks.health.hearts import Heart
 from crontasks.models import Heartbeat
-from integration.clock import database_now
 from integration.models import BulkRun, Deployment
+from integration.store.sessions import database_now
 from tests.support.bulk import an_asset_structure, an_import
 from tests.support.rows import a_queue_row
 

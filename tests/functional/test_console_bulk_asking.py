@@ -209,8 +209,8 @@ class TestImport:
         lines = {line.column: line.becomes for line in answer.context["lines"]}
         assert lines["WEIGHT"].target == "facts.weight"
         assert lines["Long-Name"].target == "", "it was left out before"
-        back = next(one for one in answer.context["stepper"] if one.title == "Target")
-        form = client.get(back.address).context["form"]
+        addresses = {title: address for title, address, *_ in answer.context["stepper"]}
+        form = client.get(addresses["Target"]).context["form"]
         assert form["parameter-rejects_queue"].value() == "assets-in"
         assert form["parameter-delimiter"].value() == ";"
 

@@ -15,7 +15,6 @@ from config.celery import app
 from crontasks.health import broker
 from crontasks.health.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
-from integration.clock import database_now
 from integration.kafka import admin
 from integration.models import (
     EnterpriseService,
@@ -28,7 +27,7 @@ from integration.models import (
 )
 from integration.selectors.queues.status import NO_BROKER
 from integration.store import locks
-from integration.store.sessions import raw_connection
+from integration.store.sessions import database_now, raw_connection
 from tests.functional.flow_world import a_heart, a_whole_chain
 from tests.support import warm
 from tests.support.builders import a_queue

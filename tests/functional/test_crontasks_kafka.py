@@ -12,9 +12,9 @@ from crontasks.models import CronInstance, Notice
 from crontasks.notices import book, conditions
 from crontasks.outcome import Context, RunState
 from crontasks.problems.asking import providers_away
-from integration.clock import database_now
 from integration.kafka import looks
 from integration.models import ConfigurationChange, Provider, Queue, QueuePartition
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_held

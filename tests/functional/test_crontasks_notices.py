@@ -13,7 +13,6 @@ from config.celery import app
 from crontasks.models import CronInstance, Heartbeat, Notice
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import book, conditions
-from integration.clock import database_now
 from integration.models import (
     Deployment,
     Gap,
@@ -25,6 +24,7 @@ from integration.models import (
     QueuePartition,
     RelayLease,
 )
+from integration.store.sessions import database_now
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 SECOND = timedelta(seconds=1)

@@ -13,11 +13,10 @@ from crontasks.dispatch import due
 from crontasks.health.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
 from crontasks.running import starts, turns
-from integration.clock import database_now
 from integration.delivery.report import YIELD
 from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition
 from integration.store import locks
-from integration.store.sessions import raw_connection
+from integration.store.sessions import database_now, raw_connection
 from integration.store.starts import leave_request
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

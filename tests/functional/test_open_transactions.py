@@ -12,11 +12,11 @@ from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
 from crontasks.health import flow_work, readiness
 from crontasks.notices import conditions
 from crontasks.outcome import Context
-from integration.clock import database_now
 from integration.kafka import admin
 from integration.models import Queue
 from integration.selectors.queues.partitions import PartitionRow, partition_row
 from integration.selectors.queues.status import Status
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka

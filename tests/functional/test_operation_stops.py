@@ -10,13 +10,13 @@ from django.urls import reverse
 from crontasks.running.operating import run_operation
 from integration.actions import operations
 from integration.actions.operations import Options
-from integration.clock import database_now
 from integration.models import ConfigurationChange, MessageError, Operation, OperationItem, Queue
 from integration.policy.operations import StopRule
 from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found
 from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
+from integration.store.sessions import database_now
 from tests.support.operations import plan, run, started
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
 

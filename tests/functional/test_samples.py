@@ -9,10 +9,10 @@ from django.utils import timezone
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.watcher import Watcher
 from crontasks.health.hearts import Heart
-from integration.clock import database_now
 from integration.models import Deployment, Queue, QueueSample
 from integration.selectors.queues import rates
 from integration.store import samples
+from integration.store.sessions import database_now
 from tests.support.rows import a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

@@ -16,12 +16,11 @@ from crontasks.models import CronInstance, Heartbeat, Notice
 from crontasks.notices import book, conditions
 from crontasks.problems import asking, finding
 from crontasks.running import starts
-from integration.clock import database_now
 from integration.models import ExternalSystem, PartitionLease, Queue, QueuePartition
 from integration.selectors.queues import queues
 from integration.selectors.scope import Scope
 from integration.store import locks
-from integration.store.sessions import django_connection, raw_connection
+from integration.store.sessions import database_now, django_connection, raw_connection
 from tests.functional.flow_world import a_heart
 from tests.support.rows import a_held, a_place, a_queue_row, some_live_processes
 

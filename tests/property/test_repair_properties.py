@@ -4,12 +4,13 @@ import base64
 import json
 import uuid
 import zlib
+from dataclasses import asdict
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crontasks.bulk.job_requests.lookups import structure_parameters
+from crontasks.bulk.job_requests.imports import structure_of
 from integration.documents.exact_json import encode
 from integration.models import ObjectStructure
 from integration.recipe_rules import subject_of
@@ -103,7 +104,7 @@ def test_a_repair_makes_what_a_bulk_edit_makes(
     said = {
         "selection": {"queues": [7]},
         "recipe": recipe,
-        "structures": {"MXASSET": structure_parameters(structure)},
+        "structures": {"MXASSET": asdict(structure_of(structure))},
         "defaults": {"7": "MXASSET"},
     }
     judge = Judge(RepairParameters.of(json.loads(json.dumps(said))))

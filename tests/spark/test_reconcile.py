@@ -14,10 +14,10 @@ from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.actions import blocks
 from integration.actions.errors import delete, edit, release
-from integration.clock import database_now
 from integration.delivery.reading import retry_marker_headers
 from integration.kafka import admin
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, QueuePartition
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.bulk import shared_session, storing
 from tests.support.celery_world import eventually

@@ -1,1 +1,1 @@
-"""What people say of a job, made into the parameters of the job."""
+"""Job requests of people, made into the parameters of the job."""

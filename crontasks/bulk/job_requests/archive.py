@@ -18,7 +18,7 @@ RULES: Final = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveRequest:
-    """What a form, a command or a schedule says of an archive."""
+    """The fields of an archive in a form, a command or a schedule."""
 
     kind: Kind = option(
         ..., "Tracked messages by whole days, closed failures, or runs of cron tasks."

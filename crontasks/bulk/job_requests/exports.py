@@ -1,22 +1,23 @@
 """An export as a person asks for it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from crontasks.bulk import storage
 from crontasks.bulk.errors import bad_job_request
-from crontasks.bulk.job_requests.lookups import (
+from crontasks.bulk.job_requests.imports import (
     as_given,
     inbound_queue,
     moment,
     queues_of,
     structure_named,
-    target_parameters,
+    target_of,
 )
 from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
 from integration import durations
+from integration.models import Queue
 from integration.policy.states import Ended
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, What
 from spark_jobs.exports.selecting import selection
@@ -29,7 +30,7 @@ OF_MESSAGES = ("queue", "system", "service", "state", "payload")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """What a form, a command or a schedule says of an export."""
+    """The fields of an export in a form, a command or a schedule."""
 
     what: What = option(..., "Documents of an object structure, or tracked messages.")
     format: Format = option(Format.JSON_LINES, "How the rows are written.")
@@ -77,7 +78,7 @@ class ExportRequest:
             "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
             "since": _time("since", self.since, now),
             "until": _time("until", self.until, now),
-            **(target_parameters(inbound_queue(into)) if into else {}),
+            **(_into(inbound_queue(into)) if into else {}),
             **(self._documents() if is_documents else self._messages()),
         }
         if not (is_documents or parameters["until"]):
@@ -108,6 +109,10 @@ class ExportRequest:
             meant = queues_of(queue=self.queue, system=self.system)
             queues = list(meant.values_list("pk", flat=True))
         return {**as_given(self, "service", "state", "payload"), "queues": queues}
+
+
+def _into(queue: Queue) -> dict[str, Any]:
+    return {"target": asdict(target_of(queue)), "provider": queue.provider_id}
 
 
 def column(line: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from crontasks.bulk.errors import bad_job_request
-from crontasks.bulk.job_requests.lookups import as_given, moment, queues_of, structure_parameters
+from crontasks.bulk.job_requests.imports import as_given, moment, queues_of, structure_of
 from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
 from integration.policy.operations import StopRule
@@ -21,7 +21,7 @@ CHOOSING: Final = ("queue", "code", "cause", "service", "system", "run", "since"
 
 @dataclass(frozen=True, kw_only=True)
 class RepairRequest:
-    """What a form, a command or a schedule says of a repair: held failures, and what is changed.
+    """The fields of a repair in a form, a command or a schedule: held failures, and the change.
 
     All that is said of the failures has to be true of each.
     """
@@ -71,7 +71,7 @@ class RepairRequest:
             },
             **as_given(self, "recipe", "release", "late", "rate"),
             # What the changed messages are judged by.
-            "structures": {name: structure_parameters(s) for name, s in structures_now().items()},
+            "structures": {name: asdict(structure_of(s)) for name, s in structures_now().items()},
             "defaults": {str(queue): interface for queue, interface in defaults_now().items()},
             "stop": asdict(stop),
             "query": self._query(),

@@ -1,15 +1,15 @@
 """A reconciliation and a replay as a person asks for them: both read the topic of a queue."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError, bad_job_request
-from crontasks.bulk.job_requests.lookups import (
+from crontasks.bulk.job_requests.imports import (
     as_given,
     default_interface,
     inbound_queue,
     structure_named,
-    structure_parameters,
+    structure_of,
 )
 from crontasks.bulk.storage import REPORTS, inside
 from crontasks.parameters import option
@@ -24,7 +24,7 @@ END: Final = f"What it goes up to, without it; empty = what there is now. {HOW}"
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileRequest:
-    """What a form, a command or a schedule says of a reconciliation."""
+    """The fields of a reconciliation in a form, a command or a schedule."""
 
     queue: str = option(..., "The inbound queue whose topic is gone through.")
     begin: str = option("", BEGIN)
@@ -51,7 +51,7 @@ class ReconcileRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRequest:
-    """What a form, a command or a schedule says of a replay."""
+    """The fields of a replay in a form, a command or a schedule."""
 
     queue: str = option(..., "The inbound queue whose topic is read.")
     into: Into = option(..., "Where its messages go: back to the queue, a topic, or a structure.")
@@ -79,7 +79,7 @@ class ReplayRequest:
             )
         structure = None
         if self.into is Into.STRUCTURE:
-            structure = structure_parameters(structure_named(self.target))
+            structure = asdict(structure_of(structure_named(self.target)))
         parameters = {
             **_range(queue, self),
             **as_given(self, "into", "target", "as_of"),

@@ -1,4 +1,4 @@
-"""What forms of bulk jobs offer: names of structures, and one structure."""
+"""Choices in forms of bulk jobs: names of structures, and one structure."""
 
 from integration.models import ObjectStructure
 

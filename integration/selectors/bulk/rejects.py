@@ -1,4 +1,4 @@
-"""What a bulk run rejected, by cause, and what became of it since: rejects are failures."""
+"""Rejects of a bulk run, by cause, and what became of them since: rejects are failures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ UNLISTED: Final = ("plan", "log", "parameters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a run is by now, as far as anybody knows.
+    """The progress of a run by now, as far as anybody knows.
 
     `percent` and `total` are None where nothing says it. `rate` is in rows a second and
     `seconds_left` is of the stage under way, both at the pace of this start. A run is silent when
@@ -45,12 +45,12 @@ class Standing:
 
     @property
     def is_staged(self) -> bool:
-        """Whether all units of its stage are done."""
+        """Return whether all units of its stage are done."""
         return self.total is not None and self.done >= self.total
 
 
 class Counts(NamedTuple):
-    """What became of the rows that were read; None where nothing was counted."""
+    """Rows that were read, by what became of them; None where nothing was counted."""
 
     read: int | None = None
     sent: int | None = None
@@ -109,7 +109,7 @@ def one(run_id: UUID, scope: Scope) -> ShownRun | None:
 
 
 def standing(run: BulkRun, now: datetime) -> Standing:
-    """How far it is, from what its driver wrote last. Pure."""
+    """The progress of a run, from what its driver wrote last. Pure."""
     progress: Mapping[str, Any] = run.progress or {}
     is_running = run.state == BulkState.RUNNING
     # Units that need no work at all are no part of the bar: it would never fill up.

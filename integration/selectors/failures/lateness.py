@@ -24,14 +24,9 @@ class Newer:
     failure: UUID | None
 
 
-def keeps_order(queue: Queue) -> bool:
-    """Return whether a held message stops the ones behind it, so that passing it makes it late."""
-    return queue.is_sequential and (queue.strict_order or not queue.is_error_queue)
-
-
 def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None) -> str | None:
     """Return one sentence, or None where a release keeps the order or the queue has none."""
-    if not keeps_order(queue):
+    if not queue.keeps_order:
         return None
     if partition is None or partition.topic_uuid != error.topic_uuid:
         return "The topic was created anew since it failed; newer messages may be applied already."

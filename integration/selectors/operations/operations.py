@@ -151,7 +151,7 @@ class Cause(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """How far an operation is, and what became of what it has done."""
+    """The progress of an operation, and what became of what it has done."""
 
     total: int
     left: int = 0
@@ -255,12 +255,12 @@ def _rough(operation: Operation) -> Progress:
 
 
 def skips(operation: Operation) -> Sequence[tuple[str, str, int]]:
-    """Why messages were left alone: an outcome, a text, how many."""
+    """Reasons why messages were left alone: an outcome, a text, how many."""
     return fetch_all(_SKIPS, [operation.pk, CAUSES])
 
 
 def failed_causes(operation: Operation) -> list[Cause]:
-    """What the messages that failed again failed for."""
+    """The causes of the messages that failed again."""
     if operation.total > MOST_COUNTED:
         of_it = [operation.queues, operation.pk, operation.started_at]
         return [Cause(*row) for row in fetch_all(_CAUSES_OF_LARGE, [*of_it, CAUSES])]

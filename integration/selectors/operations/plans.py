@@ -1,4 +1,4 @@
-"""What a planned operation would touch: its reach, its first payload, and what an edit changes."""
+"""The reach of a planned operation, its first payload, and the changes that an edit makes."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -61,7 +61,7 @@ class QueueShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """What would happen if the operation began now.
+    """The effect that the operation would have if it began now.
 
     `ages` and `states` are how many messages there are of each; states with what becomes of those.
     """
@@ -81,7 +81,7 @@ class Blast:
 
 @dataclass(frozen=True, slots=True)
 class FirstPayload:
-    """What the first message holds now, edited or not; `text` is the beginning of it."""
+    """The payload of the first message as it is now, edited or not; `text` is its beginning."""
 
     sample: FailureRow
     view: PayloadView
@@ -101,7 +101,7 @@ class FirstPayload:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What an edit changes in one message."""
+    """The changes that an edit makes in one message."""
 
     error: UUID
     number: int
@@ -158,7 +158,7 @@ def _counted(groups: Iterable[_Group], key: Callable[[_Group], Key]) -> Counter[
 
 
 def _outcome(group: _Group, verb: str) -> ItemOutcome:
-    """What becomes of them; late ones are not skipped, as they need a confirmation of their own."""
+    """The outcome of a group; late ones are not skipped: they need a confirmation of their own."""
     version = group.version if group.is_as_seen else group.version + 1
     seen = Seen(version, ErrorState(group.state), late=False)
     return verdict(seen, group.version, expected=VERBS[verb].expected, late_allowed=True)

@@ -6,11 +6,10 @@ from typing import Final
 
 from django.db.models import Q
 
-from integration.clock import database_now
 from integration.models import OutboxRow, Queue, RelayLease
 from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.paging import capped_count
-from integration.store.sessions import fetch_all
+from integration.store.sessions import database_now, fetch_all
 
 PENDING_CAP: Final = 100_000
 COUNT_CAP: Final = 10_000

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
 
-from integration.clock import database_now
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
 from integration.policy.states import OutboxState
 from integration.selectors.failures.failure import Account
 from integration.selectors.outbox.words import Place, account
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.sessions import database_now
 
 COUNT_CAP: Final = 10_000
 CHANGES: Final = 20

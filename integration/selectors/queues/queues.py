@@ -9,7 +9,6 @@ from typing import Final
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Greatest
 
-from integration.clock import database_now
 from integration.counting import so_many
 from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
@@ -19,7 +18,7 @@ from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.stops import stops, stuck
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.store.sessions import fetch_all
+from integration.store.sessions import database_now, fetch_all
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
 UNREAD_AFTER: Final = timedelta(minutes=3)

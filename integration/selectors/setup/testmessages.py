@@ -9,13 +9,13 @@ from uuid import UUID
 from django.db.models import ExpressionWrapper, F
 from django.db.models.fields import DurationField
 
-from integration.clock import database_now
 from integration.durations import rough
 from integration.models import ConfigurationChange, MessageError, OutboxRow, Queue
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.policy.states import Ended, ErrorState, OutboxState
 from integration.selectors.scope import Scope
 from integration.selectors.tracking.rows import TrackRow, of_messages
+from integration.store.sessions import database_now
 
 # What is written in one moment may carry the time of the statement before.
 ROUNDING: Final = timedelta(seconds=1)

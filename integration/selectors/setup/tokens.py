@@ -6,12 +6,12 @@ from typing import Final
 
 from django.db.models import Case, CharField, QuerySet, Value, When
 
-from integration.clock import database_now
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
 from integration.models.http_api import Doing
 from integration.selectors.scope import Scope
 from integration.selectors.setup.channels import is_wholly_known
 from integration.selectors.setup.takers import services
+from integration.store.sessions import database_now
 
 SOON: Final = timedelta(days=14)
 
