@@ -44,7 +44,7 @@ class Asked:
 
     def lines(self) -> Iterator[str]:
         """What the run's log begins with."""
-        yield f"Asked for by {self.by}."
+        yield f"Requested by {self.by}."
         if self.parameters is not None:
             given = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
             yield f"Other parameters for this run: {', '.join(given) or 'all at their defaults'}."
@@ -119,7 +119,9 @@ def run_now(instance: CronInstance, asked: Asked) -> None:
 def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
     with _busy(instance) as is_free:
         if not is_free:
-            logger.info("skipped, the run before is at work", extra={"instance": instance.name})
+            logger.info(
+                "skipped, the previous run is still in progress", extra={"instance": instance.name}
+            )
             return NOTHING
         run = history.begin(instance, context)
         outcome = _outcome(instance, definition, context)

@@ -1,4 +1,4 @@
-"""How pages write the states of bulk runs and what would become of a row."""
+"""Tags for states of bulk runs and for what would become of a row."""
 
 import json
 from typing import Final
@@ -34,7 +34,7 @@ def row_end(ends: str) -> SafeString:
 
 @register.filter
 def fact_of(value: object, name: str) -> str:
-    """What a job tells of itself: sizes and numbers as people read them."""
+    """A fact that a job reports: sizes and numbers as people read them."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and name.endswith("bytes"):

@@ -1,4 +1,4 @@
-"""How pages write the states of operations and what became of their messages."""
+"""Tags for states of operations and for what became of their messages."""
 
 from django import template
 from django.utils.safestring import SafeString

@@ -84,7 +84,7 @@ def test_a_release_from_the_click_to_its_end():
     run(operation)
     page = shown(client, operation)
     assert "The first message" in page
-    assert "Go on with the rest" in page
+    assert "Continue with the rest" in page
     operation.refresh_from_db()
     assert act(client, operation, "resume", version=operation.version).status_code == 303
     run(operation)
@@ -225,7 +225,7 @@ def test_viewers_read_and_may_do_nothing():
     some_held(1)
     operation = plan()
     client = logged_in("Viewers")
-    assert "You lack the right" in shown(client, operation)
+    assert "You do not have the right" in shown(client, operation)
     for name in ("start", "pause", "resume", "cancel", "rate", "again", "recipe", "trial"):
         assert act(client, operation, name, version=1).status_code == 403
     assert client.post(reverse("review"), {"verb": "release"}).status_code == 403

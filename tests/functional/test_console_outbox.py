@@ -151,7 +151,7 @@ def test_ticked_rows_are_decided_together_and_the_others_left(provider: Provider
     assert states(*(row.pk for row in rows)) == ["PENDING", "PENDING", "DEAD"]
     told = client.get(answer["Location"]).text
     assert "2 given back to the relay" in told
-    assert "1 had moved on" in told
+    assert "1 had changed" in told
 
 
 def test_nothing_ticked_is_told(provider: Provider) -> None:
@@ -175,7 +175,7 @@ def test_filters_are_exact_and_a_bad_one_is_told(provider: Provider) -> None:
         page = client.get(reverse("outbox"), wanted).text
         assert f"Row {found.pk}<" in page
         assert f"Row {other.pk}<" not in page
-    assert "It was left out" in client.get(reverse("outbox"), {"state": "nonsense"}).text
+    assert "This filter was ignored" in client.get(reverse("outbox"), {"state": "nonsense"}).text
     assert "Nothing matches" in client.get(reverse("outbox"), {"queue": "nobody"}).text
 
 
@@ -226,7 +226,7 @@ def test_the_pages_need_the_right_to_see_and_the_payload_its_own(provider: Provi
         assert logged_in("").get(address).status_code == 403
         seen = logged_in("Viewers").get(address)
         assert seen.status_code == 200
-        assert "You lack the right to release" in seen.text
+        assert "You do not have the right to release" in seen.text
         assert "assetnum" not in seen.text
     assert "assetnum" in logged_in("Editors").get(pages[1]).text
     assert logged_in("Viewers").get(reverse("outbox-row", args=[9])).status_code == 404

@@ -54,7 +54,7 @@ def test_an_account_without_a_role_is_told_which_right_is_missing() -> None:
     for address in pages(queue, error):
         answer = client.get(address)
         assert answer.status_code == 403
-        assert "You lack the right to see queues and failures" in answer.text
+        assert "You do not have the right to see queues and failures" in answer.text
 
 
 def test_a_viewer_sees_every_page_and_disabled_buttons_and_may_do_nothing() -> None:
@@ -63,7 +63,7 @@ def test_a_viewer_sees_every_page_and_disabled_buttons_and_may_do_nothing() -> N
     for address in pages(queue, error):
         assert client.get(address).status_code == 200
     page = client.get(reverse("failure", args=[error.pk])).text
-    assert "You lack the right to release" in page
+    assert "You do not have the right to release" in page
     for address in verbs(queue, error):
         assert client.post(address, {"version": 1, "reason": "x"}).status_code == 403
     error.refresh_from_db()
@@ -79,7 +79,7 @@ def test_payload_key_and_headers_are_hidden_without_their_own_right() -> None:
     for secret in ("assetnum", "P-1", "source"):
         assert secret in shown
         assert secret not in hidden
-    assert "You lack the right to see payloads" in hidden
+    assert "You do not have the right to see payloads" in hidden
     for name in ("record", "edit"):
         assert operator.get(reverse(name, args=[error.pk])).status_code == 403
         assert editor.get(reverse(name, args=[error.pk])).status_code == 200

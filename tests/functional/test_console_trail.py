@@ -102,7 +102,7 @@ def test_a_refusal_leaves_one_row_however_often_it_is_asked_for() -> None:
         assert client.post(reverse("review"), {"password": "secret"}).status_code == 403
     [row] = ConfigurationChange.every.all()
     assert (row.action, row.actor, row.name) == ("refuse", "vera", f"POST {reverse('review')}")
-    assert "You lack the right to release" in row.reason
+    assert "You do not have the right to release" in row.reason
     assert "secret" not in str(row.__dict__)
 
 

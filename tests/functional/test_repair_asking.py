@@ -112,7 +112,7 @@ def test_a_job_that_edits_payloads_is_for_those_who_may_edit_them(queue: Queue) 
     ):
         assert answer.status_code == 403
     assert [one.state for one in BulkRun.objects.all()] == ["FAILED"]
-    assert "You lack the right to see payloads" in operator.get(reverse("bulk")).text
+    assert "You do not have the right to see payloads" in operator.get(reverse("bulk")).text
     assert editor.get(address).status_code == 200
     assert act(editor, run, "again").status_code == 303
     assert BulkRun.objects.get().state == "ASKED"

@@ -86,7 +86,7 @@ def test_mistakes_make_no_token(client: Client, partner: http_api.Partner) -> No
     address = reverse("token-new", args=[partner.system.pk])
     nothing = {"name": "erp", "days": "90"}
     for asked, said in (
-        (nothing, "could do nothing"),
+        (nothing, "Allow at least one thing"),
         ({**ASKED, "name": "a b"}, "slug"),
         ({**ASKED, "days": "4711"}, "Select a valid choice"),
         ({**ASKED, "services": ["Nobody"]}, "Select a valid choice"),
@@ -158,7 +158,7 @@ def test_tokens_are_made_by_those_who_may(partner: http_api.Partner) -> None:
     page = reverse("http-api", args=[partner.system.pk])
     operator = logged_in("Operators")
     assert operator.post(address, ASKED).status_code == 403
-    assert "You lack the right" in operator.get(page).text
+    assert "You do not have the right" in operator.get(page).text
     stranger = limited_to(ExternalSystem.objects.create(name="elsewhere"))
     for answer in (stranger.get(page), stranger.get(address), stranger.post(address, ASKED)):
         assert answer.status_code == 404
@@ -216,7 +216,7 @@ def test_the_page_tells_what_is_missing_and_how_it_is_used(client: Client) -> No
     ExternalSystem.objects.update(legacy_door=True)
     assert "/meaweb/esqueue/eam/" in client.get(reverse("http-api", args=[system.pk])).text
     card = client.get(reverse("system", args=[system.pk])).text
-    assert "nobody gets in over HTTP" in card
+    assert "every request over HTTP is refused" in card
 
 
 def test_the_example_is_a_document_that_the_service_takes(
