@@ -142,7 +142,7 @@ def test_failures_that_wait_are_held_for_review_and_not_sent(waiting):
 
     assert told == (
         f"Held for review: 1 failure of {queue.name}. That was the last decision: everything "
-        "goes on."
+        "continues."
     )
     assert MessageError.objects.get().state == "HOLD"
     change = ErrorChange.objects.latest("pk")
