@@ -63,11 +63,11 @@ def main(arguments: list[str]) -> str | None:
         return None
     if living:
         return (
-            f"{', '.join(living)} lives but takes no Celery tasks. Look whether the Celery broker "
-            "answers. If it does, this process ends by itself within three minutes."
+            f"{', '.join(living)} is alive but takes no Celery tasks. Check whether the Celery "
+            "broker answers. If it does, this process ends by itself within three minutes."
         )
     return (
-        f"No {kind} of {host} showed a heartbeat within {ALIVE_SECONDS} seconds. Look at its log; "
+        f"No {kind} of {host} showed a heartbeat within {ALIVE_SECONDS} seconds. Check its log; "
         "whoever watches over it should start it anew."
     )
 

@@ -61,7 +61,7 @@ class WorkersUnreachableError(IntegrationError):
     def __init__(self) -> None:
         super().__init__(
             "No worker could be asked: the broker of Celery does not answer.",
-            next_step="Start it again; the schedules go on by themselves then.",
+            next_step="Start it again; the schedules then continue by themselves.",
         )
 
 
@@ -72,8 +72,8 @@ class RunUnderWayError(IntegrationError):
 
     def __init__(self, *, name: str, since: datetime) -> None:
         super().__init__(
-            f"{name} is at work since {since:%H:%M:%S} UTC, and its rule is to skip a second run, "
-            "so none was asked for.",
+            f"{name} has been running since {since:%H:%M:%S} UTC, and its rule is to skip a second "
+            "run, so no run was requested.",
             next_step="Wait for its end, or set the rule to run both.",
         )
 

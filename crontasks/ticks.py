@@ -43,7 +43,7 @@ class RunRequest:
 
     def lines(self) -> Iterator[str]:
         """Yield the first lines of the run's log."""
-        yield f"Asked for by {self.by}."
+        yield f"Requested by {self.by}."
         if self.parameters is not None:
             values = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
             yield f"Other parameters for this run: {', '.join(values) or 'all at their defaults'}."
@@ -118,7 +118,9 @@ def run_now(instance: CronInstance, request: RunRequest) -> None:
 def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
     with _busy(instance) as is_free:
         if not is_free:
-            logger.info("skipped, the run before is at work", extra={"instance": instance.name})
+            logger.info(
+                "skipped, the previous run is still in progress", extra={"instance": instance.name}
+            )
             return NOTHING
         run = history.begin(instance, context)
         outcome = _outcome(instance, definition, context)

@@ -1,4 +1,4 @@
-"""What Django's admin shows: rows of the engine, to look at only; importing them registers them.
+"""Django's admin: rows of the engine, read-only; importing them registers them.
 
 Configuration and people are changed on the console's own pages alone, so that no change escapes the
 audit.

@@ -25,8 +25,8 @@ class HeartbeatAdmin(LookedAt):
     """Workers and beats, as they reported last."""
 
     about = (
-        "When each worker and beat last showed that it lives, every few seconds by itself. “Leads” "
-        "marks the one that starts what is due. A row of a process that is gone means nothing."
+        "When each worker and beat last reported that it is alive; each does so every few seconds. "
+        "“Leads” marks the one that starts what is due. Rows of ended processes mean nothing."
     )
 
     list_display = ("kind", "node", "seen_at", "leads", "slots")
@@ -34,11 +34,11 @@ class HeartbeatAdmin(LookedAt):
 
 @admin.register(Notice)
 class NoticeAdmin(LookedAt):
-    """What people were told by mail and log."""
+    """Notifications sent to people by email and log."""
 
     about = (
-        "What the watch told people by mail and log, from when to when it was so. It writes and "
-        "closes them by itself; the overview shows those that are open, with what to do."
+        "What the watch notified people of by email and log, and for how long it lasted. It opens "
+        "and closes notices by itself; the overview shows the open ones, with what to do."
     )
 
     list_display = ("kind", "subject", "text", "opened_at", "closed_at")

@@ -17,7 +17,7 @@ class StoredObjectAdmin(LookedAt):
 
     about = (
         "The newest document of each key, as the last message left it; a deletion stays as a row "
-        "without a document. Only messages change it: to correct one, have its sender send it "
+        "without a document. Only messages change it: to correct one, ask its sender to send it "
         "again, or send a test message to the service."
     )
 
@@ -25,13 +25,13 @@ class StoredObjectAdmin(LookedAt):
     list_filter = ("structure",)
     list_select_related = ("structure",)
     search_fields = ("key",)
-    search_help_text = "The beginning of a key, or a whole one."
+    search_help_text = "The beginning of a key, or the whole key."
 
     @admin.display(description="deleted", empty_value="")
     def deleted(self, row: StoredObject) -> str:
         """A deletion is remembered in the same row, so that an older document stays away.
 
-        A word and no tick: of a document that is there nothing is to be seen.
+        A word instead of a tick: for a document that exists nothing is shown.
         """
         return "deleted" if row.is_deleted else ""
 

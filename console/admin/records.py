@@ -30,9 +30,9 @@ class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        title = f"{self.opts.verbose_name_plural}, to look at only".capitalize()
-        told = {"title": title, "subtitle": self.about, **(extra_context or {})}
-        return super().changelist_view(request, told)
+        title = f"{self.opts.verbose_name_plural}, read-only".capitalize()
+        context = {"title": title, "subtitle": self.about, **(extra_context or {})}
+        return super().changelist_view(request, context)
 
     def change_view(
         self,
@@ -41,9 +41,9 @@ class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable 
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        title = f"{self.opts.verbose_name}, to look at only".capitalize()
-        told = {"title": title, "subtitle": self.about, **(extra_context or {})}
-        return super().change_view(request, object_id, form_url, told)
+        title = f"{self.opts.verbose_name}, read-only".capitalize()
+        context = {"title": title, "subtitle": self.about, **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
 
 
 @admin.register(QueuePartition)
@@ -51,9 +51,9 @@ class QueuePartitionAdmin(LookedAt):
     """Positions; the queue's page has them in words."""
 
     about = (
-        "How far the engine has read one partition of a queue (next offset), and what it stands "
-        "still for. Only the run that owns it writes it, with each batch. The queue's page has it "
-        "in words, and the buttons that go with it."
+        "How far the engine has read one partition of a queue (next offset), and why it has "
+        "stopped, if it has. Only the run that owns it writes it, with each batch. The queue's "
+        "page explains it and has the buttons that go with it."
     )
 
     list_display = ("queue", "partition", "state", "state_code", "next_offset", "epoch", "seen_at")
@@ -66,9 +66,9 @@ class GapAdmin(LookedAt):
     """Offsets passed untried."""
 
     about = (
-        "Messages that left Kafka, or were passed by a person's decision, before they were tried: "
-        "from the first offset up to, not including, the last. They are acknowledged on the "
-        "queue's page."
+        "Messages that left Kafka, or were skipped by a person's decision, before they were "
+        "tried: from the first offset up to, but not including, the last. Acknowledge them on "
+        "the queue's page."
     )
 
     list_display = (
@@ -98,12 +98,12 @@ class BatchLogAdmin(LookedAt):
 
 @admin.register(OutboxRow)
 class OutboxRowAdmin(LookedAt):
-    """What is to be written to Kafka, without its content."""
+    """Messages to be written to Kafka, without their content."""
 
     about = (
-        "What is to be written to Kafka, kept in the transaction of its cause until the relay has "
-        "written it. Payloads and keys are not shown here. The outbox of the console tells what "
-        "waits for a person, and takes the decision."
+        "Messages to be written to Kafka, stored in the transaction of their cause until the "
+        "relay has written them. Payloads and keys are not shown here. The console's outbox shows "
+        "what waits for a person; decide there."
     )
 
     list_display = ("id", "kind", "topic", "state", "not_before", "created_at", "published_at")
@@ -113,7 +113,7 @@ class OutboxRowAdmin(LookedAt):
 
 @admin.register(RelayLease)
 class RelayLeaseAdmin(LookedAt):
-    """Who relays."""
+    """The process that relays."""
 
     about = (
         "Which process writes the outbox of a provider to Kafka now, until when it may, and which "

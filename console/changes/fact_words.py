@@ -79,7 +79,7 @@ def field_words(name: str, kind: str = "") -> str:
 
 
 def value_words(value: object, name: str = "", kind: str = "") -> str:
-    """What is in a field, as people say it: choices by their label, seconds as durations."""
+    """Write a field's value for people: choices by their label, seconds as durations."""
     known = VALUES.get((kind, name), _choices(kind).get(name, {}))
     if isinstance(value, str | int | None) and value in known:
         return known[value]

@@ -68,7 +68,7 @@ ACCESS_KINDS: Final = (
 
 
 class ChangeFilterForm(ListFilterForm):
-    """Which changes the list shows."""
+    """The filter of the list of changes."""
 
     action = forms.ChoiceField(required=False, label="Done")
     kind = forms.ChoiceField(required=False, label="What")
@@ -127,7 +127,7 @@ def change_page(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _sees_accesses(request: HttpRequest) -> bool:
-    """Who looked at what is for those who answer for people, and whom nothing limits."""
+    """Accesses are for those who manage people and have no limit."""
     return has(request.user, Right.PEOPLE) and scope_of(request.user).is_whole
 
 

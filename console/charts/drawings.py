@@ -22,7 +22,7 @@ HEIGHT: Final = 96
 LOW: Final = 34
 STEP: Final = 20
 PERCENTILES: Final = (
-    ("Half of them within", "half"),
+    ("50 % within", "half"),
     ("95 % within", "most"),
     ("99 % within", "nearly_all"),
 )
@@ -46,22 +46,22 @@ def bars(
     return charts.bars(counts, _text(counts, words), step=STEP, height=height, highest=highest)
 
 
-def cause_rows(found: FailureChart) -> list[tuple[CauseLine, Bars]]:
+def cause_rows(failures: FailureChart) -> list[tuple[CauseLine, Bars]]:
     """A row of bars for each cause, on the scale of the largest."""
-    highest = max((max(line.hours) for line in found.causes), default=0)
+    highest = max((max(line.hours) for line in failures.causes), default=0)
     return [
-        (line, bars(line.hours, "failed first", height=LOW, highest=highest))
-        for line in found.causes
+        (line, bars(line.hours, "first failures", height=LOW, highest=highest))
+        for line in failures.causes
     ]
 
 
-def latency_lines(hours: Hours, found: Sequence[Latency]) -> list[tuple[str, Chart]]:
+def latency_lines(hours: Hours, latencies: Sequence[Latency]) -> list[tuple[str, Chart]]:
     """A line for half, 95 % and 99 % of the messages, on one scale; none where nothing ended."""
-    known = [one.nearly_all for one in found if one.nearly_all is not None]
+    known = [one.nearly_all for one in latencies if one.nearly_all is not None]
     highest = max(known, default=0.0)
     lines = []
     for words, name in PERCENTILES:
-        drawn = _line(hours, [getattr(one, name) for one in found], words, highest)
+        drawn = _line(hours, [getattr(one, name) for one in latencies], words, highest)
         if drawn is not None:
             lines.append((words, drawn))
     return lines
@@ -106,8 +106,8 @@ def _line(hours: Hours, values: Sequence[float | None], words: str, highest: flo
 def _text(counts: Sequence[int | None], words: str) -> str:
     known = [count for count in counts if count is not None]
     if not known:
-        return f"Nothing is known of the last {len(counts)} hours."
+        return f"No figures are known for the last {len(counts)} hours."
     return (
         f"{sum(known):,} {words} in the last {len(counts)} hours, "
-        f"at most {max(known):,} within one."
+        f"at most {max(known):,} in one hour."
     )

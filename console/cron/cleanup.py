@@ -16,8 +16,8 @@ from integration.errors import IntegrationError
 from integration.removals import Removal
 
 LIMITED = (
-    "You may know of some external systems only, and this takes away others as well. Ask an "
-    "administrator whom nothing limits."
+    "Your account is limited to some external systems, and this removes others as well. Ask an "
+    "administrator without that limit."
 )
 
 
@@ -40,7 +40,7 @@ def cleanup_page(request: HttpRequest) -> HttpResponse:
             context["problem"], status = problem, 503
         else:
             if simulation is None:
-                raise Http404("There is no such cleanup (any more).")
+                raise Http404("There is no such cleanup; it may have been deleted.")
             context["simulation"] = simulation
         context["simulated"] = wanted
     return render(request, "console/cron/cleanup.html", context, status=status)
@@ -48,10 +48,10 @@ def cleanup_page(request: HttpRequest) -> HttpResponse:
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def removal(request: HttpRequest, name: str) -> HttpResponse:
-    """What would go, and then its removal, which takes some seconds."""
+    """Show what would go, then remove it, which takes some seconds."""
     known = removals.registry.get(name)
     if known is None or not known.is_there():
-        raise Http404("There is nothing of this name that could be taken away.")
+        raise Http404("There is nothing of this name that can be removed.")
     if not scope_of(request.user).is_whole:
         raise PermissionDenied(LIMITED)
     if request.method != "POST":
@@ -62,7 +62,7 @@ def removal(request: HttpRequest, name: str) -> HttpResponse:
         is_unconfirmed = isinstance(problem, removals.NotConfirmedError)
         status = 422 if is_unconfirmed else 409
         return _show_removal(request, known, mistake=str(problem), status=status)
-    messages.success(request, f"{known.title} is gone: {'; '.join(gone)}.")
+    messages.success(request, f"{known.title} was removed: {'; '.join(gone)}.")
     return see("overview")
 
 

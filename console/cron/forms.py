@@ -42,12 +42,12 @@ class CronForm(SetupForm):
         required=False,
         least_seconds=1,
         label="Or every",
-        help_text="Instead of the clock: 30 s, 5 min, 2 h, at most 31 d. Leave the other empty.",
+        help_text="Instead of fixed times: 30 s, 5 min, 2 h, at most 31 d. Leave the other empty.",
     )
     timeout_seconds = WholeSecondsField(
         least_seconds=1,
         label="Time limit",
-        help_text="A run that takes longer is stopped and told as timed out; at most 1 d.",
+        help_text="A run that takes longer is stopped and marked as timed out; at most 1 d.",
     )
 
     class Meta:
@@ -65,21 +65,21 @@ class CronForm(SetupForm):
             "run_as",
         )
         labels: ClassVar[dict[str, str]] = {
-            "crontab": "By the clock",
-            "overlap": "While one is at work",
-            "misfire": "Moments that were missed",
+            "crontab": "At fixed times",
+            "overlap": "If the previous run is still in progress",
+            "misfire": "If runs were missed",
             "keep_runs": "Runs to keep",
         }
         help_texts: ClassVar[dict[str, str]] = {
-            "name": "As people call it. It is how the configuration file refers to it, too.",
-            "active": "Off: nothing runs by itself; Run now still works.",
+            "name": "The name that people see. The configuration file refers to it, too.",
+            "active": "Off: it does not run automatically; Run now still works.",
             "crontab": "Minute, hour, day of month, month, day of week: numbers, ranges, lists, "
             "*/n, and names such as mon-fri.",
-            "time_zone": "The clocks it goes by, for example Europe/Berlin.",
-            "overlap": "What happens when a run is due and the one before has not ended.",
-            "misfire": "What happens when nothing could run, for instance during an upgrade.",
+            "time_zone": "The time zone of the fixed times, for example Europe/Berlin.",
+            "overlap": "What happens when a run is due and the previous one has not ended.",
+            "misfire": "What happens after a time when nothing could run, such as an upgrade.",
             "keep_runs": "The history cleanup removes older ones.",
-            "run_as": "Whose name the changes of its runs carry. It gives no rights.",
+            "run_as": "The name recorded for changes that its runs make. It grants no rights.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {
             "overlap": forms.RadioSelect(),
@@ -104,7 +104,7 @@ class CronForm(SetupForm):
         self.instance.task = definition.name
         run_as = self.fields["run_as"]
         assert isinstance(run_as, forms.ModelChoiceField)  # noqa: S101 - a foreign key's field
-        run_as.empty_label = "Nobody: the changes say “cron task”"
+        run_as.empty_label = "Nobody: changes are recorded as “cron task”"
         self._watch_moments()
 
     def clean(self) -> dict[str, Any] | None:
@@ -116,7 +116,7 @@ class CronForm(SetupForm):
         return cleaned
 
     def effect(self) -> Effect:
-        """What the schedule in the form comes to, also of a form that is not valid."""
+        """The effect of the schedule in the form, even if the form is not valid."""
         if not self.is_bound:
             one = self.instance
             crontab, interval, zone = (self.initial.get(n, getattr(one, n)) for n in MOMENTS)
@@ -155,11 +155,11 @@ class CronForm(SetupForm):
     def clean_time_zone(self) -> str:
         zone: str = self.cleaned_data["time_zone"]
         if zone not in self.zones:
-            raise ValidationError(f"“{zone[:60]}” is no time zone such as Europe/Berlin.")
+            raise ValidationError(f"“{zone[:60]}” is not a time zone such as Europe/Berlin.")
         return zone
 
     def _update_errors(self, errors: ValidationError) -> None:
-        """What the row says of its parameters stands at their fields already."""
+        """Leave out what the row says of its parameters: their fields say it already."""
         if hasattr(errors, "error_dict"):
             for name in ("parameters", "task"):
                 mistakes = errors.error_dict.pop(name, [])
@@ -184,7 +184,7 @@ class CronForm(SetupForm):
 class OneRunForm(forms.Form):
     """Parameters for a single run; what is stored stays as it is."""
 
-    reason = reason_field("Optional. It is kept with the fact that you asked for this run.")
+    reason = reason_field("Optional. It is recorded with your request for this run.")
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class OneRunForm(forms.Form):
 
 
 def asks_for_bulk_jobs(definition: Definition) -> bool:
-    """Whether the parameters of the task say what a bulk job is to do."""
+    """Return True when the parameters of the cron task describe a bulk job."""
     known = {one.name for one in parameters.describe(definition.task.parameters)}
     return known.issuperset({"job", "job_request"})
 

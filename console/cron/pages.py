@@ -16,7 +16,7 @@ from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter
 from integration.errors import IntegrationError
 from integration.selectors import changes
 
-GONE = "There is no such instance (any more)."
+GONE = "There is no such instance; it may have been deleted."
 
 
 @require_GET
@@ -50,7 +50,7 @@ def cron_run(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run: what it did, for how long, where, and what it said."""
     run = selectors.run(run_id, scope_of(request.user))
     if run is None:
-        raise Http404("There is no such run (any more); each instance keeps a number of them.")
+        raise Http404("There is no such run. Each instance keeps only its latest runs.")
     return render(request, "console/cron/run.html", {"run": run, "instance": run.instance})
 
 
@@ -73,9 +73,9 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _show(request, detail, status=409)
-    sentence = "A worker begins within seconds, and what it did appears among the runs"
-    quiet = "; a consumer's run without work leaves none." if detail.row.is_consumer else "."
-    messages.success(request, f"Asked for. {sentence}{quiet}")
+    sentence = "A worker starts within seconds, and the run appears in the list"
+    quiet = "; a consumer's run without work does not." if detail.row.is_consumer else "."
+    messages.success(request, f"Requested. {sentence}{quiet}")
     return see_again(request, "cron-instance", instance_id)
 
 
@@ -95,13 +95,13 @@ def pause(request: HttpRequest, instance_id: int) -> HttpResponse:
     author = author_of(request)
     if not author.reason:
         messages.warning(
-            request, "Nothing was changed: write why it is to rest, for those who find it so."
+            request, "Nothing was changed: enter a reason, for others who find it paused."
         )
         return _show(request, detail, status=422)
     if actions.switch(instance_id, author, active=False):
-        messages.success(request, f"{detail.row.name} rests. What is under way goes on to its end.")
+        messages.success(request, f"{detail.row.name} is paused. A run in progress finishes.")
     else:
-        messages.info(request, f"{detail.row.name} rested already.")
+        messages.info(request, f"{detail.row.name} was already paused.")
     return see_again(request, "cron-instance", instance_id)
 
 
@@ -111,9 +111,9 @@ def activate(request: HttpRequest, instance_id: int) -> HttpResponse:
     if request.method != "POST":
         return see("cron-instance", instance_id)
     if actions.switch(instance_id, author_of(request), active=True):
-        messages.success(request, f"{detail.row.name} is active again, counted from now.")
+        messages.success(request, f"{detail.row.name} is active again, starting now.")
     else:
-        messages.info(request, f"{detail.row.name} was active already.")
+        messages.info(request, f"{detail.row.name} was already active.")
     return see_again(request, "cron-instance", instance_id)
 
 
@@ -140,7 +140,7 @@ def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) ->
 def _one_run_form(request: HttpRequest, detail: InstanceDetail, *given: QueryDict) -> OneRunForm:
     definition = registry.get(detail.row.task)
     if definition is None or detail.row.is_consumer:
-        raise Http404("This task is not installed here, or has no parameters.")
+        raise Http404("This cron task is not installed here, or has no parameters.")
     hindrance = hindrance_for(request)
     return OneRunForm(*given, definition=definition, instance=detail.instance, hindrance=hindrance)
 

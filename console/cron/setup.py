@@ -35,8 +35,8 @@ COPIED: Final = (
     *("overlap", "misfire", "timeout_seconds", "keep_runs", "run_as"),
 )
 LIMITED = (
-    "You may know of some external systems only, and such a task works for all of them. Ask an "
-    "administrator whom nothing limits."
+    "Your account is limited to some external systems, and such a cron task affects all of them. "
+    "Ask an administrator without that limit."
 )
 
 
@@ -57,7 +57,7 @@ def create(request: HttpRequest) -> HttpResponse:
     form = _form(request, definition, _copied(source))
     if again := shown_again(request, form, show):
         return again
-    messages.success(request, f"{form.instance} is there.")
+    messages.success(request, f"{form.instance} was added.")
     return see("cron-instance", form.instance.pk)
 
 
@@ -67,7 +67,7 @@ def change(request: HttpRequest, instance_id: int) -> HttpResponse:
     detail = known_instance(request, instance_id)
     definition = registry.get(detail.row.task)
     if definition is None:
-        raise Http404("The app that registers this task is not installed here.")
+        raise Http404("The app that registers this cron task is not installed here.")
     form = _form(request, definition, detail.instance)
     show = partial(_show_form, request, definition=definition, detail=detail)
     if request.method != "POST":
@@ -75,7 +75,9 @@ def change(request: HttpRequest, instance_id: int) -> HttpResponse:
     if again := shown_again(request, form, show, seen_in(request)):
         return again
     is_changed = form.is_changed
-    messages.success(request, "Saved." if is_changed else "Nothing differed; nothing was changed.")
+    messages.success(
+        request, "Saved." if is_changed else "Nothing was different, so nothing was changed."
+    )
     return see("cron-instance", instance_id)
 
 
@@ -118,7 +120,7 @@ def _source(request: HttpRequest) -> InstanceDetail | None:
 
 
 def _copied(source: InstanceDetail | None) -> CronInstance:
-    """Where a copy begins: with the parameters of its source, secrets included."""
+    """Begin a copy with the parameters of its source, secrets included."""
     return CronInstance(parameters={} if source is None else source.instance.parameters)
 
 

@@ -1,4 +1,4 @@
-"""How pages speak of runs: how a queue's run ended, and what was counted in any run."""
+"""Words for runs: the ending of a queue's run, and the counts of any run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,15 +30,18 @@ class Counted:
 ENDINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         RunEnding.DRAINED: ("Read everything", "nothing was left to read"),
-        RunEnding.YIELDED: ("Gave its slot away", "another queue waited for a worker"),
+        RunEnding.YIELDED: ("Gave up its slot", "another queue was waiting for a worker"),
         RunEnding.STOPPED: ("Was stopped", "the worker shut down, or the queue was switched off"),
         RunEnding.BACKOFF: ("Waits for a retry", "the first message failed and is tried again"),
-        RunEnding.BLOCKED: ("Blocked", "it goes on when a person has decided"),
-        RunEnding.BRAKED: ("Too many failures", "it reads on when a person resumes it"),
-        RunEnding.OUTAGE: ("Outage", "something it needs is down; it asks again by itself"),
-        RunEnding.WAITING: ("Waits", "something it needs is switched off or not installed"),
-        RunEnding.LOST: ("Lost its hold", "the database or the partition's lock went away"),
-        RunEnding.NOTHING_FREE: ("Found nothing free", "another run has every partition"),
+        RunEnding.BLOCKED: ("Blocked", "it continues after a person's decision"),
+        RunEnding.BRAKED: ("Too many failures", "it continues when a person resumes it"),
+        RunEnding.OUTAGE: ("Outage", "something it needs is down; it checks again by itself"),
+        RunEnding.WAITING: ("Waiting", "something it needs is switched off or not installed"),
+        RunEnding.LOST: (
+            "Lost its lock",
+            "the database connection or the partition's lock was lost",
+        ),
+        RunEnding.NOTHING_FREE: ("Found nothing free", "other runs own every partition"),
         "FAILED": ("Failed", "it could not do its work"),
     }
 )
@@ -46,7 +49,7 @@ ENDINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 Forms = Mapping[str, tuple[str, str]]
 OF_MESSAGES: Final[Forms] = MappingProxyType(
     {
-        Ended.HOLD: ("held", "held"),
+        Ended.HOLD: ("put on hold", "put on hold"),
         Ended.RETRY: ("to be retried", "to be retried"),
         Ended.EXPIRED: ("expired in Kafka", "expired in Kafka"),
         Ended.APPLIED: ("applied", "applied"),
@@ -56,7 +59,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.REFUSED: ("refused at once", "refused at once"),
         Ended.DELETED: ("passed over as deleted", "passed over as deleted"),
         Ended.PASSED: ("passed over as not ours", "passed over as not ours"),
-        Ended.STALE: ("reminder no longer needed", "reminders no longer needed"),
+        Ended.STALE: ("retry marker no longer needed", "retry markers no longer needed"),
     }
 )
 BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
@@ -83,11 +86,11 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "bulk_runs": ("bulk run removed", "bulk runs removed"),
             "lost_runs": ("run found lost", "runs found lost"),
         },
-        "lag_monitor": {"unreachable": ("provider out of reach", "providers out of reach")},
+        "lag_monitor": {"unreachable": ("provider unreachable", "providers unreachable")},
         "retention_sync": {
             "changed": ("queue changed", "queues changed"),
             "different": ("queue differs", "queues differ"),
-            "unreachable": ("queue not asked about", "queues not asked about"),
+            "unreachable": ("queue not checked", "queues not checked"),
         },
         "reprocessing": {"RELEASED": ("released", "released")},
     }
@@ -95,15 +98,15 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
 
 
 def ending(code: str) -> Said | None:
-    """How a queue's run ended; None when it did not end as a queue's run does."""
+    """The ending of a queue's run; None when it did not end as a queue's run does."""
     if not code:
         return None
-    words, why = ENDINGS.get(code, (_spelt(code).capitalize(), "the engine's own word"))
+    words, why = ENDINGS.get(code, (_spelt(code).capitalize(), "as the engine reports it"))
     return Said(words, why, code)
 
 
 def counted(counts: Mapping[str, int], *, task: str, is_consumer: bool) -> tuple[Counted, ...]:
-    """What a run counted, in words; a count that a task of one's own made is told by its name."""
+    """The counts of a run in words; a count of a custom cron task keeps its name."""
     known = OF_MESSAGES if is_consumer else BY_TASK.get(task, {})
     places = {code: place for place, code in enumerate(known)}
     codes = sorted(counts, key=lambda code: places.get(code, len(places)))

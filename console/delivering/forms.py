@@ -1,4 +1,4 @@
-"""What people write to stop an endpoint for a while."""
+"""The form that pauses an endpoint."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,13 +19,13 @@ class PauseForm(forms.Form):
         least_seconds=10,
         label="How long",
         initial="30 min",
-        help_text=f"{EXAMPLE} It goes on by itself then.",
+        help_text=f"{EXAMPLE} Afterwards it continues by itself.",
         widget=forms.TextInput(attrs={"class": "form-control"}),
     )
     reason = forms.CharField(
         max_length=200,
         label="Why",
-        help_text="Kept with the changes of the endpoint.",
+        help_text="Kept in the endpoint's history.",
         widget=forms.TextInput(attrs={"class": "form-control"}),
     )
 
@@ -36,5 +36,5 @@ class PauseForm(forms.Form):
         return seconds
 
     def until(self) -> datetime:
-        """When the pause is over; only of a valid form."""
+        """The end of the pause; only of a valid form."""
         return timezone.now() + timedelta(seconds=self.cleaned_data["lasts"])

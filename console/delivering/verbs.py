@@ -1,4 +1,4 @@
-"""What people do with an endpoint at work: each verb is a POST to a small resource of its own."""
+"""Verbs of an endpoint at work: each is a POST to a small resource of its own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -53,23 +53,25 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return show_endpoint(request, name, status=422, form=form)
     until = form.until()
-    done = f"Paused until {until:%H:%M} UTC. What waits for it stays in Kafka."
+    done = f"Paused until {until:%H:%M} UTC. Waiting messages stay in Kafka."
     return _carried_out(request, name, partial(endpoint_switches.pause, until=until), done)
 
 
-resume = _verb(endpoint_switches.resume, "The pause is over. What waits goes out within seconds.")
+resume = _verb(
+    endpoint_switches.resume, "The pause is over. Waiting messages are sent within seconds."
+)
 enable = _verb(
     partial(endpoint_switches.switch, to_on=True),
-    "Switched on. What waits goes out within seconds.",
+    "Switched on. Waiting messages are sent within seconds.",
 )
 disable = _verb(
     partial(endpoint_switches.switch, to_on=False),
-    "Switched off. What waits for it stays in Kafka until it expires.",
+    "Switched off. Waiting messages stay in Kafka until they expire.",
 )
 
 
 def _id(request: HttpRequest, name: str) -> int:
-    found = endpoints.id_of(name, scope_of(request.user))
-    if found is None:
+    endpoint_id = endpoints.id_of(name, scope_of(request.user))
+    if endpoint_id is None:
         raise Http404(f"There is no endpoint {name}.")
-    return found
+    return endpoint_id

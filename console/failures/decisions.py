@@ -1,4 +1,4 @@
-"""What people decide about one failure: each verb is a POST to a small resource of its own."""
+"""Decisions about one failure: each verb is a POST to a small resource of its own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -62,7 +62,7 @@ def _decided(
     return carried_out(request, act, page="failure", subject=error_id, shown=shown)
 
 
-hold = _verb(errors.hold, "On hold. Nothing happens to it until someone decides.")
+hold = _verb(errors.hold, "On hold. Nothing happens to it until somebody decides.")
 delete = _verb(errors.delete, "Deleted. It can be restored until cleanup removes it.")
 restore = _verb(errors.restore, "Restored. It is on hold again.")
-arrived = _verb(errors.arrived, "Noted: it arrived, and is not sent again.")
+arrived = _verb(errors.arrived, "Recorded: it arrived and will not be sent again.")

@@ -30,7 +30,7 @@ from integration.selectors.failures.faults import Fault, faults_of
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a person reads who saved, saved and released, or saved and could not release."""
+    """The sentences after a save, a save with release, and a save without the release."""
 
     level: int
     saved: str
@@ -42,13 +42,13 @@ CHANGED = Wording(
     messages.SUCCESS,
     "Saved. The original is kept; release the message when it is ready.",
     "Saved and released.",
-    "The edit is saved, but the message is not released.",
+    "The edit is saved, but the message was not released.",
 )
 UNCHANGED = Wording(
     messages.INFO,
     "Nothing was saved: the text is the same as before.",
     "Released as it was: the text is the same as before, so nothing was saved.",
-    "The text is the same as before, and the message is not released.",
+    "The text is the same as before, and the message was not released.",
 )
 
 # How the audit names the page.
@@ -65,7 +65,7 @@ NOT_UTF_8: Final = (
 
 @dataclass(slots=True)
 class Page:
-    """What the form shows besides its text: faults, a check, or the version of somebody else."""
+    """The form's contents besides its text: faults, a check, or the version of somebody else."""
 
     text: str | None
     record: bytes
@@ -77,13 +77,13 @@ class Page:
 
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
-    found = _found(request, error_id)
+    message = _found(request, error_id)
     if request.method == "POST":
-        return _keep(request, found)
-    page = Page(found.text, found.record)
-    if not found.is_tombstone:
-        page.faults = _faults(request, found, page)
-    return _form(request, found, page)
+        return _keep(request, message)
+    page = Page(message.text, message.record)
+    if not message.is_tombstone:
+        page.faults = _faults(request, message, page)
+    return _form(request, message, page)
 
 
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
@@ -91,29 +91,29 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """Run the handler on the form's text and show what it would do; nothing is kept."""
     if request.method != "POST":
         return see("edit", error_id)
-    found = _found(request, error_id)
-    page = _posted(request, found)
+    message = _found(request, error_id)
+    page = _posted(request, message)
     if page.status != HTTPStatus.OK:
-        return _form(request, found, page)
+        return _form(request, message, page)
     try:
-        page.check = shown(checks.check(found.error.pk, found.tried(page.record)))
+        page.check = shown(checks.check(message.error.pk, message.tried(page.record)))
     except IntegrationError as problem:
         tell_problem(request, problem)
         page.status = 409
-    return _form(request, found, page)
+    return _form(request, message, page)
 
 
 @require_GET
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
 def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """The document out of its envelope, as a file: never rendered by the browser."""
-    found = editable(error_id, scope_of(request.user), Part.DOCUMENT)
-    if found is None or found.part is not Part.DOCUMENT or found.content is None:
+    message = editable(error_id, scope_of(request.user), Part.DOCUMENT)
+    if message is None or message.part is not Part.DOCUMENT or message.content is None:
         raise Http404("There is no document in an envelope to download; download the record.")
     trail.note_download(request, "messageerror", error_id, f"{error_id}.txt")
     headers = {"Content-Disposition": f'attachment; filename="{error_id}.txt"'}
     return HttpResponse(
-        found.content.encode(), content_type="application/octet-stream", headers=headers
+        message.content.encode(), content_type="application/octet-stream", headers=headers
     )
 
 
@@ -124,76 +124,76 @@ def _given(request: HttpRequest) -> QueryDict:
 def _found(request: HttpRequest, error_id: UUID) -> Editable:
     said = _given(request).get("part", "")
     part = Part(said) if said in set(Part) else None
-    found = editable(error_id, scope_of(request.user), part)
-    if found is None:
+    message = editable(error_id, scope_of(request.user), part)
+    if message is None:
         raise Http404(UNKNOWN)
-    return found
+    return message
 
 
-def _posted(request: HttpRequest, found: Editable) -> Page:
+def _posted(request: HttpRequest, message: Editable) -> Page:
     """The form as it was sent; its status tells where no record can be made of it."""
-    text, record = request.POST.get("text", ""), _asked(request, found)
+    text, record = request.POST.get("text", ""), _asked(request, message)
     if isinstance(record, str):
         messages.warning(request, record)
-        return Page(text, found.record, status=422)
+        return Page(text, message.record, status=422)
     page = Page(text, record)
-    page.faults = _faults(request, found, page)
+    page.faults = _faults(request, message, page)
     return page
 
 
-def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
-    page = _posted(request, found)
+def _keep(request: HttpRequest, message: Editable) -> HttpResponse:
+    page = _posted(request, message)
     if page.status != HTTPStatus.OK:
-        return _form(request, found, page)
+        return _form(request, message, page)
     if page.faults and request.POST.get("anyway") != "1":
         page.status = 422
-        return _form(request, found, page)
+        return _form(request, message, page)
     try:
         version = errors.edit(
-            found.error.pk,
-            version=_seen(request, found),
+            message.error.pk,
+            version=_seen(request, message),
             actor=actor_of(request),
             payload=page.record,
             reason=request.POST.get("reason", ""),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)
-        page.status, page.is_lost, page.faults = 409, found.error.state == ErrorState.HOLD, []
-        return _form(request, found, page)
-    words = UNCHANGED if version == found.error.version else CHANGED
+        page.status, page.is_lost, page.faults = 409, message.error.state == ErrorState.HOLD, []
+        return _form(request, message, page)
+    words = UNCHANGED if version == message.error.version else CHANGED
     if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
-        return _release(request, found, version, words)
+        return _release(request, message, version, words)
     messages.add_message(request, words.level, words.saved)
-    return see_again(request, "failure", found.error.pk)
+    return see_again(request, "failure", message.error.pk)
 
 
-def _seen(request: HttpRequest, found: Editable) -> int:
+def _seen(request: HttpRequest, message: Editable) -> int:
     """The version the person looked at: that of somebody else, if they say they have read it."""
     seen = version_of(request)
-    return found.error.version if request.POST.get("over") == str(found.error.version) else seen
+    return message.error.version if request.POST.get("over") == str(message.error.version) else seen
 
 
-def _asked(request: HttpRequest, found: Editable) -> bytes | str:
+def _asked(request: HttpRequest, message: Editable) -> bytes | str:
     """The record that the form asks for, or a sentence on why there is none."""
     file, inner = request.FILES.get("file"), request.FILES.get("document")
     upload = file or inner
     if not isinstance(upload, UploadedFile):
-        is_absent = found.text is None and "text" not in request.POST
-        return NO_FILE if is_absent else found.composed(request.POST.get("text", ""))
+        is_absent = message.text is None and "text" not in request.POST
+        return NO_FILE if is_absent else message.composed(request.POST.get("text", ""))
     # What the engine would not read is not read here either.
     if upload.size is None or upload.size > DEFAULT.max_bytes:
         return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))
     content: bytes = upload.read()
     if upload is file:
         return content
-    record = found.with_document(content)
+    record = message.with_document(content)
     return NOT_UTF_8 if record is None else record
 
 
-def _release(request: HttpRequest, found: Editable, version: int, words: Wording) -> HttpResponse:
+def _release(request: HttpRequest, message: Editable, version: int, words: Wording) -> HttpResponse:
     try:
         errors.release(
-            found.error.pk,
+            message.error.pk,
             version=version,
             actor=actor_of(request),
             reason=request.POST.get("reason", ""),
@@ -201,57 +201,57 @@ def _release(request: HttpRequest, found: Editable, version: int, words: Wording
     except IntegrationError as problem:
         messages.warning(request, f"{words.stopped} {problem}")
     else:
-        goes_on = what_follows_release(found.error.pk, scope_of(request.user))
+        goes_on = what_follows_release(message.error.pk, scope_of(request.user))
         messages.success(request, f"{words.released} {goes_on}")
-    return see_again(request, "failure", found.error.pk)
+    return see_again(request, "failure", message.error.pk)
 
 
-def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
+def _form(request: HttpRequest, message: Editable, page: Page) -> HttpResponse:
     """The person's text is never lost: a refused form shows it again."""
-    trail.note_view(request, "messageerror", found.error.pk, EDITOR)
+    trail.note_view(request, "messageerror", message.error.pk, EDITOR)
     context = {
-        "found": found,
-        "text": None if found.text is None and not page.text else page.text,
+        "message": message,
+        "text": None if message.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,
         "is_repeated": page.check is not None and page.check.repeats(f.text for f in page.faults),
-        "changes": _changes(request, found, page),
-        "theirs": _theirs(request, found, page),
+        "changes": _changes(request, message, page),
+        "theirs": _theirs(request, message, page),
         "limit": DEFAULT.max_bytes,
         "next": own_page(_given(request).get("next", "")),
-        "seen": version_of(request) if request.method == "POST" else found.error.version,
+        "seen": version_of(request) if request.method == "POST" else message.error.version,
     }
     return render(request, "console/failures/edit.html", context, status=page.status)
 
 
-def _faults(request: HttpRequest, found: Editable, page: Page) -> list[Fault]:
-    """What is wrong, at its place in the document where that is what the person sees."""
-    sees_document = found.part is Part.DOCUMENT or not found.has_envelope
-    text = _text(request, found, page) if sees_document else None
-    return faults_of(page.record, found.headers, found.error.interface, text=text)
+def _faults(request: HttpRequest, message: Editable, page: Page) -> list[Fault]:
+    """The faults, placed in the document if that is what the person sees."""
+    sees_document = message.part is Part.DOCUMENT or not message.has_envelope
+    text = _text(request, message, page) if sees_document else None
+    return faults_of(page.record, message.headers, message.error.interface, text=text)
 
 
-def _changes(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
+def _changes(request: HttpRequest, message: Editable, page: Page) -> Diff | None:
     """The text of the form, or the one that is kept, against the original."""
-    if found.original is None or page.record == found.original:
+    if message.original is None or page.record == message.original:
         return None
-    return _between(found, found.original, _text(request, found, page))
+    return _between(message, message.original, _text(request, message, page))
 
 
-def _theirs(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
-    """Where two people edited: what the text of this one would change in that of the other."""
+def _theirs(request: HttpRequest, message: Editable, page: Page) -> Diff | None:
+    """The changes that this person's text would make in somebody else's."""
     if not page.is_lost:
         return None
-    return _between(found, found.record, _text(request, found, page))
+    return _between(message, message.record, _text(request, message, page))
 
 
-def _text(request: HttpRequest, found: Editable, page: Page) -> str | None:
+def _text(request: HttpRequest, message: Editable, page: Page) -> str | None:
     """The text as the person sees it, though it may not be readable as a record any more."""
     if page.text and not request.FILES:
         return page.text
-    return text_of(page.record, found.headers, found.part)
+    return text_of(page.record, message.headers, message.part)
 
 
-def _between(found: Editable, record: bytes, after: str | None) -> Diff | None:
-    before = text_of(record, found.headers, found.part)
+def _between(message: Editable, record: bytes, after: str | None) -> Diff | None:
+    before = text_of(record, message.headers, message.part)
     return None if before is None or after is None else difference(before, after)

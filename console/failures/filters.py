@@ -26,11 +26,11 @@ SECRET: Final = ("key", "text")
 # A text is looked for in so much time before now, unless the person says since when.
 TEXT_WINDOW: Final = timedelta(hours=24)
 NOT_BY_TEXT: Final = (
-    "a text in payloads is only looked for among the newest failures, so there may be more. Tick "
+    "a text in payloads is searched for only among the newest failures, so there may be more. Tick "
     "the failures that you mean."
 )
-NO_RUN: Final = "That is no id of a bulk run, as its page and its address have it."
-CODE_TOO: Final = "To look for a cause among closed failures, choose its code as well."
+NO_RUN: Final = "This is not the id of a bulk run. Copy it from the run's page."
+CODE_TOO: Final = "To search for a cause among closed failures, choose its code as well."
 
 
 class FailureFilterForm(ListFilterForm):
@@ -55,7 +55,10 @@ class FailureFilterForm(ListFilterForm):
     fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
     key = forms.CharField(required=False, max_length=1_000, strip=False, label="Record key")
     text = forms.CharField(
-        required=False, max_length=200, strip=False, label="Text in the payload (24 h, or since)"
+        required=False,
+        max_length=200,
+        strip=False,
+        label="Text in the payload (last 24 h, or “Failed since”)",
     )
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where in the set-up the cause of a failure is mended, for people who may do that."""
+"""Links to the set-up page that removes the cause of a failure, for people who may use it."""
 
 from urllib.parse import urlencode
 

@@ -48,16 +48,16 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted()
     if wanted.state not in OPEN_ONES:
         return see_list("failure-list", form.query())
-    found = causes(wanted, scope_of(request.user), by=by)
+    grouped = causes(wanted, scope_of(request.user), by=by)
     narrows = {name: value for name, value in form.words().items() if name != "state"}
     state = {"state": wanted.state} if wanted.state != "OPEN" else {}
     asked_for = {**state, **narrows}
     ways = [(way, said, urlencode({"by": way, **asked_for})) for way, said in BY_WORDS.items()]
     context = {
-        "found": found,
+        "grouped": grouped,
         "lines": [
             (group, trend_of(group.trend), urlencode({**asked_for, **group.narrows}))
-            for group in found.groups
+            for group in grouped.groups
         ],
         "by": by,
         "ways": ways,
@@ -101,27 +101,27 @@ def show_failure(
 ) -> HttpResponse:
     """The page of a failure, also as the answer to a verb that was not carried out."""
     scope = scope_of(request.user)
-    found = one.detail(error_id, scope)
-    if found is None:
+    detail = one.detail(error_id, scope)
+    if detail is None:
         raise Http404(one.UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     if may_see:
-        trail.note_view(request, "messageerror", error_id, found.error.message_id)
+        trail.note_view(request, "messageerror", error_id, detail.error.message_id)
     context = {
-        "detail": found,
-        "error": found.error,
-        "now": now_of(found),
-        "contents": one.contents(found.error) if may_see else None,
-        "changes": one.edited_difference(found.error) if may_see and found.is_edited else None,
+        "detail": detail,
+        "error": detail.error,
+        "now": now_of(detail),
+        "contents": one.contents(detail.error) if may_see else None,
+        "changes": one.edited_difference(detail.error) if may_see and detail.is_edited else None,
         "is_raw": request.GET.get("view") == "raw",
-        "newer": lateness.newer_data(found.error) if found.is_open else None,
-        "events": timeline(found.error, found.tries, found.changes),
+        "newer": lateness.newer_data(detail.error) if detail.is_open else None,
+        "events": timeline(detail.error, detail.tries, detail.changes),
         "late_asked": late_asked,
-        "mend": mend_of(found.error, request.user),
-        "support": support_text(found),
-        "bulk_run": _bulk_run(request, found),
-        "row": row_of(found.error),
-        **_places(request, found),
+        "mend": mend_of(detail.error, request.user),
+        "support": support_text(detail),
+        "bulk_run": _bulk_run(request, detail),
+        "row": row_of(detail.error),
+        **_places(request, detail),
     }
     return render(request, "console/failures/failure.html", context, status=status)
 
@@ -130,15 +130,15 @@ def show_failure(
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
 def record(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """The bytes themselves, as a file: never rendered by the browser."""
-    found = one.current_record(error_id, scope_of(request.user))
-    if found is None:
+    content = one.current_record(error_id, scope_of(request.user))
+    if content is None:
         raise Http404("There are no bytes to download.")
     trail.note_download(request, "messageerror", error_id, f"{error_id}.bin")
     headers = {"Content-Disposition": f'attachment; filename="{error_id}.bin"'}
-    return HttpResponse(found, content_type="application/octet-stream", headers=headers)
+    return HttpResponse(content, content_type="application/octet-stream", headers=headers)
 
 
-def _places(request: HttpRequest, found: one.FailureDetail) -> dict[str, object]:
+def _places(request: HttpRequest, detail: one.FailureDetail) -> dict[str, object]:
     """The list that the person came from: its filter, and what stands before and after."""
     asked = _without(request.GET, "view", "from")
     form = FailureFilterForm(asked, may_see_payload=has(request.user, Right.VIEW_PAYLOAD))
@@ -146,15 +146,15 @@ def _places(request: HttpRequest, found: one.FailureDetail) -> dict[str, object]
     newer = older = None
     is_list = "from" in request.GET and form.is_valid() and not wanted.text
     if is_list:
-        newer, older = failures.neighbours(wanted, scope_of(request.user), found.error)
+        newer, older = failures.neighbours(wanted, scope_of(request.user), detail.error)
     query = form.query()
     back = f"from=list&{query}" if query else "from=list"
     return {"is_list": is_list, "newer_id": newer, "older_id": older, "query": query, "back": back}
 
 
-def _bulk_run(request: HttpRequest, found: one.FailureDetail) -> UUID | None:
+def _bulk_run(request: HttpRequest, detail: one.FailureDetail) -> UUID | None:
     """The bulk run that rejected it, if one did: it stands in its place of a topic."""
-    number = parse_id(found.error.topic_uuid)
+    number = parse_id(detail.error.topic_uuid)
     shown = None if number is None else runs.one(number, scope_of(request.user))
     return None if shown is None else shown.run.pk
 

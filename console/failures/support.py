@@ -1,4 +1,4 @@
-"""What may be copied to somebody outside: ids, positions and times, and nothing of the content."""
+"""Text for support outside: ids, positions and times, and nothing of the content."""
 
 import platform
 from datetime import datetime
@@ -16,9 +16,9 @@ from integration.selectors.failures.payloads import row_of
 NONE: Final = "-"
 
 
-def support_text(found: FailureDetail) -> str:
+def support_text(detail: FailureDetail) -> str:
     """A block of text about a failure: no payload, no key, no header, no value quoted by a text."""
-    error, queue = found.error, found.error.queue
+    error, queue = detail.error, detail.error.queue
     times = so_many(error.attempts, "try", "tries")
     facts = {
         "Failure": str(error.id),
@@ -32,12 +32,12 @@ def support_text(found: FailureDetail) -> str:
         "Arrival": _pair(error.arrival_batch, error.arrival_index),
         "First failed": _moment(error.first_failed_at),
         "Last failed": _moment(error.last_failed_at),
-        "Edited": "yes" if found.is_edited else "no",
+        "Edited": "yes" if detail.is_edited else "no",
         "Environment": f"{settings.SLUICE_ENVIRONMENT} of {settings.SLUICE_DEPLOYMENT}",
         "Versions": f"Python {platform.python_version()}, Django {django.get_version()}",
     }
     tries = [
-        f"{_named(one.number)}: {_moment(one.at)} {one.ended} {one.code}" for one in found.tries
+        f"{_named(one.number)}: {_moment(one.at)} {one.ended} {one.code}" for one in detail.tries
     ]
     width = max(map(len, facts)) + 1
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items()]

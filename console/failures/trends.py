@@ -17,10 +17,10 @@ def trend_of(hours: Sequence[int]) -> Bars | None:
 def _words(hours: Sequence[int]) -> str:
     total, top = sum(hours), max(hours)
     if not total:
-        return f"None of them failed first in the last {len(hours)} hours."
+        return f"None of them failed for the first time in the last {len(hours)} hours."
     ago = len(hours) - 1 - max(place for place, count in enumerate(hours) if count == top)
     when = "in the last hour" if ago == 0 else f"{ago} h ago"
     return (
-        f"{total:,} of them failed first in the last {len(hours)} hours; most within one hour, "
-        f"{top:,}, {when}."
+        f"{total:,} of them failed for the first time in the last {len(hours)} hours; the most in "
+        f"one hour: {top:,}, {when}."
     )

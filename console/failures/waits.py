@@ -1,4 +1,4 @@
-"""What is said of a released message: that it is tried now, or what it waits for."""
+"""Sentences about a released message: that it is tried now, or what it waits for."""
 
 from typing import Final
 from uuid import UUID
@@ -8,29 +8,29 @@ from integration.policy.states import ErrorState
 from integration.selectors.failures.failure import FailureDetail, detail, sentence_of
 from integration.selectors.scope import Scope
 
-SOON: Final = "The engine tries it within seconds; this page shows how it ends."
+SOON: Final = "The engine tries it within seconds; this page shows the outcome."
 
 
-def now_of(found: FailureDetail) -> str:
-    """What to do now with this failure, for its page."""
-    waits = _waits(found)
-    return f"It was released and waits. {waits}" if waits else found.account.now
+def now_of(failure: FailureDetail) -> str:
+    """The next step for this failure, for its page."""
+    waits = _waits(failure)
+    return f"It was released and is waiting. {waits}" if waits else failure.account.now
 
 
 def what_follows_release(error_id: UUID, scope: Scope) -> str:
-    """How it goes on with a message that was released this moment."""
-    found = detail(error_id, scope)
-    if found is None:
+    """The sentence that follows the release of a message."""
+    failure = detail(error_id, scope)
+    if failure is None:
         return SOON
-    if found.ahead is not None and found.state is ErrorState.READY:
-        return found.account.now
-    waits = _waits(found)
-    return f"It waits. {waits}" if waits else SOON
+    if failure.ahead is not None and failure.state is ErrorState.READY:
+        return failure.account.now
+    waits = _waits(failure)
+    return f"It is waiting. {waits}" if waits else SOON
 
 
-def _waits(found: FailureDetail) -> str:
-    """Why it is not tried now, and what to do; empty where nothing stands in the way."""
-    if found.state is not ErrorState.READY or found.ahead is not None:
+def _waits(failure: FailureDetail) -> str:
+    """The reason for a wait, and what to do; empty where nothing stands in the way."""
+    if failure.state is not ErrorState.READY or failure.ahead is not None:
         return ""
-    link = waits_for(found.error.queue, {found.error.partition})
+    link = waits_for(failure.error.queue, {failure.error.partition})
     return "" if link is None else f"{sentence_of(link.why)} {link.next_step}".strip()

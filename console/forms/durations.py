@@ -30,7 +30,7 @@ class DurationField(forms.CharField):
             raise ValidationError(str(mistake)) from mistake
         if seconds < self.least_seconds:
             least = durations.written(self.least_seconds)
-            raise ValidationError(f"This has to be at least {least}.")
+            raise ValidationError(f"Enter at least {least}.")
         return seconds
 
 

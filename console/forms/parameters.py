@@ -11,7 +11,7 @@ from crontasks.parameters import LONGEST_TEXT, Described
 from integration.sealed import is_sealed
 
 PREFIX: Final = "parameter-"
-TRUTHS: Final = (("", "As the default"), ("true", "Yes"), ("false", "No"))
+TRUTHS: Final = (("", "Default"), ("true", "Yes"), ("false", "No"))
 
 
 def name_of(one: Described) -> str:
@@ -84,20 +84,20 @@ def _truth(one: Described, *, needed: bool) -> forms.Field:
 
 
 def _usual(one: Described) -> str:
-    """What holds when nothing else is said."""
+    """The sentence about the default."""
     if one.is_required:
-        return "Has no default: it must be given."
+        return "Required: it has no default."
     if one.is_secret:
-        return "Stored encrypted; shown to nobody."
+        return "Stored encrypted; never shown."
     if one.default is None or one.default == "":
-        return "May be left empty."
+        return "Optional."
     if isinstance(one.default, bool):
-        return "Usually on." if one.default else "Usually off."
+        return "Default: on." if one.default else "Default: off."
     is_whole = isinstance(one.default, float) and one.default.is_integer()
     shown = f"{one.default:g}" if is_whole else str(_plain(one.default))
     # A sign alone would be taken for the sentence's own.
     is_word = any(sign.isalnum() for sign in shown)
-    return f"Usually {shown}." if is_word else f"Usually “{shown}”."
+    return f"Default: {shown}." if is_word else f"Default: “{shown}”."
 
 
 def _plain(value: object) -> object:

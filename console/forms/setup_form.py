@@ -1,4 +1,4 @@
-"""What all forms of the set-up have in common: a reason, a layout, what somebody else changed."""
+"""The base of all set-up forms: a reason, a layout, what somebody else changed."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
@@ -22,11 +22,11 @@ from integration.selectors.scope import EVERYTHING, Scope
 # A heading, a sentence below it or nothing, and the names of its fields.
 Part = tuple[str, str, Sequence[str]]
 
-NAME_SENTENCE: Final = "Use letters, digits, - and _ only, without blanks."
+NAME_SENTENCE: Final = "Use only letters, digits, - and _, without blanks."
 
 
 def reason_field(help_text: str) -> forms.CharField:
-    """Why somebody does it, for the history."""
+    """The field for the reason, for the history."""
     return forms.CharField(required=False, max_length=500, label="Why", help_text=help_text)
 
 
@@ -54,9 +54,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     taken: ClassVar[str] = "Somebody else has just taken this name. Choose another one."
     is_changed = False
 
-    reason = reason_field(
-        "Optional. It is kept in the history of changes, for those who wonder later."
-    )
+    reason = reason_field("Optional. Kept in the history of changes, for anyone who asks later.")
 
     def __init__(self, *args: Any, scope: Scope = EVERYTHING, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -78,7 +76,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         return Fieldset(title, *lead, *map(Field, shown))
 
     def entered(self, name: str) -> Any:
-        """What a field holds now, to tell its effect; asked before the field is drawn."""
+        """The value of a field now, to show its effect; asked before the field is drawn."""
         if self.is_bound:
             return self.data.get(name)
         return self.get_initial_for_field(self.fields[name], name)
@@ -88,7 +86,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         return str(self.cleaned_data.get("reason", ""))
 
     def saved(self, author: Author, seen: str | None = None) -> bool:
-        """Whether the row of a good form was written; if not, the form says why.
+        """Write the row of a good form; if that fails, return False, and the form says why.
 
         Afterwards `is_changed` says whether it differed. Raises ChangedMeanwhileError.
         """

@@ -20,7 +20,7 @@ _LATER: Final = timedelta(seconds=30)
 
 
 def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
-    """What a post came to, now or when it came before, and where to ask what became of it."""
+    """Answer a post, now or as when it came before, with the address of its outcome."""
     answer = answered_once(post, act)
     response = JsonResponse({**answer.facts, "repeated": answer.is_repeat}, status=answer.status)
     message_id = quote(str(answer.facts["message_id"]))
@@ -63,7 +63,7 @@ def broken() -> HttpResponse:
     return _problem(
         500,
         "INTERNAL_ERROR",
-        "This request met a mistake in Sluice itself.",
+        "An error in Sluice itself prevented an answer to this request.",
         "Send it again later, with the same Idempotency-Key; tell an administrator if it persists.",
     )
 

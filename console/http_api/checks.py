@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` says about the HTTP API."""
+"""Warnings of `manage.py check --deploy` about the HTTP API."""
 
 from typing import Any, Final
 

@@ -28,14 +28,14 @@ SENDER_IDS: Final = ("Idempotency-Key", "Sluice-Message-Id")
 
 
 def caller_at(request: HttpRequest, *, is_legacy_path: bool = False) -> Caller:
-    """Who asks. Raises what `caller_of` raises."""
+    """The caller. Raises what `caller_of` raises."""
     given = request.headers
     credentials = credentials_in(given.get("Authorization", ""), given.get("Maxauth", ""))
     return caller_of(credentials, is_legacy_path=is_legacy_path)
 
 
 def post_in(request: HttpRequest, caller: Caller, service: str, address: str) -> Post:
-    """What was sent; refused before its body is read if it can be. Raises HttpApiErrors."""
+    """Read the post; refuse it before reading its body if possible. Raises HttpApiErrors."""
     refuse_if_held()
     given = request.headers
     media = check_type(given.get("Content-Type", ""), given.get("Content-Encoding", ""))
@@ -124,7 +124,7 @@ def _read(meta: Any, wanted: int) -> bytes:
 
 
 def _check(ending: Ending, most_bytes: int) -> None:
-    """Why the server waited for no more of the body, where it had not come whole."""
+    """Raise the reason why the server stopped waiting for the rest of the body."""
     if ending is Ending.TOO_LARGE:
         raise BodyTooLargeError(most_bytes=min(most_bytes, HTTP_API_BODY_BYTES))
     if ending is Ending.TOO_SLOW:

@@ -45,7 +45,7 @@ def publish(request: HttpRequest, channel: str) -> HttpResponse:
 
 
 def message(request: HttpRequest, system: str, message_id: str) -> HttpResponse:
-    """What became of a message of this system, by its id or the sender's own."""
+    """The fate of a message of this system, by its id or the sender's own."""
     only(request, "GET", "HEAD")
     caller = caller_at(request)
     caller.need(Doing.READ, system=system)

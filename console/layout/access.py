@@ -1,4 +1,4 @@
-"""Who may see and do what. Every view names the right it needs; pages show what is missing."""
+"""Rights of people. Every view names the right it needs; pages show what is missing."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -35,7 +35,7 @@ class Right(Enum):
 
     @property
     def missing(self) -> str:
-        return f"You lack the right to {self.words}. Ask an administrator for it."
+        return f"You do not have the right to {self.words}. Ask an administrator for it."
 
 
 # What the groups made at installation may do; an administrator can change them.
@@ -52,7 +52,7 @@ def has(user: User | AnonymousUser, right: Right) -> bool:
 
 
 def scope_of(user: User | AnonymousUser) -> Scope:
-    """What this person may know of; asked of the database once a request.
+    """The scope of this person; the database is asked once a request.
 
     Superusers are not limited: somebody must be able to mend a wrong limit.
     """

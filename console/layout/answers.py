@@ -1,4 +1,4 @@
-"""How a verb answers: see the page again, with a sentence on what was done or why not."""
+"""Answers of verbs: the page again, with a sentence on what was done or why not."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -18,8 +18,8 @@ class BadVersionError(BadRequest):
 
     def __init__(self) -> None:
         super().__init__(
-            "The form does not say which version it was made of: its field “version” is missing or "
-            "is no number. Open the page again and use the buttons there."
+            "The form does not say which version it was made from: its field “version” is missing "
+            "or not a number. Open the page again and use the buttons there."
         )
 
 

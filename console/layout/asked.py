@@ -1,4 +1,4 @@
-"""What a form asks for, read strictly: an action never widens or guesses what cannot be read."""
+"""Choices of forms, read strictly: an action never widens or guesses what cannot be read."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -21,29 +21,31 @@ class BadFilterError(BadRequest):
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"The filter of this choice cannot be used: {why} Go back to the list, correct the "
+            f"The filter of this selection cannot be used: {why} Go back to the list, correct the "
             "filter there and choose again."
         )
 
 
 class BadChoiceError(BadRequest):
-    """What was chosen is not what a list of this console writes."""
+    """The choice was not written by a list of this console."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"The choice cannot be read: {why} Go back to the list and choose again.")
+        super().__init__(
+            f"The selection cannot be read: {why} Go back to the list and choose again."
+        )
 
 
 def query_of(request: HttpRequest) -> QueryDict:
     """The list's filter that the form carries. Raises BadFilterError, answered with a 400."""
     text = request.POST.get("query", "")
     if not (text.isascii() and text.isprintable()):
-        raise BadFilterError("it holds a character that no address can hold.")
+        raise BadFilterError("it contains a character that no address can contain.")
     if len(text) > QUERY_CHARACTERS:
         raise BadFilterError(f"it is longer than {QUERY_CHARACTERS:,} characters.")
-    found = QueryDict(text)
-    if any("\x00" in part for name, values in found.lists() for part in (name, *values)):
-        raise BadFilterError("it holds a NUL character, which no text in the database holds.")
-    return found
+    query = QueryDict(text)
+    if any("\x00" in part for name, values in query.lists() for part in (name, *values)):
+        raise BadFilterError("it contains a NUL character, which the database cannot store.")
+    return query
 
 
 def chosen_of(
@@ -56,13 +58,13 @@ def chosen_of(
     marks = " ".join(request.POST.getlist("chosen")).split()
     if len(marks) > ACTION_ROWS:
         raise BadChoiceError(f"one action takes at most {ACTION_ROWS:,} rows.")
-    found: dict[Key, Seen] = {}
+    chosen: dict[Key, Seen] = {}
     for mark in marks:
         pair = read(mark)
         if pair is None:
-            raise BadChoiceError(f"“{shortened(mark)}” names no row as a list shows it.")
-        found[pair[0]] = pair[1]
-    return found
+            raise BadChoiceError(f"“{shortened(mark)}” does not name a row of a list.")
+        chosen[pair[0]] = pair[1]
+    return chosen
 
 
 def number_of(text: str) -> int | None:

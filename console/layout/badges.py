@@ -1,4 +1,4 @@
-"""How states and numbers are written, in templates and in tables alike."""
+"""States and numbers in words and signs, for templates and tables alike."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ FAILURES: Final[Mapping[str, Look]] = {
     ErrorState.HOLD: ("red", "!", "On hold"),
     ErrorState.RETRY: ("yellow", "↻", "Waiting for a retry"),
     ErrorState.READY: ("azure", "→", "Released"),
-    ErrorState.PROCESSING: ("purple", "◆", "Tried alone after a crash"),
+    ErrorState.PROCESSING: ("purple", "◆", "Being tried alone after a crash"),
     ErrorState.RESOLVED: ("green", "✓", "Resolved"),
     ErrorState.DELETED: ("secondary", "✕", "Deleted"),
 }
@@ -33,7 +33,7 @@ OUTBOX: Final[Mapping[str, Look]] = {
 CALLS: Final[Mapping[str, Look]] = {
     DeliveryState.SENDING: ("purple", "→", "Under way"),
     DeliveryState.DELIVERED: ("green", "✓", "Delivered"),
-    DeliveryState.FAILED: ("orange", "✕", "Not taken"),
+    DeliveryState.FAILED: ("orange", "✕", "Failed"),
     DeliveryState.UNKNOWN: ("red", "?", "May have arrived"),
 }
 # What tries ended in.
@@ -44,8 +44,8 @@ ENDINGS: Final[Mapping[str, Look]] = {
     Ended.DUPLICATE: ("secondary", "=", "Repeat dropped"),
     Ended.RETRY: ("yellow", "↻", "Failed, tried again"),
     Ended.HOLD: ("red", "!", "Failed, on hold"),
-    Ended.STALE: ("secondary", "·", "Reminder passed"),
-    Ended.PASSED: ("secondary", "·", "Passed"),
+    Ended.STALE: ("secondary", "·", "Retry marker obsolete"),
+    Ended.PASSED: ("secondary", "·", "Passed over"),
     Ended.DELETED: ("secondary", "✕", "Deleted"),
     Ended.EXPIRED: ("orange", "⌛", "Expired"),
 }

@@ -13,7 +13,7 @@ Line = Sequence[tuple[datetime, float]]
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What the template draws: each path is one unbroken piece of the line.
+    """A line chart for a template: each path is one unbroken piece of the line.
 
     `text` says the same to those who do not see it.
     """

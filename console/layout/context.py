@@ -1,4 +1,4 @@
-"""What every page shows around its content: environment, theme, rights."""
+"""The frame of every page: environment, theme, rights."""
 
 from typing import Final
 
@@ -45,7 +45,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
 
 
 def refresh_of(request: HttpRequest) -> int:
-    """How many seconds lie between two looks at fresh figures; 0 = they are not asked for."""
+    """The seconds between two refreshes of figures; 0 = none."""
     chosen = request.COOKIES.get(REFRESH_COOKIE, "")
     known = {str(seconds): seconds for seconds in REFRESH_SECONDS}
     return known.get(chosen, REFRESH_USUAL)

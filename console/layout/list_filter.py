@@ -1,4 +1,4 @@
-"""What the filters of all lists have in common: shown leniently, acted upon strictly."""
+"""The base of all list filters: shown leniently, acted upon strictly."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -10,7 +10,7 @@ from django.http import QueryDict
 from console.layout.asked import BadFilterError, shortened
 
 MOMENT: Final = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-WHOLE: Final = "No action goes by a filter that is read only in part."
+WHOLE: Final = "Actions need a filter that can be read completely."
 
 
 class ListFilterForm(forms.Form):
@@ -31,7 +31,7 @@ class ListFilterForm(forms.Form):
 
     @property
     def first(self) -> list[forms.BoundField]:
-        """What most people narrow by."""
+        """The fields that most people narrow by."""
         return [self[name] for name in self.first_fields]
 
     @property
@@ -41,7 +41,7 @@ class ListFilterForm(forms.Form):
 
     @property
     def says_more(self) -> bool:
-        """Whether one of the other fields narrows the list."""
+        """Return True when one of the other fields narrows the list."""
         return any(self._says(field.name) for field in self.more)
 
     def refuse_unreadable(self) -> None:
@@ -50,7 +50,7 @@ class ListFilterForm(forms.Form):
             if name not in self.fields:
                 raise BadFilterError(f"there is no filter “{shortened(name)}”. {WHOLE}")
             if isinstance(self.data, QueryDict) and len(self.data.getlist(name)) > 1:
-                raise BadFilterError(f"“{name}” is given twice. {WHOLE}")
+                raise BadFilterError(f"“{name}” is set twice. {WHOLE}")
         for name, problems in self.errors.items():
             raise BadFilterError(f"{self[name].label}: {shortened(str(problems[0]))} {WHOLE}")
 
@@ -59,16 +59,16 @@ class ListFilterForm(forms.Form):
         return urlencode(self.words())
 
     def words(self) -> dict[str, str]:
-        """What the filter says, by the names of its fields; what is usual is not among it."""
+        """The values of the filter by field name, without the usual ones."""
         return {name: self.data.get(name, "") for name in self.fields if self._says(name)}
 
     def understood(self) -> dict[str, Any]:
-        """What the fields say that could be read."""
+        """The values of the fields that could be read."""
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
 
     def _says(self, name: str) -> bool:
-        """Whether this field narrows the list."""
+        """Return True when this field narrows the list."""
         return str(self.data.get(name, "")) != self.usual.get(name, "")
 
     def _lay_out(self) -> None:

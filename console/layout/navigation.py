@@ -87,12 +87,12 @@ def sections(user: User | AnonymousUser, path: str) -> list[tuple[str, list[Link
     every = [address for _, pages in mine for _, address in pages]
     current = max((one for one in every if path.startswith(one)), key=len, default="")
     waiting = [page.waiting for _, pages in mine for page, _ in pages if page.waiting]
-    found = dict(zip(waiting, badges.counted(waiting, scope), strict=True))
+    counts = dict(zip(waiting, badges.counted(waiting, scope), strict=True))
     return [
         (
             title,
             [
-                Link(page.label, at, at == current, found[page.waiting] if page.waiting else None)
+                Link(page.label, at, at == current, counts[page.waiting] if page.waiting else None)
                 for page, at in pages
             ],
         )

@@ -8,8 +8,8 @@ from django.views.defaults import permission_denied
 from console.layout import trail
 
 HOST = (
-    "This console is not known under the name in the address. An administrator adds the name to "
-    "SLUICE_ALLOWED_HOSTS."
+    "This console does not answer under the host name in the address. An administrator can add the "
+    "name to SLUICE_ALLOWED_HOSTS."
 )
 
 

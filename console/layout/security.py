@@ -1,4 +1,4 @@
-"""What the browser may load and run: our own files, nothing inline, nothing from elsewhere."""
+"""Limits for the browser: our own files, nothing inline, nothing from elsewhere."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,9 +16,9 @@ POLICY: Final = (
     "base-uri 'none'"
 )
 NUL: Final = {
-    "title": "A field holds a NUL character",
-    "why": "The database's text cannot hold one, so nothing was changed. Go back, take it out "
-    "and send it again.",
+    "title": "A field contains a NUL character",
+    "why": "The database cannot store one, so nothing was changed. Go back, remove it and send "
+    "the form again.",
 }
 # A message of the size the engine reads, twice over: once as a file and once as text.
 MOST_BYTES: Final = 32 * 2**20
@@ -26,9 +26,9 @@ TOO_MUCH: Final = "The request is too large"
 # Beside a file its form has a few lines.
 OF_THE_FORM_BYTES: Final = 2**20
 NUL_COOKIE: Final = {
-    "title": "A cookie holds a NUL character",
-    "why": "This console never sets such a cookie, so nothing was done. Delete the cookies of this "
-    "site in the browser and log in again.",
+    "title": "A cookie contains a NUL character",
+    "why": "This console never sets such a cookie, so nothing was done. Delete this site's cookies "
+    "in the browser and log in again.",
 }
 
 
@@ -76,20 +76,20 @@ class NoNulBytes:
 
 
 def largest_upload() -> int:
-    """What the form of an upload may have in all."""
+    """The most bytes that the form of an upload may have in all."""
     return int(settings.SLUICE_BULK_UPLOAD_MB) * 2**20 + OF_THE_FORM_BYTES
 
 
 def too_large(most: int) -> dict[str, str]:
-    """Why a request of more than so many bytes is not taken."""
+    """The title and reason for refusing a request of more than so many bytes."""
     if most == MOST_BYTES:
         why = (
-            f"This console takes at most {most // 2**20} MiB at once, which is more than any "
+            f"This console accepts at most {most // 2**20} MiB at once, which is more than any "
             "message the engine reads."
         )
     else:
         why = (
-            f"This installation takes uploads of at most {settings.SLUICE_BULK_UPLOAD_MB:,} MB "
+            f"This installation accepts uploads of at most {settings.SLUICE_BULK_UPLOAD_MB:,} MB "
             "(SLUICE_BULK_UPLOAD_MB)."
         )
     why = f"{why} Nothing was changed. Shorten the file and send it again."

@@ -23,7 +23,7 @@ class HashedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc] #
     """
 
     def post_process(self, *args: Any, **options: Any) -> Iterator[Any]:
-        """What Django yields of each file, and at the end what a template names in vain."""
+        """Yield what Django yields, and at the end the missing files that templates name."""
         yield from super().post_process(*args, **options)
         if not options.get("dry_run"):
             yield from self._named_in_vain()

@@ -1,4 +1,4 @@
-"""What a person likes: colours and how often figures are fresh. Cookies, so no JavaScript."""
+"""Preferences of a person: colours and the refresh interval. Cookies, so no JavaScript."""
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST

@@ -1,4 +1,4 @@
-"""What the console writes into the audit of people who change nothing."""
+"""Audit rows for people who change nothing."""
 
 from typing import Final
 
@@ -47,7 +47,7 @@ def _note(request: HttpRequest, act: Act, *, actor: str | None = None, **what: s
 
 
 def address_of(request: HttpRequest) -> str:
-    """Whose request it is: of X-Forwarded-For only what our own proxies wrote is believed.
+    """The client's address: of X-Forwarded-For only what our own proxies wrote is believed.
 
     Each proxy appends the peer it sees, so the client is as many places from the end as there are
     proxies; whatever stands before was sent by the client. Fewer places: a proxy was passed by.

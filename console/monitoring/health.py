@@ -30,8 +30,8 @@ class Recent(Generic[T]):
         with self._lock:
             if self._kept is None or time.monotonic() >= self._kept[1]:
                 # Counted from the end: a look that took long must not be repeated by those waiting.
-                found = self._look()
-                self._kept = (found, time.monotonic() + self._seconds)
+                value = self._look()
+                self._kept = (value, time.monotonic() + self._seconds)
             return self._kept[0]
 
     def forget(self) -> None:
@@ -49,14 +49,14 @@ standing: Final = Recent(readiness.look, KEPT_SECONDS)
 @require_safe
 @xframe_options_deny
 def healthz(_: HttpRequest) -> JsonResponse:
-    """Whether this process answers at all; it asks nobody else. For whoever restarts it."""
+    """Answer that this process is alive; it asks nobody else. For whoever restarts it."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 @xframe_options_deny
 def readyz(_: HttpRequest) -> JsonResponse:
-    """Whether the installation makes progress: every check with why and what to do now.
+    """Report the progress of the installation: every check with why and what to do now.
 
     It is at most a few seconds old.
     """

@@ -58,7 +58,7 @@ def _has_token(request: HttpRequest) -> bool:
 
 
 def _is_listed(request: HttpRequest) -> bool:
-    """Whether the peer itself is of the list; who is logged in is judged by their rights alone."""
+    """Return True when the peer itself is listed; logged-in people are judged by their rights."""
     if request.user.is_authenticated or any(name in request.META for name in FORWARDED):
         return False
     try:
@@ -92,7 +92,7 @@ class _Figures(Collector):
 
 
 def exposed(families: Iterable[Family]) -> bytes:
-    """What a scraper reads, through Prometheus' own client and without any global state."""
+    """Write the figures for a scraper with Prometheus' own client, without global state."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(list(families)))
     return generate_latest(registry)

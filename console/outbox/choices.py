@@ -25,7 +25,7 @@ Chosen = dict[int, UUID | None]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done to one row or many, and how pages speak of it: `do` … rows `what`."""
+    """An action on one row or many, with its words for pages: `do` … rows `what`."""
 
     to_one: Callable[..., None]
     to_many: Callable[..., OutboxOutcome]
@@ -36,7 +36,7 @@ class Decision:
     needs_reason: bool
 
 
-NOTHING: Final = "Nothing was selected. Tick the rows you mean first."
+NOTHING: Final = "Nothing was selected. First tick the rows you mean."
 DECISIONS: Final[Mapping[str, Decision]] = {
     "send-again": Decision(
         to_one=outbox.send_again,
@@ -44,8 +44,8 @@ DECISIONS: Final[Mapping[str, Decision]] = {
         do="Send",
         what=" again",
         done="given back to the relay, which sends within seconds",
-        effect="The relay tries them again in their order. Kafka refuses what it cannot take "
-        "again, so mend the cause first.",
+        effect="The relay sends them again in their order. Kafka will refuse them again unless the "
+        "cause is fixed first.",
         needs_reason=False,
     ),
     "give-up": Decision(
@@ -62,7 +62,7 @@ DECISIONS: Final[Mapping[str, Decision]] = {
 
 @needs(Right.VIEW, Right.OPERATE)
 def review(request: HttpRequest) -> HttpResponse:
-    """What the decision would touch; nothing is changed yet."""
+    """Show the rows that the decision would touch; nothing is changed yet."""
     verb = request.POST.get("verb", "")
     if request.method != "POST" or verb not in DECISIONS:
         return see("outbox")
@@ -79,7 +79,7 @@ def review(request: HttpRequest) -> HttpResponse:
 def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
     """The decision about exactly the rows of the review, each as it was seen there."""
     if verb not in DECISIONS:
-        raise Http404(f"There is nothing called {verb}.")
+        raise Http404(f"There is no decision called {verb}.")
     if request.method != "POST":
         return see("outbox")
     decision, chosen, query = DECISIONS[verb], _chosen(request), _filter_of(request).query()
@@ -94,7 +94,7 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
         return _reviewed(request, verb, chosen, status=422)
     sentence = f"{outcome.moved:,} {decision.done}"
     if outcome.moved_on:
-        sentence += f"; {outcome.moved_on:,} had moved on and were left alone"
+        sentence += f"; {outcome.moved_on:,} had changed and were left alone"
     level = messages.WARNING if outcome.moved_on else messages.SUCCESS
     messages.add_message(request, level, f"{sentence}.")
     return see_list("outbox", query)
@@ -125,7 +125,7 @@ def _all_matching(request: HttpRequest, form: OutboxFilterForm) -> Chosen:
 
 
 def _chosen(request: HttpRequest) -> Chosen:
-    """What the form names, without what the person may not know of."""
+    """The rows that the form names and the person may know of."""
     named = chosen_of(request, _mark)
     known = known_of(named, scope_of(request.user))
     return {row_id: batch for row_id, batch in named.items() if row_id in known}

@@ -19,7 +19,7 @@ STATES: Final = (
 KINDS: Final = (
     ("", "All kinds"),
     (OutboxKind.MESSAGE.value, "Messages"),
-    (OutboxKind.RETRY_MARKER.value, "Markers of retries"),
+    (OutboxKind.RETRY_MARKER.value, "Retry markers"),
     (OutboxKind.COPY.value, "Copies for error queues"),
 )
 

@@ -22,7 +22,7 @@ from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.rows import known_of
 from integration.selectors.queues import queues
 
-GONE: Final = "This row is not in the outbox (any more); cleanup removes what was sent."
+GONE: Final = "This row is not in the outbox. Cleanup removes rows that were sent."
 
 
 @require_GET
@@ -41,7 +41,7 @@ def outbox_row(request: HttpRequest, row_id: int) -> HttpResponse:
 def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
     """One decision about one dead row, as it was when the person looked."""
     if verb not in DECISIONS:
-        raise Http404(f"There is nothing called {verb}.")
+        raise Http404(f"There is no decision called {verb}.")
     if request.method != "POST":
         return see("outbox-row", row_id)
     if not known_of([row_id], scope_of(request.user)):
@@ -67,7 +67,7 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     """A person's word on the batch a relay is in doubt about."""
     word = request.POST.get("word", "")
     if not scope_of(request.user).is_whole:
-        raise Http404("A relay is shared by all partners: ask somebody who is not limited.")
+        raise Http404("A relay is shared by all partners. Ask an administrator without a limit.")
     if request.method != "POST" or word not in {"sent", "not-sent"}:
         return see("outbox")
     try:
@@ -81,10 +81,10 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _show_list(request, QueryDict(), status=409)
-    what = "taken as sent" if word == "sent" else "given back, to be sent"
+    what = "marked as sent" if word == "sent" else "given back to be sent"
     messages.success(
         request,
-        f"{so_many(count, 'row was', 'rows were')} {what}. The relay goes on within seconds.",
+        f"{so_many(count, 'row was', 'rows were')} {what}. The relay continues within seconds.",
     )
     return see("outbox")
 
@@ -95,10 +95,10 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
     form = OutboxFilterForm(query, outbound, outbox_rows.dead_codes(scope))
     wanted = form.wanted(scope)
     after = query.get("after", "")
-    found = outbox_rows.page(wanted, number_of(after))
+    page = outbox_rows.page(wanted, number_of(after))
     context = {
         "form": form,
-        "page": found,
+        "page": page,
         "state": wanted.state,
         "query": form.query(),
         "is_default": wanted.is_default,
@@ -111,14 +111,14 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
 
 
 def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpResponse:
-    found = outbox_rows.detail(row_id, scope_of(request.user))
-    if found is None:
+    detail = outbox_rows.detail(row_id, scope_of(request.user))
+    if detail is None:
         raise Http404(GONE)
-    row, may_see = found.row, has(request.user, Right.VIEW_PAYLOAD)
+    row, may_see = detail.row, has(request.user, Right.VIEW_PAYLOAD)
     if may_see:
         trail.note_view(request, "outboxrow", row_id, f"{row_id} of {row.topic}")
     context = {
-        "detail": found,
+        "detail": detail,
         "row": row,
         "contents": contents_of(row.value, row.key, row.headers) if may_see else None,
     }

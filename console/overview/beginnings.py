@@ -14,7 +14,7 @@ STEPS: Final = (
     ("External system", "The partner whose messages these are.", "system-new", "Add a system"),
     (
         "Enterprise service",
-        "What takes a type of message: a handler, or an object structure.",
+        "What processes a type of message: a handler or an object structure.",
         "service-new",
         "Add a service",
     ),

@@ -1,4 +1,4 @@
-"""What the first page shows, put together: blocked queues, problems, figures, a short table."""
+"""The contents of the first page: blocked queues, problems, figures, a short table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -34,7 +34,7 @@ Cause = tuple[Group, str]
 
 
 def first_page(scope: Scope, *, reveal: bool) -> dict[str, Any]:
-    """What its template needs, in a number of statements that does not grow with what there is.
+    """Gather its context in a number of statements that does not grow with the data.
 
     `reveal`: keys and ids of messages may be named. `problems` are those without a card;
     `causes` None = too many to count; `stopped` are queues that people paused or switched off.
@@ -72,8 +72,8 @@ def first_page(scope: Scope, *, reveal: bool) -> dict[str, Any]:
 
 def top_causes(scope: Scope) -> list[Cause]:
     """The largest groups of open failures."""
-    found = causes.causes(FailureFilter(), scope, CAUSES_SHOWN).groups
-    return [(group, urlencode(group.narrows)) for group in found]
+    groups = causes.causes(FailureFilter(), scope, CAUSES_SHOWN).groups
+    return [(group, urlencode(group.narrows)) for group in groups]
 
 
 def _chosen(rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRow]:
@@ -89,8 +89,10 @@ def _chosen(rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRo
 
 def _stopped(rows: Sequence[QueueRow]) -> list[QueueRow]:
     """Those with messages waiting first, paused ones before those that are off."""
-    found = [row for row in rows if row.is_read and (row.paused or not row.enabled)]
-    return sorted(found, key=lambda row: (not row.lag, not row.enabled, -(row.lag or 0), row.name))
+    stopped = [row for row in rows if row.is_read and (row.paused or not row.enabled)]
+    return sorted(
+        stopped, key=lambda row: (not row.lag, not row.enabled, -(row.lag or 0), row.name)
+    )
 
 
 def _causes(sums: Totals, scope: Scope) -> list[Cause] | None:

@@ -28,7 +28,7 @@ class PersonProtectedError(IntegrationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What an account is to be; `systems` None = not limited, `password` None = as it is."""
+    """The new state of an account; `systems` None = not limited, `password` None = unchanged."""
 
     name: str
     email: str
@@ -49,7 +49,7 @@ def person(person_id: int) -> User | None:
 
 
 def history(person_id: int, most: int = 20) -> list[ConfigurationChange]:
-    """What was changed about an account, newest first."""
+    """The changes of an account, newest first."""
     return list(ConfigurationChange.objects.filter(kind="user", subject=str(person_id))[:most])
 
 
@@ -84,7 +84,7 @@ def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
 
 
 def facts(account: User) -> Facts:
-    """What the audit keeps of an account; of the password only whether there is one."""
+    """The facts of an account for the audit; of the password only whether there is one."""
     limit = Limit.objects.filter(person=account).first()
     systems = None if limit is None else sorted(limit.systems.values_list("name", flat=True))
     return {
@@ -127,7 +127,7 @@ def _refuse_more(wanted: Wanted, by: User | AnonymousUser) -> None:
     """Nobody gives what they do not have, themselves included."""
     if _rights(Q(group__in=wanted.roles)) - _own(by):
         raise PersonProtectedError(
-            "These roles hold rights that you do not have, so you cannot give them.",
+            "These roles include rights that you do not have, so you cannot give them.",
             next_step="Leave such roles out, or ask somebody who has their rights.",
         )
 
@@ -149,7 +149,7 @@ def _refuse_lockout(known: User, wanted: Wanted, by: User | AnonymousUser) -> No
     if wanted.is_active and keeps and wanted.systems is None and scope_of(by).is_whole:
         return
     raise PersonProtectedError(
-        "This would take from you the right to manage people, and you could not undo it.",
+        "This would remove your own right to manage people, and you could not undo it.",
         next_step="Let another administrator do it.",
     )
 

@@ -35,21 +35,21 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
     is_limited = forms.BooleanField(
         required=False,
         label="Only for some external systems",
-        help_text="Queues, failures and systems of other partners then do not exist for them.",
+        help_text="Queues, failures and systems of other partners are hidden from this person.",
     )
     systems = forms.ModelMultipleChoiceField(
         queryset=ExternalSystem.objects.all(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="External systems",
-        help_text="Counts only with the tick above.",
+        help_text="Applies only if the box above is ticked.",
     )
     password = forms.CharField(
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
-    why = forms.CharField(required=False, max_length=200, help_text="Kept with the change.")
+    why = forms.CharField(required=False, max_length=200, help_text="Kept in the history.")
 
     class Meta:
         model = User
@@ -72,9 +72,9 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         super().__init__(*args, **kwargs)
         is_new = self.instance.pk is None
         self.fields["password"].help_text = (
-            "At least 8 characters. Empty: one is made and shown to you once."
+            "At least 8 characters. Empty: one is generated and shown to you once."
             if is_new
-            else "Empty keeps the one there is. A new one ends all sessions of this person."
+            else "Leave empty to keep the current one. A new one ends all sessions of this person."
         )
         if not is_new:
             self._begin_with(self.instance)
@@ -87,7 +87,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         if systems and not self.cleaned_data.get("is_limited"):
             raise forms.ValidationError(
                 "Systems are ticked, but the person is not limited to them. Tick “Only for some "
-                "external systems” too, or untick these to let the person see everything."
+                "external systems” too, or untick the systems to let the person see everything."
             )
         return systems
 
@@ -98,7 +98,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         return password
 
     def wanted(self) -> Wanted:
-        """What the form asks for; call it when the form is valid."""
+        """The account that the form asks for; call it when the form is valid."""
         given = self.cleaned_data
         return Wanted(
             name=given["username"],

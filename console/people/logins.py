@@ -37,8 +37,8 @@ class TooManyLoginsError(IntegrationError):
     def __init__(self, seconds_left: int) -> None:
         minutes = -(-seconds_left // 60)
         super().__init__(
-            "Too many logins failed under this name or from this address, so no password is "
-            "looked at for now.",
+            "Too many logins failed for this name or from this address, so no password is "
+            "checked for now.",
             next_step=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
         )
         self.seconds_left = seconds_left
@@ -94,7 +94,9 @@ def admin_login(request: HttpRequest) -> HttpResponse:
     if request.user.is_staff:
         return HttpResponseRedirect(wanted)
     # The console's login would send somebody who is logged in back here, again and again.
-    raise PermissionDenied("Your account may not use the admin pages. Ask an administrator for it.")
+    raise PermissionDenied(
+        "Your account may not use the admin pages. Ask an administrator for access."
+    )
 
 
 def _name(request: HttpRequest) -> str:

@@ -18,8 +18,8 @@ from console.people.forms import PersonForm
 
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
-    "Your account is limited to some external systems, and people are shared by all. Ask an "
-    "administrator who is not limited."
+    "Your account is limited to some external systems, and people are shared by all of them. Ask "
+    "an administrator without that limit."
 )
 
 
@@ -47,7 +47,7 @@ def person_page(request: HttpRequest, person_id: int) -> HttpResponse:
 
 @needs()
 def own_account(request: HttpRequest) -> HttpResponse:
-    """What the person who asks may do, and may not, and why."""
+    """Show the rights that the person has and lacks."""
     scope = scope_of(request.user)
     context = {
         "rights": [(right.words, has(request.user, right)) for right in Right],
@@ -77,7 +77,7 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
     if made:
         # Never through a cookie or a redirect: this answer is the only place that has it.
         return render(request, "console/people/made.html", {"person": account, "password": made})
-    messages.success(request, f"{account.get_username()} is saved.")
+    messages.success(request, f"{account.get_username()} was saved.")
     return see("people")
 
 

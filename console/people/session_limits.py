@@ -1,4 +1,4 @@
-"""How long a login lasts: an idle limit and an absolute one."""
+"""The limits of a login: an idle one and an absolute one."""
 
 import time
 from collections.abc import Callable

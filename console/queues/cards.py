@@ -28,7 +28,7 @@ class Card:
 
 
 def is_blocked(row: QueueRow) -> bool:
-    """Whether it stands still until a person decides, and nobody stopped it on purpose."""
+    """Return True when it waits for a person's decision, and nobody stopped it on purpose."""
     return is_wanted(row) and row.found[0] is Status.BLOCKED
 
 

@@ -1,4 +1,4 @@
-"""What the page of one queue shows, put together."""
+"""The contents of the page of one queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,30 +56,30 @@ class Hour:
 
     @property
     def grows(self) -> bool:
-        """Whether it grows by what would be written as more than nothing."""
+        """Return True when it grows by what would be written as more than nothing."""
         return self.growth is not None and self.growth >= LEAST_GROWTH
 
 
 def queue_page(name: str, scope: Scope, *, reveal: bool) -> dict[str, Any] | None:
-    """What the template needs of this queue; None where there is none the person may know of.
+    """Gather the context of this queue's page; None where there is no queue in this scope.
 
     `hour` is there for queues that have a position.
     """
-    found = queues.detail(name, live_processes(), scope)
-    if found is None:
+    detail = queues.detail(name, live_processes(), scope)
+    if detail is None:
         return None
-    row = found.row
+    row = detail.row
     instance, runs = switchboard.last_runs(row.id, RUNS_SHOWN)
     return {
-        "detail": found,
+        "detail": detail,
         "queue": row,
         "card": card_of(row, reveal=reveal),
         "hour": _hour(row) if row.is_read else None,
-        "switches": switchboard.switches(found.queue, found.switches),
+        "switches": switchboard.switches(detail.queue, detail.switches),
         "history": queue_history.history(row.id),
         "instance": instance,
         "runs": runs,
-        "outgoing": outgoing(found.queue, reveal=reveal) if row.sends else None,
+        "outgoing": outgoing(detail.queue, reveal=reveal) if row.sends else None,
         "untaken": unhandled([row]).get(row.id),
         "topic_changed": bool(row.blocked_codes & TOPIC_CODES),
     }
@@ -95,7 +95,7 @@ def _hour(row: QueueRow) -> Hour:
         rates=known,
         eta=known.eta(row.lag),
         lag=lag_line(points, now, HOUR, WIDE),
-        incoming=_pace_chart(incoming, now, "Coming in", top),
+        incoming=_pace_chart(incoming, now, "Received", top),
         outgoing=_pace_chart(outgoing, now, "Settled", top),
         moments=tuple(_moments(points)),
     )
@@ -131,9 +131,9 @@ def _moments(points: Sequence[Point]) -> list[Moment]:
     for point in points:
         last[int(point.at.timestamp() // STEP.total_seconds())] = point
     shown = list(last.values())
-    found = []
+    moments = []
     for place, point in enumerate(shown):
         begin = shown[place - 1].at if place else point.at - STEP
         within = [one for one in points if begin <= one.at <= point.at]
-        found.append(Moment(point.at, point.lag, rates.pace(within, STEP)))
-    return found[::-1]
+        moments.append(Moment(point.at, point.lag, rates.pace(within, STEP)))
+    return moments[::-1]

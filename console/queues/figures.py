@@ -23,12 +23,12 @@ class Figures:
 def figures(rows: Sequence[QueueRow], now: datetime) -> list[Figures]:
     """The rows with what the samples of the last quarter of an hour tell, in one query."""
     read = [row.id for row in rows if row.is_read]
-    found = rates.samples(read, rates.QUARTER + rates.GAP)
-    return [_figures(row, found, now) for row in rows]
+    samples = rates.samples(read, rates.QUARTER + rates.GAP)
+    return [_figures(row, samples, now) for row in rows]
 
 
-def _figures(row: QueueRow, found: Mapping[int, Sequence[Point]], now: datetime) -> Figures:
-    points = found.get(row.id, ())
+def _figures(row: QueueRow, samples: Mapping[int, Sequence[Point]], now: datetime) -> Figures:
+    points = samples.get(row.id, ())
     known = rates.rates(points)
     return Figures(row, known, known.eta(row.lag), lag_line(points, now, rates.QUARTER))
 
@@ -39,7 +39,7 @@ def lag_line(
     within: timedelta,
     size: tuple[int, int] = SPARK,
 ) -> Chart | None:
-    """What waited, as a line; where there are no samples it is broken."""
+    """Draw the messages that waited as a line; where there are no samples it is broken."""
     if not points:
         return None
     lags = [point.lag for point in points]

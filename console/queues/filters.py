@@ -17,7 +17,7 @@ NEED: Final = "NEED"
 LATEST: Final = datetime.max.replace(tzinfo=UTC)
 STATES: Final = (
     ("", "All states"),
-    (NEED, "In need of a person"),
+    (NEED, "Needs a person"),
     *((status.name, status.label) for status in Status),
 )
 KINDS: Final = (
@@ -36,7 +36,7 @@ ORDERS: Final = (
 
 
 class QueueFilterForm(ListFilterForm):
-    """Which queues, and in which order."""
+    """The filter and the order of the list of queues."""
 
     system = forms.ChoiceField(required=False)
     state = forms.ChoiceField(choices=STATES, required=False)
@@ -52,14 +52,14 @@ class QueueFilterForm(ListFilterForm):
 
     @property
     def narrows(self) -> bool:
-        """Whether anything is left out by it."""
+        """Return True when it leaves anything out."""
         return any(self._says(name) for name in ("system", "state", "kind", "text"))
 
     def passed(self, rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRow]:
         """The rows that pass, in the order asked for; what cannot be read is left out."""
         said = self.understood()
-        found = [row for row in rows if _passes(row, said)]
-        return _ordered(found, said.get("order", ""), paces)
+        passing = [row for row in rows if _passes(row, said)]
+        return _ordered(passing, said.get("order", ""), paces)
 
 
 def _passes(row: QueueRow, said: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""What people write to stop a queue for a while."""
+"""The form that pauses a queue."""
 
 from datetime import datetime
 
@@ -9,13 +9,13 @@ from console.forms.durations import EXAMPLE, DurationField
 
 
 class PauseForm(delivering.PauseForm):
-    """Why nothing is read, and for how long; without a time it stays so until a person resumes."""
+    """The reason and length of a pause; without a length it lasts until a person resumes."""
 
     lasts = DurationField(
         least_seconds=10,
         required=False,
         label="How long",
-        help_text=f"{EXAMPLE} It goes on by itself then. Empty: until a person resumes it.",
+        help_text=f"{EXAMPLE} Afterwards it continues by itself. Empty: until a person resumes it.",
         widget=forms.TextInput(attrs={"class": "form-control"}),
     )
     reason = forms.CharField(
@@ -28,5 +28,5 @@ class PauseForm(delivering.PauseForm):
     field_order = ("reason", "lasts")
 
     def ends(self) -> datetime | None:
-        """When it goes on by itself; None when a person has to resume it. Only of a valid form."""
+        """The end of the pause; None until a person resumes the queue. Only of a valid form."""
         return None if self.cleaned_data["lasts"] is None else self.until()

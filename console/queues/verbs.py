@@ -1,4 +1,4 @@
-"""What people do with a queue: each verb is a POST to a small resource of its own."""
+"""Verbs of a queue: each is a POST to a small resource of its own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return show_queue(request, name, status=422, form=form)
     until = form.ends()
-    goes_on = "" if until is None else f" It goes on by itself at {until:%H:%M} UTC."
+    goes_on = "" if until is None else f" It continues by itself at {until:%H:%M} UTC."
     done = f"Paused. The current batch is the last one.{goes_on}"
     return _carried_out(request, name, partial(queues.pause, until=until), done)
 
@@ -69,12 +69,14 @@ def _adopt(place: Place) -> Verb:
     return adopt
 
 
-resume = _verb(queues.resume, "Resumed. A worker goes on within seconds.")
-enable = _verb(queues.enable, "Switched on. A worker goes on within seconds.")
+resume = _verb(queues.resume, "Resumed. A worker continues within seconds.")
+enable = _verb(queues.enable, "Switched on. A worker continues within seconds.")
 disable = _verb(queues.disable, "Switched off. Positions are kept.")
-adopt_start = _verb(_adopt(Place.START), "Adopted: the queue goes on at the start of the topic.")
-adopt_end = _verb(_adopt(Place.END), "Adopted: the queue goes on with new messages only.")
-stay = _verb(blocks.stay_blocked, "Noted: the queue stays blocked.")
+adopt_start = _verb(
+    _adopt(Place.START), "Adopted: the queue continues from the start of the topic."
+)
+adopt_end = _verb(_adopt(Place.END), "Adopted: the queue continues with new messages only.")
+stay = _verb(blocks.stay_blocked, "Recorded: the queue stays blocked.")
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -85,5 +87,5 @@ def acknowledge_gap(request: HttpRequest, name: str, gap_id: UUID) -> HttpRespon
     def acknowledge(queue_id: int, *, actor: str, reason: str) -> None:
         blocks.acknowledge_gap(gap_id, queue_id=queue_id, actor=actor, reason=reason)
 
-    done = "Acknowledged. The queue goes on behind the last open gap."
+    done = "Acknowledged. The queue continues after its last open gap."
     return _carried_out(request, name, acknowledge, done)

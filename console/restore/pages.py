@@ -16,13 +16,13 @@ from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.restore import adopting, deciding, examining
 
-LIMITED: Final = "What was restored concerns all partners: ask somebody who is not limited to some."
+LIMITED: Final = "A restore affects all partners. Ask an administrator without a limit."
 
 
 @require_GET
 @needs(Right.VIEW)
 def restore_page(request: HttpRequest) -> HttpResponse:
-    """Whose database it is, what was found after a restore, and what was decided."""
+    """Show whose database it is, the findings of a restore, and the decisions."""
     return _shown(request)
 
 
@@ -39,7 +39,7 @@ def _shown(request: HttpRequest, *, status: int = 200) -> HttpResponse:
 
 
 def _verb(verb: Callable[..., None]) -> Callable[..., HttpResponse]:
-    """Make a view of a verb, for people whom nothing limits; a refused one is told on the page."""
+    """Make a view of a verb, for people without a limit; the page shows a refusal."""
 
     @needs(Right.VIEW, Right.CONFIGURE)
     def view(request: HttpRequest, /, **of: int) -> HttpResponse:
@@ -73,7 +73,10 @@ def declare(request: HttpRequest) -> None:
     restore = examining.look(examining.declare(why, actor_of(request)))
     left = restore.findings.filter(decided_at__isnull=True).count()
     if left:
-        messages.warning(request, f"{so_many(left, 'decision')} to make; what it concerns is held.")
+        messages.warning(
+            request,
+            f"{so_many(left, 'decision is', 'decisions are')} needed; what they affect is on hold.",
+        )
     else:
         messages.success(request, examining.NOTHING)
 

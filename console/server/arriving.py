@@ -21,7 +21,7 @@ _MOST_TRAILER_BYTES: Final = 64 * 1024
 
 
 class Ending(Enum):
-    """Why no more bytes of a request are waited for."""
+    """The reason for waiting for no more bytes of a request."""
 
     WHOLE = "whole"
     TOO_LARGE = "too large"
@@ -80,16 +80,16 @@ class Arriving:
 
     @property
     def on_disk(self) -> int:
-        """How many bytes it takes outside of memory."""
+        """The bytes that it takes outside of memory."""
         return self.size if self.size > limits.MEMORY_BYTES else 0
 
     def take(self, piece: bytes) -> bytes:
         """The next bytes from the line. Returns those that belong to the request after it."""
         if self.head is None:
-            found = self._find_head(piece)
-            if found is None:
+            after_head = self._find_head(piece)
+            if after_head is None:
                 return b""
-            piece = found
+            piece = after_head
         if self.ending is not None:
             return piece
         used = self._measure(piece)
@@ -108,7 +108,7 @@ class Arriving:
             self._kept.close()
 
     def _find_head(self, piece: bytes) -> bytes | None:
-        """What came after the head, or None while that goes on."""
+        """Return what came after the head, or None while the head is incomplete."""
         seen = max(len(self._start) - len(_HEAD_END) + 1, 0)
         self._start += piece
         ends = self._start.find(_HEAD_END, seen)
@@ -137,7 +137,7 @@ class Arriving:
             self.ending = Ending.TOO_LARGE
 
     def _measure(self, piece: bytes) -> int:
-        """How many bytes of the piece belong to the body."""
+        """Count the bytes of the piece that belong to the body."""
         if self._chunks is not None:
             used = self._chunks.take(piece)
             is_over = self._chunks.is_over
@@ -172,7 +172,7 @@ class _Chunks:
         self._next: Callable[[bytes], None] = self._size
 
     def take(self, piece: bytes) -> int:
-        """How many bytes of the piece belong to the body.
+        """Count the bytes of the piece that belong to the body.
 
         `is_over` is set at its end, and at what is no chunk: the parser refuses it.
         """
@@ -198,11 +198,11 @@ class _Chunks:
         return stop
 
     def _size(self, line: bytes) -> None:
-        found = _CHUNK_SIZE.fullmatch(line)
-        if found is None:
+        match = _CHUNK_SIZE.fullmatch(line)
+        if match is None:
             self.is_over = True
             return
-        self._skip = int(found[1], 16)
+        self._skip = int(match[1], 16)
         self._next = self._data_end if self._skip else self._trailer
 
     def _data_end(self, line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""How much of a request is waited for, how long, and which addresses are the HTTP API's.
+"""Limits on size and time of requests, and the addresses of the HTTP API.
 
 The server reads this before Django is set up: nothing here may import it.
 """
@@ -38,7 +38,7 @@ UNREAD_BYTES: Final = 8 * 2**20
 
 
 def is_for_http_api(target: bytes) -> bool:
-    """Whether a request target is answered by the HTTP API, as `console.http_api.entrance` sees it.
+    """Return True for targets of the HTTP API, as `console.http_api.entrance` sees them.
 
     A wrong guess gives a request the other's threads, nothing else.
     """

@@ -33,7 +33,7 @@ class BufferedSocket(socket.socket):
     # --- the poller's side ---
 
     def arrive(self) -> bytes:
-        """What came on the line; b"" at its end. Raises OSError, BlockingIOError with nothing."""
+        """Read the line; b"" at its end. Raises OSError, BlockingIOError when nothing came."""
         return super().recv(PIECE_BYTES)
 
     def give(self, request: IO[bytes], ending: Ending) -> None:
@@ -41,7 +41,7 @@ class BufferedSocket(socket.socket):
         self._given, self.ending = request, ending
 
     def take_back(self) -> bool:
-        """Whether the request in hand was read to its end. It is gone afterwards."""
+        """Drop the request in hand; return True when it was read to its end."""
         given, self._given = self._given, None
         if given is None:
             return True
@@ -51,7 +51,7 @@ class BufferedSocket(socket.socket):
 
     @property
     def unsent(self) -> int:
-        """How many bytes of an answer wait for the line."""
+        """The bytes of an answer that wait for the line."""
         return len(self._unsent)
 
     def flush(self) -> None:

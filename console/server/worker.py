@@ -33,17 +33,17 @@ _STOP_SECONDS: Final = 2.0
 _ANSWER_BYTES_PER_SECOND: Final = 16 * 1024
 _LEAVE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REFUSALS: Final = {
-    Ending.TOO_LARGE: ("413 Content Too Large", "More was sent than this installation takes."),
+    Ending.TOO_LARGE: ("413 Content Too Large", "More was sent than this installation accepts."),
     Ending.TOO_SLOW: ("408 Request Timeout", "The request came too slowly. Nothing was done."),
     Ending.NO_ROOM: (
         "503 Service Unavailable",
-        "Too much is being sent at once. Nothing was done: send it again in a minute.",
+        "Too much is being sent at once. Nothing was done; send it again in a minute.",
     ),
 }
 
 
 class _Wait(NamedTuple):
-    """What a connection waits for outside of the threads, and what happens when it is late."""
+    """The wait of a connection outside of the threads, and what happens when it is late."""
 
     ends: float
     late: Callable[[TConn], None]

@@ -28,16 +28,16 @@ from integration.selectors.setup.samples import sample_of
 
 ENVELOPE_ON: Final = (
     "On: partners get the usual JSON envelope with INTERFACE, SENDER, destination and message id; "
-    "from 1,024 characters on the payload in it is compressed. Off: the bare payload, with the "
+    "payloads of 1,024 characters or more are compressed in it. Off: the bare payload, with the "
     "same facts in sluice-* headers."
 )
 OTHERS: Final = (
-    "This channel also sends to external systems that you may not know of. Ask an administrator "
-    "whom nothing limits to send it."
+    "This channel also sends to external systems that are hidden from you. Ask an administrator "
+    "without that limit to send it."
 )
 NOBODY: Final = (
-    "Nothing would be sent: the channel, or each of its targets, is switched off, or it has none. "
-    "Add a target or switch one on."
+    "Nothing would be sent: the channel or all of its targets are switched off, or it has no "
+    "target. Add a target or switch one on."
 )
 
 PARTS: Final = (
@@ -45,7 +45,7 @@ PARTS: Final = (
     ("How a message is written", "", ("format", "envelope", "structure", "key_path")),
     (
         "How it is found again",
-        "What tracking keeps of each message, to be searched by.",
+        "The values that tracking keeps for each message, so that you can search by them.",
         ("external_id_path", "search_paths", "keeps_payload"),
     ),
 )
@@ -58,8 +58,8 @@ class ChannelForm(SetupForm):
     search_paths = PathLines(
         required=False,
         label="Search paths",
-        help_text="Optional: at most two, one a line. What they find is kept with each message, "
-        "and the tracking page finds it by that.",
+        help_text="Optional: at most two, one per line. What they find is kept with each message, "
+        "so that tracking can be searched by it.",
     )
 
     class Meta:
@@ -73,22 +73,22 @@ class ChannelForm(SetupForm):
             "keeps_payload": "Keep payloads",
         }
         help_texts: ClassVar[dict[str, str]] = {
-            "name": "The INTERFACE of its messages, and what publish() names; every letter counts, "
-            "capitals too.",
+            "name": "The INTERFACE of its messages, and the name passed to publish(). It is "
+            "case-sensitive.",
             "description": "What these messages are about, in a few words.",
-            "enabled": "Off: publish() writes nothing for it, and nothing of that is sent later.",
-            "format": "A payload of the other format is refused where it is published "
-            "(PAYLOAD_FORMAT), and the transaction with it.",
+            "enabled": "Off: publish() writes nothing for it, and nothing is sent later either.",
+            "format": "A payload in the other format is refused when it is published "
+            "(PAYLOAD_FORMAT), and its transaction with it.",
             "envelope": ENVELOPE_ON,
-            "external_id_path": "Optional: where the payload has the partner's own id of it.",
-            "keeps_payload": "On: tracking keeps each payload as well, for people with the right "
-            "to see payloads. It takes their space in the database until its day is dropped.",
+            "external_id_path": "Optional: where the payload contains the partner's own id.",
+            "keeps_payload": "On: tracking also keeps each payload, for people with the right to "
+            "see payloads. It takes up space in the database until cleanup drops its day.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
-        structure.empty_label = "None: anything of the format is published"
+        structure.empty_label = "None: anything in this format is published"
         chosen = nouns.chosen(structure.queryset, self.entered("structure"))
         structure.help_text = _judged(chosen)
         self.fields["key_path"].help_text = _keyed(str(self.entered("key_path") or ""), chosen)
@@ -103,25 +103,25 @@ class ChannelForm(SetupForm):
 
 
 def _judged(structure: Any) -> str:
-    """What the chosen structure does to what is published."""
+    """The effect of the chosen structure on what is published."""
     if structure is None:
-        return "With one its JSON Schema judges each payload where it is published."
+        return "If you choose one, its JSON Schema checks each payload when it is published."
     if structure.json_schema is None:
-        return f"{structure} has no JSON Schema: it gives the key and judges nothing."
-    return f"The JSON Schema of {structure} refuses what does not fit it (SCHEMA_VIOLATION)."
+        return f"{structure} has no JSON Schema: it only gives the key."
+    return f"The JSON Schema of {structure} refuses payloads that do not fit (SCHEMA_VIOLATION)."
 
 
 def _keyed(path: str, structure: Any) -> str:
-    """Where the key of a message comes from."""
-    begins = "A key given to publish() wins. "
+    """The source of a message's key."""
+    begins = "A key passed to publish() takes precedence. "
     if path:
-        return f"{begins}Else {path} finds it; a payload without it is refused (NO_KEY)."
+        return f"{begins}Otherwise {path} finds it; a payload without it is refused (NO_KEY)."
     if structure is not None:
         paths = " and ".join(structure.key_paths)
-        return f"{begins}Else {paths} of {structure} find it; else the payload is refused."
+        return f"{begins}Otherwise {paths} of {structure} find it, or the payload is refused."
     return (
-        f"{begins}Empty, and without a structure: such a message has no key, and messages about "
-        "one thing may land in different partitions, without order between them."
+        f"{begins}Without a key path or a structure, a message has no key, and messages about one "
+        "object may go to different partitions, without order between them."
     )
 
 
@@ -156,8 +156,8 @@ def _more(request: HttpRequest, channel: PublishChannel) -> Mapping[str, object]
 CHANNELS = Noun(
     one="channel",
     title="Channels",
-    about="An outbound message type: what publish() names, how its messages are written, and which "
-    "partners get one.",
+    about="An outbound message type: the name for publish(), how its messages are written, and "
+    "which partners get them.",
     form=ChannelForm,
     table=ChannelTable,
     filters=filters_by("name", "description", enabled=SwitchFilter()),
@@ -171,7 +171,7 @@ CHANNELS = Noun(
 
 
 class ChannelTestForm(forms.Form):
-    """What is published; each field says what becomes of it."""
+    """A test message to publish, with the effect of each field beside it."""
 
     payload = forms.CharField(
         strip=False,
@@ -183,18 +183,20 @@ class ChannelTestForm(forms.Form):
         required=False,
         max_length=1_000,
         label="Key",
-        help_text="Empty: the channel's key path finds it, or its structure's; without those the "
-        "message has none.",
+        help_text="Empty: the key path of the channel or its structure finds it; without either, "
+        "the message has no key.",
     )
-    reason = reason_field("Optional. It is kept in the history of changes; the payload is not.")
+    reason = reason_field("Optional. Kept in the history of changes; the payload is not.")
 
     def __init__(self, *args: Any, channel: PublishChannel, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        judged = "It is judged as every payload of the channel is"
+        checked = "It is checked like every payload of the channel"
         if channel.structure is not None and channel.structure.json_schema is not None:
-            judged = f"{judged}, also by the JSON Schema of {channel.structure}"
+            checked = f"{checked}, also against the JSON Schema of {channel.structure}"
         format_word = channel.get_format_display()
-        self.fields["payload"].help_text = f"{format_word}. {judged}: what is refused says why."
+        self.fields[
+            "payload"
+        ].help_text = f"{format_word}. {checked}; if it is refused, you see why."
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
@@ -224,7 +226,7 @@ def _sent(request: HttpRequest, channel: PublishChannel, form: ChannelTestForm) 
         form.add_error(None, NOBODY)
         return False
     count = so_many(len(done.ids), "message")
-    text = f"Published: {count}, written to the outbox. Follow each under Test messages."
+    text = f"Published: {count} written to the outbox. Follow each under Test messages."
     messages.success(request, text)
     return True
 

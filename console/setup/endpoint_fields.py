@@ -94,7 +94,7 @@ def _laid(name: str, declared: Declared, fields: Mapping[str, Any]) -> Div:
 
 
 def initial_of(kind: type[Properties], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """What the fields begin with: the stored values, and what counts where none is stored."""
+    """The initial values of the fields: the stored ones, and defaults where none is stored."""
     return {
         name: _plain(properties.get(name, default_of(kind, name)))
         for name, declared in declarations(kind).items()
@@ -168,7 +168,7 @@ def _installed() -> str:
     """The functions that are here; another one may be named, as its app may come later."""
     # The console and the workers have the same apps.
     names = ", ".join(functions)
-    return f" Installed here: {names}." if names else " None is installed here."
+    return f" Installed here: {names}." if names else " No function is installed here."
 
 
 def _secret(declared: Declared) -> forms.Field:

@@ -45,17 +45,18 @@ OWN: Final = ("name", "system")
 TEST_CHARACTERS: Final = 200
 DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_after")
 NOT_YOUR_FOLDER: Final = (
-    "You may know of some external systems only: choose the folder {own}, or one below it. Other "
-    "folders may hold files of other partners; an administrator whom nothing limits can choose one."
+    "Your account is limited to some external systems: choose the folder {own}, or one below it. "
+    "Other folders may contain files of other partners; only an administrator without that limit "
+    "can choose one."
 )
 ENTER_AGAIN: Final = (
-    "Enter it again: it would be sent to another place, and a stored secret goes only where it "
-    "was stored for."
+    "Enter it again: the destination has changed, and a stored secret is only ever sent to the "
+    "destination it was stored for."
 )
 
 
 class EndpointForm(SetupForm):
-    """Where messages of a partner are delivered; its fields are those of its handler type."""
+    """The form of an endpoint; its fields are those of its handler type."""
 
     types = KINDS
     # Assembled of the type's own fields, and never entered as a whole.
@@ -67,21 +68,21 @@ class EndpointForm(SetupForm):
         widgets: ClassVar[dict[str, Any]] = {"handler_type": forms.HiddenInput}
         labels: ClassVar[dict[str, str]] = {
             "handler_type": "Type",
-            "idempotent": "It drops repeats by itself",
+            "idempotent": "Drops repeats",
             "rate_per_second": "Messages a second, at most",
             "max_concurrent": "Calls at the same time, at most",
-            "open_after": "Failures in a row until it counts as down",
+            "open_after": "Counts as down after so many failures in a row",
         }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _.",
             "system": "The partner it belongs to. People limited to this system may change it.",
-            "idempotent": "What may have arrived is then sent again with the same message id; "
-            "otherwise it is held until a person has looked.",
+            "idempotent": "On: a message that may have arrived is sent again with the same message "
+            "id. Off: it is put on hold until a person has checked.",
             "rate_per_second": "Empty: no limit. 0.5 is one message in two seconds.",
-            "max_concurrent": "Of each queue that delivers here: two queues make twice as many. A "
-            "queue makes no more than its concurrency, a sequential one makes one.",
-            "open_after": "Of different messages. It is then left alone, and one message at a "
-            "time tries whether it is back; no retry is spent meanwhile.",
+            "max_concurrent": "For each queue that delivers here: two queues make twice as many. A "
+            "queue makes no more calls than its concurrency, a sequential one makes one.",
+            "open_after": "Failures of different messages count. It then gets no messages, except "
+            "one at a time that tests whether it is back; no retry is spent meanwhile.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -146,12 +147,12 @@ class EndpointForm(SetupForm):
         return {} if is_own else {"folder": NOT_YOUR_FOLDER.format(own=own)}
 
     def _update_errors(self, errors: ValidationError) -> None:
-        """What is wrong stands beside the fields; the row would say it once more."""
+        """Leave out what the row says of its properties: their fields say it already."""
         known = {n: e for n, e in errors.error_dict.items() if n not in {"properties", "secrets"}}
         super()._update_errors(ValidationError(known))  # type: ignore[misc] # Django has no types
 
     def _is_elsewhere(self, properties: Mapping[str, Any]) -> bool:
-        """Whether these values lead a secret to another place than the stored ones did."""
+        """Return True when these values would send a secret elsewhere than the stored ones did."""
         # The row takes the form's values only after it was judged.
         before = self.instance.properties
         return any(
@@ -188,7 +189,7 @@ ENDPOINTS = Noun(
     one="endpoint",
     title="Endpoints",
     about="Where messages of a partner are delivered: over HTTP, as files, into another database, "
-    "or by a function of your own. A queue, or a target of a publish channel, names it.",
+    "or to your own function. A queue, or a target of a publish channel, refers to it.",
     form=EndpointForm,
     table=EndpointTable,
     filters=filters_by(

@@ -1,4 +1,4 @@
-"""What the set-up pages need to know of one noun: its form, table and words."""
+"""A noun of the set-up pages: its form, table and words."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from integration.selectors.scope import Scope
 from integration.selectors.setup.nouns import Use
 
 SHARED = (
-    "You may know of some external systems only, and this is shared by all of them. Ask an "
-    "administrator whom nothing limits."
+    "Your account is limited to some external systems, and this is shared by all of them. Ask an "
+    "administrator without that limit."
 )
 
 
@@ -80,7 +80,7 @@ class Noun:
 
     @property
     def kind(self) -> str:
-        """How the audit rows name it."""
+        """The name of it in audit rows."""
         return self.model._meta.model_name or ""
 
     @property
@@ -89,11 +89,11 @@ class Noun:
 
     @property
     def holds(self) -> bool:
-        """Whether messages may be put on hold while a row is off."""
+        """Return True when messages may be put on hold while a row is off."""
         return self.held is not None
 
     def hindrance(self, user: User | AnonymousUser, *, founds: bool = False) -> str:
-        """Why this person may not change such a row, as a sentence; empty when they may.
+        """The reason why this person may not change such a row; empty when they may.
 
         `founds` asks about adding and deleting.
         """
@@ -103,7 +103,7 @@ class Noun:
         return SHARED if bound and not scope_of(user).is_whole else ""
 
     def held_of(self, user: User | AnonymousUser, row: Any) -> int:
-        """How many messages the row's being off has put on hold that this person may release now.
+        """Count the messages put on hold while the row was off that this person may release.
 
         0 while it is off and for those who may not; counted no further than failures are.
         """

@@ -25,7 +25,7 @@ from integration.selectors import changes
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
-UNEXPLAINED: Final = "Write one sentence for those who will read the history."
+UNEXPLAINED: Final = "Enter a reason, for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
 TRIALS: Final = frozenset({"show", "show-effect", "try"})
 
@@ -53,7 +53,7 @@ def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
 
 @needs(Right.VIEW)
 def card(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
-    """What it is, what depends on it, what was changed."""
+    """Show a row, what depends on it and its changes."""
     return show_card(request, noun, known_row(request, noun, number))
 
 
@@ -89,7 +89,7 @@ def create(request: HttpRequest, noun: Noun) -> HttpResponse:
     form = new_form(request, noun, request.POST)
     if again := shown_again(request, form, show):
         return again
-    messages.success(request, f"{form.instance} is there.")
+    messages.success(request, f"{form.instance} was added.")
     return see(noun.one, form.instance.pk)
 
 
@@ -137,7 +137,9 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     if to not in {"on", "off"}:
         raise BadRequest("The form says neither “on” nor “off”. Open the page and use the button.")
     if to == "on" and noun.warns(row) and not row.enabled and "sure" not in request.POST:
-        messages.warning(request, f"{row} is still off. {noun.warns(row)} Confirm that below.")
+        messages.warning(
+            request, f"{row} is still off. {noun.warns(row)} Confirm below to switch it on anyway."
+        )
         return see(noun.one, number)
     seen, row.enabled = configuration.stamp(row), to == "on"
     try:
@@ -148,7 +150,7 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     if is_changed:
         messages.success(request, f"{row} is switched {to}.")
     else:
-        messages.info(request, f"{row} was switched {to} already.")
+        messages.info(request, f"{row} was already switched {to}.")
     return see(noun.one, number)
 
 
@@ -159,12 +161,14 @@ def release(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     if request.method != "POST" or noun.held is None:
         return see(noun.one, number)
     if not row.enabled:
-        messages.warning(request, f"{row} is switched off; what is released would be held again.")
+        messages.warning(
+            request, f"{row} is switched off; released messages would go on hold again."
+        )
         return see(noun.one, number)
     try:
         operation = release_held(row, noun.held(row), actor_of(request), scope_of(request.user))
     except NothingChosenError:
-        messages.info(request, "Nothing of it is on hold for that any more.")
+        messages.info(request, "None of its messages is on hold for this reason any longer.")
         return see(noun.one, number)
     except IntegrationError as problem:
         tell_problem(request, problem)
@@ -176,7 +180,7 @@ def known_row(request: HttpRequest, noun: Noun, number: int) -> Any:
     """The row, if this person may know of it; else a 404."""
     row = noun.rows(scope_of(request.user)).filter(pk=number).first()
     if row is None:
-        raise Http404(f"There is no such {noun.word} (any more).")
+        raise Http404(f"There is no such {noun.word}; it may have been deleted.")
     return row
 
 
@@ -272,7 +276,7 @@ def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:
 
 
 def author_of(request: HttpRequest) -> Author:
-    """Who asks for it, and why as the form says."""
+    """The person who asks, with the reason from the form."""
     return Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
 
 

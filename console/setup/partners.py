@@ -60,7 +60,7 @@ STAYS = frozenset({PROVIDER, SERVICE})
 
 @dataclass(frozen=True, slots=True)
 class PartnerPath:
-    """What was chosen or made so far, by step; what this person may not know of is left out."""
+    """The rows chosen or made so far, by step, within the person's scope."""
 
     rows: dict[str, Any]
 
@@ -76,7 +76,7 @@ class PartnerPath:
         return urlencode(known)
 
     def address(self, step: str) -> str:
-        """Where the step is, with all that was made so far."""
+        """The address of the step, with all that was made so far."""
         return self._with_query(reverse("partner-step", args=[step]))
 
     @property
@@ -162,12 +162,12 @@ def _make(request: HttpRequest, name: str, noun: Noun, path: PartnerPath) -> Htt
     form = new_form(request, noun, request.POST)
     if again := shown_again(request, form, partial(_show, request, name, path)):
         return again
-    messages.success(request, f"{form.instance} is there.")
+    messages.success(request, f"{form.instance} was added.")
     return SeeOther(_onward(path, name, form.instance))
 
 
 def _onward(path: PartnerPath, name: str, row: Any) -> str:
-    """Where one goes on once a step has this row."""
+    """The address that follows once a step has this row."""
     return path.with_row(name, row).address(name if name in STAYS else NEXT[name])
 
 
@@ -214,7 +214,7 @@ def _show(
 
 
 def _look(name: str, row: Any, form: SetupForm, *, tested: bool) -> dict[str, object]:
-    """What is to be looked at before going on: the connection, who takes the messages, a sample."""
+    """Context to check before continuing: the connection, who takes the messages, a sample."""
     if name == PROVIDER and tested and row is not None:
         return {"tested": examination.examined(row)}
     if name == SERVICE and row is not None:

@@ -24,20 +24,20 @@ OFFERED: Final = {
     "sasl_mechanism": Provider.Mechanism,
 }
 ENTER_AGAIN: Final = (
-    "Enter it again: the addresses, the protocol or the properties are other ones, and a stored "
-    "secret goes only where it was stored for."
+    "Enter it again: the addresses, the protocol or the properties have changed, and a stored "
+    "secret is only ever sent where it was stored for."
 )
 CONNECTION: Final = DESTINATION | {"properties", "__all__"}
 PARTS: Final = (
     ("", "", ("name", "bootstrap_servers", "security_protocol")),
     (
         "Login (SASL)",
-        "Used when the protocol begins with SASL.",
+        "Used if the protocol begins with SASL.",
         ("sasl_mechanism", "username", "password"),
     ),
     (
         "Certificates (TLS)",
-        "Used when the protocol ends with SSL.",
+        "Used if the protocol ends with SSL.",
         ("ca_certificate", "client_certificate", "client_key"),
     ),
     ("Further client properties", "", ("properties",)),
@@ -45,7 +45,7 @@ PARTS: Final = (
 
 
 class ProviderForm(KeepsSecrets):
-    """How to reach one cluster."""
+    """The form of a provider."""
 
     secret_fields = ("password", "client_key")
     parts = PARTS
@@ -55,28 +55,28 @@ class ProviderForm(KeepsSecrets):
         fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "sasl_mechanism": "SASL mechanism",
-            "ca_certificate": "Certificates of the authority",
+            "ca_certificate": "CA certificates",
             "client_certificate": "Our certificate",
             "client_key": "Our private key",
             "properties": "Properties",
         }
         help_texts: ClassVar[dict[str, str]] = {
-            "name": "Letters, digits, - and _. It is part of the ids of messages that have none of "
-            "their own, so it should stay.",
+            "name": "Letters, digits, - and _. It is part of the ids of messages that have no id "
+            "of their own, so do not change it later.",
             "bootstrap_servers": "host:port, several separated by commas. One that answers is "
             "enough to find the others; two or three survive the loss of one.",
-            "security_protocol": "As the listener of the brokers speaks. PLAINTEXT and "
-            "SASL_PLAINTEXT send everything readable over the wire.",
-            "sasl_mechanism": "As the cluster asks for it.",
-            "username": "The principal that gets the rights is User: and this name.",
-            "password": "Stored encrypted; shown to nobody.",
-            "ca_certificate": "PEM. Empty: the authorities this machine trusts already.",
-            "client_certificate": "PEM; only where the cluster asks for one. Its subject is then "
+            "security_protocol": "The protocol of the brokers' listener. PLAINTEXT and "
+            "SASL_PLAINTEXT send everything unencrypted.",
+            "sasl_mechanism": "The one that the cluster expects.",
+            "username": "The principal that gets the rights is “User:” followed by this name.",
+            "password": "Stored encrypted; never shown.",
+            "ca_certificate": "PEM. Empty: the authorities that this machine already trusts.",
+            "client_certificate": "PEM; only if the cluster asks for one. Its subject is then "
             "the principal that gets the rights.",
-            "client_key": "PEM; stored encrypted, shown to nobody.",
+            "client_key": "PEM; stored encrypted, never shown.",
             "properties": "A JSON object of properties of the Kafka client, for example "
-            '{"client.id": "plant-1"}. What carries the promises of the context (acks, isolation, '
-            "offsets) is decided by Sluice and refused here.",
+            '{"client.id": "plant-1"}. Sluice itself sets those that its delivery guarantees '
+            "depend on (acks, isolation, offsets); they are refused here.",
         }
         widgets: ClassVar[dict[str, Any]] = {
             "bootstrap_servers": forms.TextInput(attrs={"spellcheck": "false"}),
@@ -105,7 +105,7 @@ class ProviderForm(KeepsSecrets):
         return cleaned
 
     def connection_mistakes(self) -> list[str]:
-        """What keeps these values from being tested; a name that is missing does not."""
+        """The mistakes that prevent a test of these values; a missing name does not."""
         self.is_valid()
         for name in self.errors.keys() - CONNECTION - set(self.kept_secrets()):
             del self.errors[name]
@@ -117,7 +117,7 @@ class ProviderForm(KeepsSecrets):
         ]
 
     def _is_elsewhere(self) -> bool:
-        """Whether these values lead to other brokers, or ask for tokens at another address."""
+        """Return True when these values lead to other brokers or to another token address."""
         stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
         is_moved = bool(DESTINATION.intersection(self.changed_data))
         return is_moved or (stored or {}) != (entered or {})
@@ -139,8 +139,8 @@ def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
 PROVIDERS = Noun(
     one="provider",
     title="Providers",
-    about="A Kafka cluster and how to reach it. Several may live side by side; each queue is a "
-    "topic of one of them.",
+    about="A Kafka cluster and how to reach it. There may be several; each queue is a topic of one "
+    "of them.",
     form=ProviderForm,
     table=ProviderTable,
     filters=filters_by("name", "bootstrap_servers"),

@@ -14,15 +14,15 @@ from console.setup.structures import PathLines
 from integration.models import EnterpriseService
 from integration.selectors.setup import nouns, takers
 
-STAYS_SWITCHED: Final = "Saving this switches nothing on or off; the service's page has the switch."
+STAYS_SWITCHED: Final = "Saving does not switch the service on or off; the switch is on its page."
 
 
 PARTS: Final = (
     ("", "", ("interface", "description")),
-    ("What takes its messages", "", ("structure", "enabled")),
+    ("What processes its messages", "", ("structure", "enabled")),
     (
         "How they are found again",
-        "What tracking keeps of each message, to be searched by.",
+        "The values that tracking keeps for each message, so that you can search by them.",
         ("external_id_path", "search_paths", "keeps_payload"),
     ),
 )
@@ -35,8 +35,8 @@ class ServiceForm(SetupForm):
     search_paths = PathLines(
         required=False,
         label="Search paths",
-        help_text="Optional: at most two, one a line. A message in which one finds nothing is "
-        "tracked without it.",
+        help_text="Optional: at most two, one per line. If a path finds nothing in a message, the "
+        "message is tracked without it.",
     )
 
     class Meta:
@@ -48,22 +48,22 @@ class ServiceForm(SetupForm):
             "keeps_payload": "Keep payloads",
         }
         help_texts: ClassVar[dict[str, str]] = {
-            "interface": "As senders write it into INTERFACE of the envelope, or into the header "
-            "sluice-interface; every letter counts, capitals too.",
+            "interface": "The name that senders write into INTERFACE of the envelope, or into the "
+            "header sluice-interface. It is case-sensitive.",
             "description": "What these messages are about, in a few words.",
             "enabled": "Off: sequential queues wait at the next message of this service, "
-            "continuous ones put each of them on hold. No retry is spent, nothing is lost.",
-            "external_id_path": "Optional: JSONPath like $.ponum, or XPath like /PO/PONUM, of the "
-            "sender's own number. What is tracked from now on is found by it.",
-            "keeps_payload": "On: tracking keeps each payload up to 1 MiB as well, for people with "
-            "the right to see payloads. It takes their space in the database until its day is "
-            "dropped.",
+            "continuous ones put each such message on hold. No retry is spent, nothing is lost.",
+            "external_id_path": "Optional: JSONPath such as $.ponum, or XPath such as /PO/PONUM, "
+            "of the sender's own number. Messages tracked from now on can be found by it.",
+            "keeps_payload": "On: tracking also keeps each payload up to 1 MiB, for people with "
+            "the right to see payloads. It takes up space in the database until cleanup drops its "
+            "day.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
-        structure.empty_label = "None: the registered handler takes them"
+        structure.empty_label = "None: the registered handler processes them"
         chosen = nouns.chosen(structure.queryset, self.entered("structure"))
         if self.instance.pk:
             # Its page has the switch, which asks back: saving paths must not switch anything.
@@ -83,7 +83,7 @@ class ServiceTable(tables.Table):
 
     interface = Named("service", "Service")
     enabled = Switched()
-    taker = tables.Column("Taken by", accessor="pk", orderable=False)
+    taker = tables.Column("Processed by", accessor="pk", orderable=False)
     description = tables.Column()
 
     def render_taker(self, record: EnterpriseService) -> str:
@@ -100,7 +100,8 @@ def _more(_request: HttpRequest, service: EnterpriseService) -> Mapping[str, obj
 SERVICES = Noun(
     one="service",
     title="Enterprise services",
-    about="An inbound message type: the INTERFACE that senders name, and what takes such messages.",
+    about="An inbound message type: the INTERFACE that senders name, and what processes such "
+    "messages.",
     form=ServiceForm,
     table=ServiceTable,
     filters=filters_by("interface", "description", enabled=SwitchFilter()),

@@ -46,13 +46,13 @@ class OptionalDocument(forms.JSONField):
 
 PARTS: Final = (
     ("", "", ("name", "description")),
-    ("What tells documents apart", "", ("key_paths", "version_path")),
+    ("What identifies a document", "", ("key_paths", "version_path")),
     ("What is accepted", "", ("json_schema", "tombstone")),
     (
         "Try it on a sample",
         (
-            "Nothing is stored: it shows what each path finds, the key that results and what "
-            "the schema refuses."
+            "Nothing is stored: you see what each path finds, the resulting key and what the "
+            "schema refuses."
         ),
         ("sample",),
     ),
@@ -65,8 +65,9 @@ class StructureForm(SetupForm):
     parts = PARTS
     key_paths = PathLines(
         label="Key paths",
-        help_text="One a line: JSONPath like $.assetnum, or XPath like /Asset/ASSETNUM. Their "
-        "values together are the key; a message with the key of a stored document replaces it.",
+        help_text="One per line: JSONPath such as $.assetnum, or XPath such as /Asset/ASSETNUM. "
+        "Their values together form the key; a message with the key of a stored document replaces "
+        "it.",
     )
     sample = forms.CharField(
         required=False,
@@ -84,12 +85,12 @@ class StructureForm(SetupForm):
         }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. Handlers and services refer to it.",
-            "description": "What these documents are.",
+            "description": "What these documents are about, in a few words.",
             "version_path": "Optional: a whole number or an ISO timestamp in the document. The "
-            "higher one wins, whichever came first; without it the order of arrival decides.",
-            "json_schema": "Optional, draft 2020-12, for JSON documents. What it refuses is put on "
-            "hold (SCHEMA_VIOLATION).",
-            "tombstone": "Deleting it is remembered, so that an older message does not bring the "
+            "higher one wins, whichever came first; without it, the order of arrival decides.",
+            "json_schema": "Optional, draft 2020-12, for JSON documents. Documents it refuses are "
+            "put on hold (SCHEMA_VIOLATION).",
+            "tombstone": "A deletion is remembered, so that an older message does not bring the "
             "document back.",
         }
         field_classes: ClassVar[dict[str, Any]] = {"json_schema": OptionalDocument}
@@ -100,7 +101,7 @@ class StructureForm(SetupForm):
         }
 
     def tried(self) -> tryout.Tryout:
-        """What the values of this form, saved or not, make of its sample."""
+        """Try the values of this form, saved or not, on its sample."""
         given = self.cleaned_data
         return tryout.try_out(
             given.get("sample", ""),
@@ -135,8 +136,8 @@ def _more(request: HttpRequest, structure: ObjectStructure) -> Mapping[str, obje
 STRUCTURES = Noun(
     one="structure",
     title="Object structures",
-    about="A document type: where its key stands, which document is newer, what is accepted. "
-    "Services store messages into it without a line of code.",
+    about="A document type: where its key is found, which document is newer, what is accepted. "
+    "Services store messages in it without any code.",
     form=StructureForm,
     table=StructureTable,
     filters=filters_by("name", "description"),

@@ -20,8 +20,8 @@ PARTS: Final = (
     (
         "HTTP API",
         (
-            "What this partner may post over HTTP. Without a token nobody gets in; tokens are "
-            "made on the system's page."
+            "What this partner may post over HTTP. Every request needs a token; make tokens "
+            "on the system's page."
         ),
         ("requests_per_minute", "max_body_bytes", "legacy_door"),
     ),
@@ -45,13 +45,13 @@ class SystemForm(SetupForm):
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. Queues, endpoints and the limits of people refer to "
             "it, and people see it beside each message.",
-            "requests_per_minute": "Empty: as many as it likes. Beyond the number a post is "
-            "refused with 429 and the seconds to wait; a post with several messages counts once.",
+            "requests_per_minute": "Empty: no limit. Posts beyond the limit are refused with 429 "
+            "and the seconds to wait; a post with several messages counts once.",
             "max_body_bytes": "A larger post is refused with 413 before it is read. A single "
-            "message may have 10,485,760 bytes, and no more than its topic takes.",
+            "message may have 10,485,760 bytes, and no more than its topic accepts.",
             "legacy_door": "Also accepts /meaweb/esqueue/… and /meaweb/es/…, and user and token in "
-            "the MAXAUTH header, so that a sender changes its host name and password only.",
-            "description": "Who they are, and whom to call, in a few words.",
+            "the MAXAUTH header, so that a sender only has to change host name and password.",
+            "description": "Who the partner is, and whom to call, in a few words.",
             "enabled": "Off: sequential queues of this system wait, continuous ones put each new "
             "message on hold. No retry is spent, nothing is lost.",
         }
@@ -69,7 +69,7 @@ class SystemForm(SetupForm):
         default: int = ExternalSystem._meta.get_field("max_body_bytes").default
         if given and given > HTTP_API_BODY_BYTES:
             raise ValidationError(
-                f"Write at most {HTTP_API_BODY_BYTES:,}: bodies are split in memory."
+                f"Enter at most {HTTP_API_BODY_BYTES:,}: bodies are split in memory."
             )
         return given or default
 
@@ -83,7 +83,7 @@ class SystemTable(tables.Table):
     held_count = tables.TemplateColumn(
         "{% load sluice %}{% if value %}<a href=\"{% url 'failures' %}?state=HOLD&amp;system="
         '{{ record.name|urlencode }}">{{ value|number }}</a>{% else %}0{% endif %}',
-        verbose_name="Held messages",
+        verbose_name="On hold",
         attrs=NUMBER,
     )
     changed_at = tables.TemplateColumn(
@@ -103,7 +103,7 @@ def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]
 SYSTEMS = Noun(
     one="system",
     title="External systems",
-    about="A partner whose messages come and go. Its queues and endpoints belong to it; switching "
+    about="A partner that sends or receives messages. Queues and endpoints belong to it; switching "
     "it off stops its messages without losing any.",
     form=SystemForm,
     table=SystemTable,

@@ -16,7 +16,7 @@ from integration.models import ChannelTarget
 from integration.selectors.setup import channels as selectors
 from integration.selectors.setup import nouns
 
-FITS = "Only what fits the external system is offered."
+FITS = "Only those that fit the external system are offered."
 
 
 class QueueChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # its model is its queryset's
@@ -37,7 +37,7 @@ class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as abo
 
 PARTS: Final = (
     ("", "", ("channel", "system", "enabled")),
-    ("Which way its messages take", "", ("queue", "endpoint")),
+    ("Path of its messages", "", ("queue", "endpoint")),
 )
 
 
@@ -60,12 +60,12 @@ class TargetForm(SetupForm):
         help_texts: ClassVar[dict[str, str]] = {
             "channel": "The message type it gets.",
             "system": "The partner. A channel has one target for each.",
-            "enabled": "Off: it gets nothing of what is published from then on, also not later. "
+            "enabled": "Off: it gets nothing that is published from then on, not even later. "
             "Switching the external system off keeps its messages instead.",
         }
         error_messages: ClassVar[dict[str, dict[str, str]]] = {
             "__all__": {
-                "unique_together": "This channel has a target for this external system already."
+                "unique_together": "This channel already has a target for this external system."
             }
         }
 
@@ -78,7 +78,9 @@ class TargetForm(SetupForm):
         if self.instance.pk:
             for name in ("channel", "system"):
                 self.fields[name].disabled = True
-                self.fields[name].help_text = "Decided when the target was made; add another one."
+                self.fields[
+                    name
+                ].help_text = "Fixed when the target was added; add another target instead."
         self._offer(nouns.number_in(self.instance.system_id or self.entered("system")))
         if not self.instance.pk:
             self._follow_system()
@@ -94,15 +96,15 @@ class TargetForm(SetupForm):
         queue.queryset = selectors.queues_for(self.scope, system, besides=self.instance.queue_id)
         endpoint.queryset = selectors.endpoints_for(self.scope, system)
         queue.help_text = (
-            f"{FITS} A sequential queue keeps the order in which transactions commit: publish to "
-            "it late in a transaction, others wait for its end."
+            f"{FITS} A sequential queue keeps the order in which transactions commit. Publish to "
+            "it late in a transaction, because others wait for its end."
         )
         way = selectors.way_of(
             nouns.chosen(queue.queryset, self.entered("queue")),
             nouns.chosen(endpoint.queryset, self.entered("endpoint")),
         )
         endpoint.help_text = (
-            f"{FITS} Empty: the queue's own endpoint; without any the partner reads the topic. "
+            f"{FITS} Empty: the queue's own endpoint; without any, the partner reads the topic. "
             f"{way}"
         ).strip()
 
@@ -138,8 +140,8 @@ def _more(_request: HttpRequest, target: ChannelTarget) -> Mapping[str, object]:
 TARGETS = Noun(
     one="target",
     title="Targets of channels",
-    about="A partner of a publish channel: the queue its messages take, and the endpoint they end "
-    "at.",
+    about="A partner of a publish channel: the queue that its messages take, and the endpoint that "
+    "they are delivered to.",
     form=TargetForm,
     table=TargetTable,
     filters=filters_by("channel__name", "system__name", "queue__name", enabled=SwitchFilter()),

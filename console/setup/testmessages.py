@@ -41,7 +41,7 @@ FILL: Final = "fill"
 
 
 class TestMessageForm(forms.Form):
-    """What is sent; each field says what becomes of it."""
+    """A test message to send, with the effect of each field beside it."""
 
     # No test of ours: pytest looks for classes of this name.
     __test__ = False
@@ -50,16 +50,16 @@ class TestMessageForm(forms.Form):
         required=False,
         max_length=100,
         label="Service (INTERFACE)",
-        help_text="Names what takes the message. Empty: the queue's default service takes it.",
+        help_text="The service that processes the message. Empty: the queue's default service.",
     )
     payload = forms.CharField(
         strip=False,
         label="Payload",
         max_length=DEFAULT.max_bytes,
         widget=forms.Textarea(attrs={"class": "lines", "rows": 12, "spellcheck": "false"}),
-        help_text="JSON or XML. It is sent as it stands, unchecked: a broken text shows how a "
-        "failure looks. A sample is made up from the service's object structure or, where it has "
-        "none, copied from its last message that is stored.",
+        help_text="JSON or XML. It is sent as it is, unchecked: send a broken text to see a "
+        "failure. A sample is generated from the service's object structure or, without one, "
+        "copied from its last stored message.",
     )
     wrapped = forms.BooleanField(
         required=False,
@@ -71,16 +71,16 @@ class TestMessageForm(forms.Form):
         required=False,
         max_length=1_000,
         label="Key",
-        help_text="Messages of one key go to one partition. Empty: without a key.",
+        help_text="Messages with the same key go to the same partition. Empty: no key.",
     )
     headers = forms.CharField(
         required=False,
         label="Further headers",
         widget=forms.Textarea(attrs={"class": "lines", "rows": 2, "spellcheck": "false"}),
-        help_text="One a line, as “name: value”. Message id, sender and “sluice-test: 1” are "
+        help_text="One per line, as “name: value”. Message id, sender and “sluice-test: 1” are "
         "added.",
     )
-    reason = reason_field("Optional. It is kept in the history of changes; the payload is not.")
+    reason = reason_field("Optional. Kept in the history of changes; the payload is not.")
 
     def __init__(self, *args: Any, hint: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -96,12 +96,14 @@ class TestMessageForm(forms.Form):
                 continue
             pair = HEADER.fullmatch(line.strip())
             if pair is None:
-                raise ValidationError(f"Line {number} is no header: write “name: value”.")
+                raise ValidationError(f"Line {number} is not a header: write “name: value”.")
             if pair[1].lower().startswith(OURS):
-                raise ValidationError(f"{pair[1]} is Sluice's own: names with {OURS} are taken.")
+                raise ValidationError(
+                    f"{pair[1]} is not allowed: names that begin with {OURS} are reserved."
+                )
             headers.append((pair[1], pair[2]))
         if len(headers) > MOST_HEADERS:
-            raise ValidationError(f"At most {MOST_HEADERS} headers can be sent.")
+            raise ValidationError(f"Enter at most {MOST_HEADERS} headers.")
         return tuple(headers)
 
     def clean_interface(self) -> str:
@@ -122,7 +124,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
 
 @needs(Right.VIEW)
 def outcome(request: HttpRequest, name: str, message_id: str) -> HttpResponse:
-    """Where the message is; asks again by itself until the end, or when the page is reloaded."""
+    """Show where the message is; asks again by itself until the end, or on reload."""
     journey = followed(request, message_id)
     if journey.queue.name != name:
         raise Http404(f"{name} has no such test message.")
@@ -134,7 +136,7 @@ def of_service(request: HttpRequest, number: int) -> HttpResponse:
     """The queues that a message of this service may be sent to; the only one at once."""
     service = services(scope_of(request.user)).filter(pk=number).first()
     if service is None:
-        raise Http404("There is no such enterprise service (any more).")
+        raise Http404("There is no such enterprise service; it may have been deleted.")
     known = queue_selectors.readers(scope_of(request.user))
     defaults = list(known.filter(default_service=service))
     if len(defaults) == 1:
@@ -219,7 +221,7 @@ def _sent(form: TestMessageForm, queue: Queue, author: Author) -> str | None:
 def followed(request: HttpRequest, message_id: str) -> Journey:
     journey = selectors.journey(message_id, scope_of(request.user))
     if journey is None:
-        raise Http404("There is no such test message (any more).")
+        raise Http404("There is no such test message, or its history was removed.")
     return journey
 
 
@@ -238,19 +240,19 @@ def _missing(journey: Journey, scope: Scope) -> list[HealthCheck]:
     try:
         return broken_ahead(journey.queue, scope, is_in_kafka=journey.is_sent)
     except OperationalError:
-        return [broken("database", "It did not answer in time.", "Look again in a moment.")]
+        return [broken("database", "It did not answer in time.", "Check again in a moment.")]
 
 
 def _taker(queue: Queue, interface: str) -> str:
-    """What will become of it, as a sentence."""
+    """The sentence on what will happen to it."""
     if queue.direction == Queue.Direction.OUTBOUND:
-        return "The partner reads it: what becomes of it there is not seen here."
+        return "The partner reads it; what happens to it there is not visible here."
     if queue.is_error_queue:
-        return "An error queue keeps what it reads for people: the message will be held."
+        return "An error queue keeps its messages for people: the message will be put on hold."
     # The engine will ask nobody's limit: the name was typed, and this says what becomes of it.
     named = services(EVERYTHING).filter(interface=interface)
     service = named.first() if interface else queue.default_service
     if service is None:
         what = f"There is no service {interface}" if interface else "No service is named"
-        return f"{what}, so the message will be held."
+        return f"{what}, so the message will be put on hold."
     return takers.effect(service.interface, service.structure)

@@ -38,13 +38,13 @@ SCOPES: Final = ("may_post", "may_call", "may_read", "may_publish")
 
 
 class TokenForm(forms.Form):
-    """What a new token shall allow."""
+    """The form of a new token."""
 
     name = forms.SlugField(
         max_length=100,
         label="Name",
-        help_text="Who or what uses it, such as “erp-production”. It is the user of Basic "
-        "authentication, and stands in the history.",
+        help_text="Who or what uses it, such as “erp-production”. It is the user name of Basic "
+        "authentication, and is shown in the history.",
     )
     may_post = forms.BooleanField(
         required=False,
@@ -56,7 +56,7 @@ class TokenForm(forms.Form):
         required=False,
         initial=True,
         label="Ask what became of messages",
-        help_text="GET /esqueue/…/messages/…: of this system only, never a payload.",
+        help_text="GET /esqueue/…/messages/…: for this system only, never a payload.",
     )
     may_call = forms.BooleanField(
         required=False,
@@ -66,21 +66,22 @@ class TokenForm(forms.Form):
     may_publish = forms.BooleanField(
         required=False,
         label="Publish to channels",
-        help_text="POST /api/publish/…: for programs of your own. It sends to all partners of a "
-        "channel, so give it to no partner.",
+        help_text="POST /api/publish/…: for your own programs. It sends to all partners of a "
+        "channel, so do not give this right to a partner.",
     )
     services = forms.MultipleChoiceField(
         required=False,
         label="Only these services or channels",
-        help_text="None chosen: all of them, also those that are added later. To run services or "
-        "publish, people who may know of some systems only must choose.",
+        help_text="None chosen: all of them, including those added later. If your account is "
+        "limited to some external systems, you must choose to allow running services or "
+        "publishing.",
     )
     days = forms.ChoiceField(
         required=False,
         choices=LIVES,
         initial="365",
         label="Valid for",
-        help_text="A new token can be made before the old one ends, so that nothing stops.",
+        help_text="You can make a new token before the old one expires, so that nothing stops.",
     )
     reason = reason_field("Kept in the history of changes.")
 
@@ -94,11 +95,13 @@ class TokenForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if not any(given.get(scope) for scope in SCOPES):
-            raise forms.ValidationError("Allow at least one thing; this token could do nothing.")
+            raise forms.ValidationError(
+                "Allow at least one thing; otherwise the token is of no use."
+            )
         return given
 
     def token_of(self, system: ExternalSystem) -> ApiToken:
-        """What a good form asks for, not stored yet."""
+        """The token that a good form asks for, not stored yet."""
         given = {name: self.cleaned_data[name] for name in ("name", "services", *SCOPES)}
         return ApiToken(system=system, **given)
 
@@ -167,9 +170,11 @@ def revoke(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     _, token = _known_token(request, number, token_id)
     if request.method == "POST":
         if tokens.revoke(token, author_of(request)):
-            messages.success(request, f"{token.name} is revoked: within a second it opens nothing.")
+            messages.success(
+                request, f"{token.name} was revoked and stops working within a second."
+            )
         else:
-            messages.info(request, f"{token.name} was revoked already.")
+            messages.info(request, f"{token.name} was already revoked.")
     return see("http-api", number)
 
 
@@ -180,7 +185,7 @@ def _known_token(
     refuse(SYSTEMS.hindrance(request.user))
     token = token_of(system, token_id)
     if token is None:
-        raise Http404("There is no such token (any more).")
+        raise Http404("There is no such token; it may have been deleted.")
     return system, token
 
 
@@ -192,7 +197,7 @@ def _show_made(
 
 
 def _about(request: HttpRequest, system: ExternalSystem) -> dict[str, object]:
-    """What the pages say of the system, with an example of a post to it."""
+    """Facts of the system for the pages, with an example of a post to it."""
     return {
         "row": system,
         "noun": SYSTEMS,

@@ -1,4 +1,4 @@
-"""How pages write what runs counted and how they ended."""
+"""Filters for the counts and endings of runs."""
 
 from django import template
 
@@ -12,11 +12,11 @@ register = template.Library()
 
 @register.filter
 def ended_as(run: CronRun) -> Said | None:
-    """How a queue's run ended, in words; None for other runs."""
+    """The ending of a queue's run, in words; None for other runs."""
     return words.ending(run.ending)
 
 
 @register.filter
 def counted(run: CronRun, task: str) -> tuple[Counted, ...]:
-    """What a run of this cron task counted, in words."""
+    """The counts of a run of this cron task, in words."""
     return words.counted(run.counts, task=task, is_consumer=task in CONSUMERS)

@@ -1,4 +1,4 @@
-"""How the pages of the set-up write addresses, facts and changes."""
+"""Tags of the set-up pages for addresses, facts and changes."""
 
 import json
 from typing import Any, Final
@@ -92,13 +92,13 @@ def fact(value: object) -> str:
 
 @register.simple_tag
 def was(one: Difference, kind: str = "") -> str:
-    """What a field held before, in words; a dash for nothing."""
+    """The value of a field before, in words; a dash for nothing."""
     return fact_words.value_words(one.before, one.field, kind)
 
 
 @register.simple_tag
 def is_now(one: Difference, kind: str = "") -> str:
-    """What a field holds after, in words; a dash for nothing."""
+    """The value of a field after, in words; a dash for nothing."""
     return fact_words.value_words(one.after, one.field, kind)
 
 
@@ -110,7 +110,7 @@ def pretty(value: object) -> str:
 
 @register.filter
 def use_address(use: Use) -> str:
-    """Where something that depends on a row is set up."""
+    """The address where something that depends on a row is set up."""
     return (
         reverse("queue", args=[use.name])
         if use.kind == "queue"
@@ -120,7 +120,7 @@ def use_address(use: Use) -> str:
 
 @register.filter
 def change_address(row: ConfigurationChange) -> str:
-    """Where the changed thing is, empty when it is gone or has no page."""
+    """The address of the changed thing; empty when it is gone or has no page."""
     if row.action == "delete":
         return ""
     if row.kind == "queue":
@@ -149,7 +149,7 @@ def what_was_done(row: ConfigurationChange, is_one: object = None) -> str:
 
 @register.filter
 def place(value: Place) -> str:
-    """Where the next page of changes begins, for its address."""
+    """The start of the next page of changes, for its address."""
     at, number = value
     return f"{at.isoformat().replace('+00:00', 'Z')}~{number}"
 
@@ -178,5 +178,5 @@ def verdict_sign_tone(value: Verdict) -> str:
 
 @register.filter
 def has_commands(tested: Examination) -> bool:
-    """Whether a command is shown that somebody should run."""
+    """Return True when a command is shown that somebody should run."""
     return any(one.command for section in tested.sections for one in section.findings)

@@ -1,4 +1,4 @@
-"""How pages write times, states and numbers: one tag for each, on all pages the same."""
+"""Tags for times, states and numbers: one for each, the same on all pages."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -70,7 +70,7 @@ def error_state(state: str) -> SafeString:
 
 @register.filter
 def failure_kind(failure_class: str, state: str = "") -> str:
-    """What kind of failure it is, in words; one that nobody knows as it is stored.
+    """The kind of a failure in words; an unknown one as it is stored.
 
     A resolved one is spoken of as over.
     """
@@ -139,7 +139,7 @@ def ago(moment: datetime | None) -> SafeString | str:
 
 @register.filter
 def age(moment: datetime | None) -> SafeString | str:
-    """How old something is, without the "ago"."""
+    """The age of something, without the "ago"."""
     if moment is None:
         return UNKNOWN
     words = relative(timezone.now() - moment).removesuffix(" ago")
@@ -148,7 +148,7 @@ def age(moment: datetime | None) -> SafeString | str:
 
 @register.filter
 def coded(text: str) -> SafeString:
-    """What stands between backticks is typed as it is: shown as code."""
+    """Show text between backticks as code."""
     parts = [escape(part) for part in text.split("`")]
     shown = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
     return mark_safe("".join(shown))  # noqa: S308 - every part is escaped
@@ -173,7 +173,7 @@ def per_second(value: float | str | None) -> str:
 
 @register.filter
 def duration(length: timedelta | float | str | None) -> str:
-    """How long something lasts, in its largest unit: "7 h"; a dash for what is not known."""
+    """A duration in its largest unit: "7 h"; a dash for what is not known."""
     if length is None or isinstance(length, str):
         return UNKNOWN
     whole = length if isinstance(length, timedelta) else timedelta(seconds=length)
@@ -227,5 +227,5 @@ def queue_page(name: str) -> str:
 
 @register.filter(is_safe=True)
 def within(text: str, most: int) -> str:
-    """What `truncatechars` makes of it; ids are short, and a list has hundreds of them."""
+    """Do what `truncatechars` does; ids are short, and a list has hundreds of them."""
     return text if len(text) <= most and text.isascii() else truncatechars(text, most)

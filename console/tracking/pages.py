@@ -19,8 +19,8 @@ from integration.selectors.tracking.story import RELATED, Story, posted_as, stor
 
 Way = tuple[str, TrackRow | None, TrackRow | None]
 UNKNOWN: Final = (
-    "Nothing is known of this message (any more): tracking is kept for some days, and only for "
-    "queues that are tracked."
+    "Nothing is known about this message: tracking is kept for some days, and only for queues that "
+    "are tracked."
 )
 
 
@@ -50,18 +50,18 @@ def track_list(request: HttpRequest) -> HttpResponse:
 def tracked_message(request: HttpRequest) -> HttpResponse:
     """The message whose id the address names."""
     message_id, scope = request.GET.get("id", ""), scope_of(request.user)
-    found = story(message_id, scope) if message_id else None
-    if found is None:
+    message = story(message_id, scope) if message_id else None
+    if message is None:
         raise Http404(UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
-    last = found.last
-    kept = newest_payload(found.tracks[:RELATED]) if may_see else None
+    last = message.last
+    kept = newest_payload(message.tracks[:RELATED]) if may_see else None
     if kept is not None:
         trail.note_view(request, "messagetrack", "", message_id)
-    beside = None if last is None else neighbours(last, found.readable)
+    beside = None if last is None else neighbours(last, message.readable)
     context = {
-        "story": found,
-        "events": found.events,
+        "story": message,
+        "events": message.events,
         "last": last,
         "may_see": may_see,
         "view": None if kept is None else payloads.show(kept, []),
@@ -87,7 +87,7 @@ def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
 
 def _ways(beside: Neighbours, *, may_see: bool) -> list[Way]:
     """Previous and next: of the queue, and of the key for those who may see it."""
-    found: list[Way] = [("of the queue", beside.earlier, beside.later)]
+    ways: list[Way] = [("of the queue", beside.earlier, beside.later)]
     if may_see:
-        found.append(("of the same key", beside.earlier_of_key, beside.later_of_key))
-    return [way for way in found if way[1] is not None or way[2] is not None]
+        ways.append(("of the same key", beside.earlier_of_key, beside.later_of_key))
+    return [way for way in ways if way[1] is not None or way[2] is not None]

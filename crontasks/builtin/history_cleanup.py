@@ -44,7 +44,7 @@ class HistoryParameters:
         most=3_650,
     )
     decisions_days: int | None = option(
-        None, "What people decided and changed, in days; empty = for ever.", least=30, most=36_500
+        None, "What people decided and changed, in days; empty = forever.", least=30, most=36_500
     )
     chunk_rows: int = option(5_000, "Rows in one statement.", least=1, most=100_000)
 

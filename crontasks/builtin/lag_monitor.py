@@ -39,7 +39,7 @@ class LagParameters:
     # as some stream processors do, need a longer limit.
     transaction_seconds: int = option(
         25,
-        "How long an open transaction may hold back a topic before it is told, in seconds.",
+        "How long an open transaction may hold back a topic before it is reported, in seconds.",
         least=1,
         most=86_400,
     )

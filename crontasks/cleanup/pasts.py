@@ -42,7 +42,7 @@ CALLED: Final = f"""t.state IN ('DELIVERED', 'FAILED') AND {PASSED}
 LEAST_DAYS: Final = 7
 ANSWERED: Final = f"""t.received_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.received_at < {{at}} - make_interval(secs => coalesce(q.retention_seconds, 0))"""
-AUDIT: Final = "Kept for ever unless days are set."
+AUDIT: Final = "Kept forever unless days are set."
 
 
 def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
@@ -60,7 +60,7 @@ def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
         since="t.at",
         status="t.action",
         days="decisions_days",
-        kept=(Spared("Younger, or kept for ever", "true"),),
+        kept=(Spared("Younger, or kept forever", "true"),),
     )
 
 
@@ -164,7 +164,7 @@ HISTORY: Final = (
         since="t.started_at",
         status="t.state",
         kept=(
-            Spared("At work", "t.state = 'RUNNING'"),
+            Spared("Running", "t.state = 'RUNNING'"),
             Spared("Among the runs to keep", f"t.state <> 'RUNNING' AND NOT ({SURPLUS})"),
         ),
     ),

@@ -138,7 +138,7 @@ def _keeps(rule: Rule, values: object) -> str:
     if not rule.days:
         return rule.keeps
     days = getattr(values, rule.days)
-    return "for ever" if days is None else so_many(days, "day")
+    return "forever" if days is None else so_many(days, "day")
 
 
 def _grouped(forecasts: Sequence[RuleForecast]) -> Iterator[Group]:

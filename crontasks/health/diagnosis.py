@@ -41,7 +41,7 @@ def _seen(look: Callable[[], HealthCheck]) -> HealthCheck:
         return broken(look.__name__, f"The database says: {reason(e)}.", step)
     except (psycopg.Error, Error) as e:
         text = f"The database refused what was tried: {reason(e)}."
-        return broken(look.__name__, text, "Look at the database's log.")
+        return broken(look.__name__, text, "Check the database's log.")
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def lease(queue: Queue) -> HealthCheck:
         )
     if relay.owner:
         return good("lease", f"{queue.provider.name} is relayed by {relay.owner}.")
-    return good("lease", "Nobody relays at this moment; the next tick starts a relay.")
+    return good("lease", "No relay is running at this moment; the next tick starts one.")
 
 
 def outbox(queue: Queue) -> HealthCheck:
@@ -82,7 +82,7 @@ def outbox(queue: Queue) -> HealthCheck:
     return broken(
         "outbox",
         f"{waiting} to be sent, the oldest for {age.total_seconds():,.0f} seconds.",
-        "Mend what is broken above; if nothing is, look at the log of the relay's worker.",
+        "Fix what is broken above; if nothing is, check the log of the relay's worker.",
     )
 
 
@@ -105,8 +105,10 @@ def unknown(queue: Queue) -> HealthCheck:
     count = sum(row.open.unknown for row in of_queue(queue))
     if not count:
         return good("unknown", "Of every call it is known how it ended.")
-    text = f"{so_many(count, 'message')} may have arrived, and nobody has said so yet."
-    return broken("unknown", text, "Open the queue: look on the other side, then say which it is.")
+    text = f"{so_many(count, 'message')} may have arrived, and nobody has decided yet."
+    return broken(
+        "unknown", text, "Open the queue: look in the partner's system, then say which it is."
+    )
 
 
 def delivered(queue: Queue) -> HealthCheck:
@@ -124,5 +126,5 @@ def delivered(queue: Queue) -> HealthCheck:
     return broken(
         "delivered",
         f"Nothing within {minutes} minutes; {waits}.",
-        "Mend what is broken above; if nothing is, look at the last run of the queue.",
+        "Fix what is broken above; if nothing is, check the last run of the queue.",
     )

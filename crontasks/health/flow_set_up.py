@@ -71,7 +71,7 @@ def topic(queue: Queue) -> HealthCheck:
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:
-        return broken("topic", e.sentence, "Mend the provider first.")
+        return broken("topic", e.sentence, "Fix the provider first.")
     if facts is None:
         return broken(
             "topic",

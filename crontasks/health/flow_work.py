@@ -43,7 +43,7 @@ def instance(queue: Queue) -> HealthCheck:
         return broken("instance", f"{row.name} is not active.", "Switch the instance on.")
     if row.periodic_task is None or not row.periodic_task.enabled:
         why = f"Beat does not know {row.name}: its periodic task is missing or switched off."
-        return broken("instance", why, "Save the instance again; that mends it.")
+        return broken("instance", why, "Save the instance again; that fixes it.")
     return good("instance", f"{row.name}, {row.schedule_words}.")
 
 
@@ -66,7 +66,7 @@ def beat(queue: Queue) -> HealthCheck:
     overdue = _overdue(queue) if check.ok else None
     if overdue is None:
         return check
-    return broken("beat", overdue, "Look at beat's log; restart it if it says nothing.")
+    return broken("beat", overdue, "Check beat's log; restart it if it says nothing.")
 
 
 def _overdue(queue: Queue) -> str | None:
@@ -100,9 +100,9 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
 
 
 def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> HealthCheck:
-    request = f"A run was asked for {rough((usage.now - waits.since).total_seconds())} ago"
+    request = f"A run was requested {rough((usage.now - waits.since).total_seconds())} ago"
     if not usage.is_full:
-        step = "Look at the workers' logs and at the broker of Celery."
+        step = "Check the workers' logs and the broker of Celery."
         return broken("slot", f"{request}, and no worker took it though slots are free.", step)
     situation = slot_words.of_all(usage, scope.allows)
     return broken("slot", f"{request}. {situation.why}", situation.next_step)

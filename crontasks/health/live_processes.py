@@ -70,7 +70,7 @@ def worker() -> HealthCheck:
         why = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."
         return broken("worker", why, "Set the host's clock; Celery drops what seems expired.")
     if not any(heart.leads for heart in hearts):
-        why = f"{len(serves)} worker(s) live, but no dispatcher leads."
+        why = f"{len(serves)} worker(s) are alive, but no dispatcher leads."
         return broken("worker", why, "Wait five seconds; if it stays so, restart a worker.")
     return good("worker", f"{len(serves)} alive for queues. {_slots_in_words(serves)}")
 
@@ -89,7 +89,7 @@ def beat() -> HealthCheck:
         return broken("beat", *NO_BEAT)
     leader = next((heart for heart in hearts if heart.leads), None)
     if leader is None:
-        why = f"{len(hearts)} beat(s) live, but none leads."
+        why = f"{len(hearts)} beat(s) are alive, but none leads."
         return broken("beat", why, "Wait five seconds; if it stays so, restart beat.")
     return good("beat", f"{leader.node} leads.")
 

@@ -105,7 +105,7 @@ def _in_database() -> list[HealthCheck]:
 def _no_database(*, answered: bool) -> HealthCheck:
     if answered:
         why = "PostgreSQL answers, but did not do what was asked within three seconds."
-        return broken("database", why, "Look at the database's log and its load.")
+        return broken("database", why, "Check the database's log and its load.")
     return broken(
         "database",
         "PostgreSQL does not answer.",
@@ -162,7 +162,7 @@ def _relay(living: LiveProcesses) -> HealthCheck:
     )
     if late:
         why = f"Messages for {so_many(late, 'provider')} are due for over a minute, "
-        step = "Look at the log of the relay's worker; `manage.py check_flow` names the link."
+        step = "Check the log of the relay's worker; `manage.py check_flow` names the link."
         return broken("relay", f"{why}and no relay sends them.", step)
     return _alive("relay", living.relays, living.no_relay)
 
@@ -200,7 +200,7 @@ def _progress() -> HealthCheck:
         return broken("progress", why, step)
     if kafka:
         why = f"Kafka does not serve {so_many(kafka, 'queue')}."
-        step = "Bring Kafka back, or correct the provider's access; they go on by themselves."
+        step = "Bring Kafka back, or correct the provider's access; they continue by themselves."
         return broken("progress", why, step)
     held_back = counts.get("held back", 0)
     if held_back:

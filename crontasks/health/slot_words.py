@@ -16,7 +16,7 @@ Known = Callable[[int | None], bool]
 NAMED: Final = 5
 
 HELD: Final = (
-    "If it hangs again and again, it goes on hold as HANDLER_TIMEOUT: then mend the handler, or "
+    "If it hangs again and again, it goes on hold as HANDLER_TIMEOUT: then fix the handler, or "
     "give calls of {queue} more time under Set up, and release it."
 )
 ALONE: Final = "The message runs alone already, and does so again; you need not restart anything. "

@@ -37,7 +37,7 @@ def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | N
     except OperationalError as failure:
         raise WorkersUnreachableError from failure
     if instance.queue_id is not None:
-        effect = "A run was asked for."
+        effect = "A run was requested."
         queues.note(instance.queue_id, author.actor, "run now", reason=author.reason, effect=effect)
         return
     facts = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})

@@ -31,7 +31,7 @@ LATE_SECONDS: Final = 60
 STATES: Final = {
     "active": "Active",
     "paused": "Paused",
-    "busy": "At work",
+    "busy": "Running",
     "failed": "Last run failed",
 }
 BAD_ENDINGS: Final = (RunState.FAILED, RunState.TIMED_OUT, RunState.LOST)
@@ -137,8 +137,8 @@ def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | No
     if one is None:
         return None
     rules = (
-        ("While one is at work", one.get_overlap_display()),
-        ("Missed moments", one.get_misfire_display()),
+        ("If the previous run is still in progress", one.get_overlap_display()),
+        ("If runs were missed", one.get_misfire_display()),
         ("Time limit", durations.written(one.timeout_seconds)),
         ("Runs kept", f"{one.keep_runs:,}"),
     )

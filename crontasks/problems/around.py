@@ -72,7 +72,7 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
     if _has_code("PROTOCOL", waiting, noticed):
         step = (
             f"Correct the security protocol or the bootstrap servers of the provider {name}; the "
-            "queues go on by themselves."
+            "queues continue by themselves."
         )
         what = f"{name} is set to another protocol than its port speaks"
         return 10, what, Situation(f"{reason} {effect}", step)
@@ -80,11 +80,11 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
         why = "The cluster answers, but refuses our user, certificate or rights."
         step = (
             f"Correct the access of the provider {name}, or its rights on the cluster; the queues "
-            "go on by themselves."
+            "continue by themselves."
         )
         return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {reason}", step)
     why = f"No broker of the cluster answers. {effect} It said: {reason}"
-    step = "Bring Kafka back, or correct the provider's servers; the queues go on by themselves."
+    step = "Bring Kafka back, or correct the provider's servers; the queues continue by themselves."
     return 11, f"{name} does not answer", Situation(why, step)
 
 
@@ -106,7 +106,7 @@ def services(facts: Facts) -> Iterator[Problem]:
             f"The service {taker.interface} is switched off",
             Situation(
                 f"It takes the messages of {listed(taker.queues, NAMED)}, so {waits}.",
-                "Switch the service on again; what waits goes on by itself.",
+                "Switch the service on again; waiting messages continue by themselves.",
             ),
             Way.SERVICE,
             rank=40,
@@ -128,7 +128,7 @@ def systems(facts: Facts) -> Iterator[Problem]:
             f"The external system {name} is switched off",
             Situation(
                 f"{listed([row.name for row in rows], NAMED)} {belong} to it, so {effect}.",
-                "Switch the system on again; what waits goes on by itself.",
+                "Switch the system on again; waiting messages continue by themselves.",
             ),
             Way.SYSTEM,
             rank=41,

@@ -86,7 +86,7 @@ def unknown(facts: Facts) -> Iterator[Problem]:
         if count:
             them = "it is" if count == 1 else "they are"
             situation = Situation(
-                f"The call broke off, so nobody knows whether {them} on the other side.",
+                f"The call broke off, so nobody knows whether {them} in the partner's system.",
                 "Open the queue: look there for the message id, then say which it is.",
             )
             what = f"{counted(count, 'message', 'messages')} of {row.name} may have arrived"

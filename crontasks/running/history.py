@@ -131,5 +131,5 @@ def mark_lost() -> int:
     return old.update(
         state=RunState.LOST,
         ended_at=F("started_at"),
-        text="The process that ran it ended without a word.",
+        text="The process that ran it ended without a message.",
     )

@@ -27,7 +27,7 @@ class EndpointMismatchError(IntegrationError):
     def __init__(self, name: str, word: str) -> None:
         super().__init__(
             f"The endpoint {name} is {word} already.",
-            next_step="Look at its page: somebody else was faster.",
+            next_step="Open its page: somebody else was faster.",
         )
 
 

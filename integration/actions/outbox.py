@@ -47,7 +47,7 @@ class OutboxMismatchError(IntegrationError):
     ) -> None:
         self.already_done = False
         if state is None:
-            sentence = f"Row {row} is not in the outbox (any more); cleanup removes what was sent."
+            sentence = f"Row {row} is not in the outbox; cleanup removes rows that were sent."
         elif state is OutboxState.DEAD:
             sentence = f"It has moved on: row {row} was tried again meanwhile and refused again."
         elif last is None:
@@ -57,7 +57,7 @@ class OutboxMismatchError(IntegrationError):
             self.already_done = f"{last.actor} {last.action}" == decision
             who = "You already did this" if self.already_done else f"{last.actor} decided it"
             sentence = f"{who} at {at}: row {row} is {STATE_WORDS[state]}."
-        step = "" if self.already_done else "Nothing was changed; look at it again."
+        step = "" if self.already_done else "Nothing was changed; check it again."
         super().__init__(sentence, next_step=step)
 
 
@@ -69,7 +69,7 @@ class NotInDoubtError(IntegrationError):
     def __init__(self) -> None:
         super().__init__(
             "This relay is not in doubt about that batch (any more).",
-            next_step="Look again; nothing was changed.",
+            next_step="Nothing was changed; check it again.",
         )
 
 

@@ -49,7 +49,7 @@ class StateMismatchError(IntegrationError):
             sentence = f"You already did this{at}: the message is {STATE_WORDS[state]}."
         else:
             sentence = f"It has moved on: {mover} changed it{at}. Now it is {STATE_WORDS[state]}."
-        step = "" if already_done else "Nothing was changed; look at it again."
+        step = "" if already_done else "Nothing was changed; check it again."
         super().__init__(sentence, next_step=step)
         self.state = state
         self.mover = mover
@@ -115,7 +115,7 @@ class OperationMovedError(IntegrationError):
                 "The operation has been changed since this page was made; "
                 f"now it is {OPERATION_WORDS[OperationState(operation.state)]}."
             )
-        super().__init__(sentence, next_step="Nothing was changed; look at it again.")
+        super().__init__(sentence, next_step="Nothing was changed; check it again.")
 
 
 class NothingChosenError(IntegrationError):

@@ -108,7 +108,7 @@ def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
 
 def _pause_effect(until: datetime | None) -> str:
     last = "The current batch was the last one."
-    return last if until is None else f"{last} It goes on at {until:%H:%M UTC on %d %B %Y}."
+    return last if until is None else f"{last} It continues at {until:%H:%M UTC on %d %B %Y}."
 
 
 def _refuse_outbound(queue_id: int) -> None:

@@ -71,8 +71,8 @@ class TokenReachesOthersError(IntegrationError):
     def __init__(self) -> None:
         super().__init__(
             "A token that runs services or publishes reaches all external systems unless it names "
-            "services and channels, and you may know of some systems only.",
-            next_step="Choose services and channels of yours, or ask somebody whom nothing limits.",
+            "services and channels, and your account is limited to some external systems.",
+            next_step="Choose services and channels, or ask an administrator without that limit.",
         )
 
 

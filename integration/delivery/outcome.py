@@ -39,6 +39,6 @@ SUPERSEDED: Final = Good(Ended.SUPERSEDED, "Its key already has newer data; noth
 DUPLICATE: Final = Good(Ended.DUPLICATE, "The same id with the same content was applied before.")
 STALE: Final = Good(Ended.STALE, "A retry marker whose retry is no longer due.")
 PASSED: Final = Good(Ended.PASSED, "Nothing to apply.")
-HAS_ROW: Final = Good(Ended.PASSED, "Its failure is still open and goes on from the error table.")
+HAS_ROW: Final = Good(Ended.PASSED, "Its failure is still open and continues from the error table.")
 UNREAD: Final = Good(Ended.PASSED, "Not read yet: it is read alone, under its marker.")
 DELETED: Final = Good(Ended.DELETED, "A person deleted it.")

@@ -244,7 +244,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     return Finding(
         title,
         Verdict.REFUSED,
-        f"The port answers, the broker does not ({why}). Look whether the broker hangs, and "
+        f"The port answers, the broker does not ({why}). Check whether the broker hangs, and "
         "whether Kafka listens on this port at all.",
     )
 

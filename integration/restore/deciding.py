@@ -126,7 +126,7 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
     log.warning("%s decided after a restore: %s", actor, effect)
     if finding.queue is not None:
         leave_request(finding.queue)
-    return f"{effect} That was the last decision: everything goes on." if is_over else effect
+    return f"{effect} That was the last decision: everything continues." if is_over else effect
 
 
 def _undecided(matching: QuerySet[RestoreFinding]) -> RestoreFinding:
@@ -147,14 +147,14 @@ def _option(finding: RestoreFinding, word: str, reason: str) -> Option:
 
 
 def _read_again(decision: Decision) -> str:
-    return f"{decision.place} goes on at offset {decision.finding.facts['from']:,}."
+    return f"{decision.place} continues at offset {decision.finding.facts['from']:,}."
 
 
 def _skip(decision: Decision) -> str:
     facts, place = decision.finding.facts, _moved(decision)
     skipped = facts["from"], facts["to"]
     record_gap(place, place.topic_uuid, skipped, by=decision.actor, reason=RESTORED)
-    return f"{decision.place} goes on at offset {facts['to']:,}; what was skipped is a gap."
+    return f"{decision.place} continues at offset {facts['to']:,}; what was skipped is a gap."
 
 
 def _review(decision: Decision) -> str:
@@ -163,7 +163,7 @@ def _review(decision: Decision) -> str:
     facts = decision.finding.facts
     return (
         f"Held for review: {so_many(len(decision.units), 'message')} from offset "
-        f"{facts['from']:,} on. {decision.place} goes on at offset {facts['to']:,}."
+        f"{facts['from']:,} on. {decision.place} continues at offset {facts['to']:,}."
     )
 
 

@@ -142,5 +142,5 @@ def close_if_decided(restore_id: int, actor: str) -> bool:
     if RestoreFinding.objects.filter(restore=restore_id, decided_at__isnull=True).exists():
         return False
     Restore.objects.filter(pk=restore_id).update(closed_at=database_now(), closed_by=actor)
-    log.warning("The restore is settled; queues and relays go on")
+    log.warning("The restore is settled; queues and relays continue")
     return True

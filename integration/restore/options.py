@@ -97,7 +97,7 @@ def _read(finding: RestoreFinding) -> Card:
             Option(
                 SKIP,
                 f"Skip {count:,}",
-                f"Reading goes on at {facts['to']:,}. They are never applied; a gap is recorded, "
+                f"Reading continues at {facts['to']:,}. They are never applied; a gap is recorded, "
                 "acknowledged by you. For effects that survived outside this database.",
                 needs_reason=True,
             ),
@@ -130,8 +130,8 @@ def _delivered(finding: RestoreFinding) -> Card:
             Option(
                 SKIP,
                 f"Take {count:,} as delivered",
-                f"Delivery goes on at {facts['to']:,}. What had failed is not sent again; a gap is "
-                "recorded, acknowledged by you.",
+                f"Delivery continues at {facts['to']:,}. What had failed is not sent again; a gap "
+                "is recorded, acknowledged by you.",
                 is_advised=count > REVIEW_LIMIT,
                 needs_reason=True,
             ),
@@ -223,7 +223,7 @@ def _silent(finding: RestoreFinding) -> Card:
     go_on = (
         Option(SEND_ALL, "Send what waits", "What was sent since the backup goes out twice.")
         if is_relay
-        else Option(READ_AGAIN, "Go on", f"Reading goes on at {facts['from']:,}, unchecked.")
+        else Option(READ_AGAIN, "Go on", f"Reading continues at {facts['from']:,}, unchecked.")
     )
     return Card(
         finding,

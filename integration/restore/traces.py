@@ -99,7 +99,7 @@ def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: 
     if len(here) < len(places):
         traces.remarks.append(
             f"{queue.name}: its topic {queue.topic} was deleted and created again since. The "
-            "queue stops by itself and asks where to go on."
+            "queue stops by itself and asks where to continue."
         )
     numbers = [place.partition for place in here]
     committed = admin.group_offsets(provider, consumer_group(queue.name), queue.topic, numbers)

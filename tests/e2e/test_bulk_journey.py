@@ -111,7 +111,7 @@ def test_many_of_one_cause_are_corrected_and_released_while_the_queue_runs(
     page.get_by_label("Reason").fill("the office moved to the north site")
     page.get_by_role("button", name="Edit one first").click()
     expect(first).to_contain_text("Resolved", timeout=SLOW_MS)
-    page.get_by_role("button", name="Go on with the rest").click()
+    page.get_by_role("button", name="Continue with the rest").click()
     more = [a_document(key, key, "SOUTH") for key in range(COUNT + 1, COUNT + 4, 2)]
     kafka.send(queue.topic, more)
     eventually(

@@ -47,7 +47,7 @@ def test_a_schedule_tells_its_next_runs_before_it_is_saved(
     page.goto(reverse("cron"))
     page.get_by_role("link", name="New schedule").click()
     page.get_by_role("link", name="Schedule Scheduled reprocessing").click()
-    page.get_by_label("By the clock").fill("15 6 * * mon-fri")
+    page.get_by_label("At fixed times").fill("15 6 * * mon-fri")
     page.get_by_label("Time zone").fill("Europe/Berlin")
     if not javascript:
         page.get_by_role("button", name="Show the effect").click()
@@ -59,7 +59,7 @@ def test_a_schedule_tells_its_next_runs_before_it_is_saved(
     made = CronInstance.objects.get(task="reprocessing")
     assert made.parameters == {"at_most": 25}
     page.get_by_text("Pause…").click()
-    page.get_by_label("Why it is to rest").fill("not before the audit")
+    page.locator("#pause-reason").fill("not before the audit")
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_text("“not before the audit”").first).to_be_visible()
     assert complaints == []

@@ -135,7 +135,7 @@ def test_a_deleted_head_lets_the_others_pass_and_comes_back_when_it_is_restored(
     page.goto("/")
     page.get_by_text("Delete…").click()
     page.get_by_label("Why").fill("the partner sent it by mistake")
-    press(page, "Delete it and go on")
+    press(page, "Delete it and continue")
     expect(page.get_by_text("Deleted. It can be restored")).to_be_visible()
     eventually(lambda: applied() == [1, 2, 4, 5], worker, seconds=60)
 
@@ -177,14 +177,14 @@ def test_of_two_people_who_edit_one_failure_the_second_is_told_and_loses_nothing
     assert answered.value.status == 409
     expect(bert.get_by_text("Somebody changed this failure").first).to_be_visible()
     expect(editor_of(bert)).to_have_value(text_of(34, "ok"))
-    both = bert.get_by_label("Your text against the text that is kept now")
+    both = bert.get_by_label("Your text compared with the stored text")
     expect(both).to_contain_text('"n": 33')
     expect(both).to_contain_text('"n": 34')
     failure.refresh_from_db()
     assert failure.state == "HOLD"
     assert b"33" in bytes(failure.edited_payload or b"")
 
-    bert.get_by_label("I have read the other text; put mine in its place").check()
+    bert.get_by_label("I have read the other text; replace it with mine").check()
     press(bert, "Save and release")
     eventually(lambda: applied() == [1, 2, 34, 4, 5], worker, seconds=60)
     names = set(failure.changes.values_list("actor", flat=True))

@@ -87,8 +87,8 @@ def test_a_blocked_queue_is_freed_from_the_first_page(
     page.goto("/")
     page.get_by_text("Delete…").click()
     page.get_by_label("Why").fill("sent twice")
-    page.get_by_role("button", name="Delete it and go on").click()
-    expect(page.get_by_text("the queue goes on as soon as a worker takes it")).to_be_visible()
+    page.get_by_role("button", name="Delete it and continue").click()
+    expect(page.get_by_text("the queue continues as soon as a worker takes it")).to_be_visible()
     assert MessageError.objects.get().state == "DELETED"
     assert page.url.endswith("/")
     assert complaints == []

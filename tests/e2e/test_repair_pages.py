@@ -44,7 +44,7 @@ def test_an_edit_is_checked_before_it_is_saved(
     assert (error.version, Effect.objects.count()) == (1, 0)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved. The original is kept")).to_be_visible()
-    expect(page.get_by_text("What differs from the original")).to_be_visible()
+    expect(page.get_by_text("Differences from the original")).to_be_visible()
     assert complaints == []
 
 
@@ -58,7 +58,7 @@ def test_two_people_edit_and_the_second_is_shown_both_texts(open_page: OpenPage)
     second.get_by_label("The document inside the envelope").fill('{"n": 1, "by": "second"}')
     second.get_by_role("button", name="Save", exact=True).click()
     expect(second.get_by_text("It has moved on")).to_be_visible()
-    shown = second.get_by_label("Your text against the text that is kept now")
+    shown = second.get_by_label("Your text compared with the stored text")
     expect(shown).to_contain_text("first")
     expect(shown).to_contain_text("second")
     second.get_by_label("I have read the other text").check()
@@ -166,4 +166,6 @@ def test_who_may_not_edit_sees_why(open_page: OpenPage) -> None:
     page.goto(reverse("failure", args=[error.pk]))
     button = page.get_by_role("button", name="Edit", exact=True)
     expect(button).to_be_disabled()
-    expect(button).to_have_attribute("title", re.compile("^You lack the right to see payloads"))
+    expect(button).to_have_attribute(
+        "title", re.compile("^You do not have the right to see payloads")
+    )

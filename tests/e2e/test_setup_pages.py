@@ -110,7 +110,7 @@ def mistaken(page: Page) -> list[str]:
     page.goto(reverse("endpoint-new") + "?handler_type=http")
     page.get_by_label("Name").fill("with blanks")
     save(page)
-    expect(page.get_by_role("alert")).to_contain_text("Use letters, digits")
+    expect(page.get_by_role("alert")).to_contain_text("Use only letters, digits")
     return faults(page, "mistake")
 
 

@@ -163,7 +163,7 @@ class Stand:
                 "The service OBEY.ALONE is switched off. It takes the messages of off, so the "
                 "queue waits."
             ),
-            "Switch the service on again; what waits goes on by itself.",
+            "Switch the service on again; waiting messages continue by themselves.",
         )
 
     def wrong_password(self) -> Told:
@@ -201,7 +201,7 @@ class Stand:
                 "missing waits for a handler. No handler for the next message is installed on the "
                 "worker that met it. No handler for NOT.HERE is installed on worker …"
             ),
-            "Install the app with the handler on every worker; the queue then goes on by itself.",
+            "Install the app with the handler on every worker; the queue then continues by itself.",
         )
 
     def blocked_head(self) -> Told:
@@ -238,7 +238,7 @@ def test_what_breaks_is_named_with_its_way_out(
     beat = world.beat("beat")
     eventually(stand.flows, worker, beat)
     overview = Overview(live_server.url)
-    eventually(lambda: "Nothing is wrong: every queue flows." in overview.text(), worker, beat)
+    eventually(lambda: "Nothing is wrong: every queue is running." in overview.text(), worker, beat)
 
     broken = [
         Breakage(break_it.__name__, *break_it(stand), time.monotonic()) for break_it in BREAKERS

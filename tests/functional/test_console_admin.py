@@ -66,14 +66,14 @@ def test_each_list_and_row_says_what_it_is_and_that_it_is_only_looked_at(client:
         kind="beat", node="beat@host", pid=1, started_at=timezone.now(), seen_at=timezone.now()
     )
     row = reverse("admin:crontasks_heartbeat_change", args=[beat.pk])
-    assert "Heartbeat, to look at only" in client.get(row).text
-    assert "showed that it lives" in client.get(row).text
+    assert "Heartbeat, read-only" in client.get(row).text
+    assert "reported that it is alive" in client.get(row).text
     abouts = set()
     for model in LOOKED_AT:
         page = client.get(
             reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
         )
-        assert "to look at only" in page.text
+        assert "read-only" in page.text
         about = site.site._registry[model].about
         assert page.context["subtitle"] == about
         abouts.add(about)

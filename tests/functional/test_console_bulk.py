@@ -43,7 +43,7 @@ def told(run: BulkRun) -> str:
 class TestList:
     def test_who_has_no_run_yet_sees_what_can_be_asked_for(self) -> None:
         page = logged_in("Viewers").get(reverse("bulk")).text
-        assert "No run yet" in page
+        assert "No runs yet" in page
         assert "Rows of files become documents of a structure, or messages of a queue." in page
         assert Right.OPERATE.missing in page
 
@@ -150,7 +150,7 @@ class TestRun:
         counts = {"read": 10, "sent": 7, "rejected": 1, "skipped": 1}
         page = see(logged_in(), a_run(queue, state="DONE", counts=counts))
         assert "10 read = 7 sent + 1 rejected + 1 skipped" in page
-        assert "1 rows are nowhere" in page
+        assert "1 rows are unaccounted for" in page
 
     def test_rejects_are_told_by_cause_and_lead_to_their_failures(self, queue: Queue) -> None:
         counts = {"read": 10, "sent": 7, "rejected": 3, "skipped": 0}
@@ -161,7 +161,7 @@ class TestRun:
         a_reject(other, queue, 4)
         client = logged_in("Editors")
         page = see(client, run)
-        assert "1 is resolved since, 2 are open" in page
+        assert "1 is resolved by now, 2 are open" in page
         found = client.get(reverse("failure-list"), {"run": str(run.pk), "state": ""})
         assert found.context["page"].count == 3
         groups = client.get(reverse("failures"), {"by": "cause", "run": str(run.pk)})
@@ -169,7 +169,7 @@ class TestRun:
             "MISSING_VALUE",
             "BAD_CSV",
         }
-        assert groups.context["found"].total == 2
+        assert groups.context["grouped"].total == 2
         assert f"run={run.pk}" in groups.context["lines"][0][2]
         assert reverse("bulk-run", args=[run.pk]) in groups.text
         odd = client.get(reverse("failures"), {"by": "cause", "run": "'"})
@@ -189,7 +189,7 @@ class TestRun:
         form["query"] = "run=not-a-run"
         refused = client.post(reverse("review"), form)
         assert refused.status_code == 400
-        assert "no id of a bulk run" in refused.text
+        assert "not the id of a bulk run" in refused.text
 
     def test_a_reject_names_the_run_it_is_of(self, queue: Queue) -> None:
         run = a_run(queue)
@@ -332,7 +332,7 @@ class TestFiles:
         assert answer["Content-Type"] == "application/octet-stream"
         assert 'attachment; filename="part-0.jsonl"' in answer["Content-Disposition"]
         assert operator.get(address).status_code == 403
-        assert "They cannot be fetched" in see(operator, run)
+        assert "You cannot download them" in see(operator, run)
         for name in (
             f"../{other.pk}/secret.csv",
             "link.csv/secret.csv",

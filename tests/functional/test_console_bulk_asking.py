@@ -105,7 +105,7 @@ class TestImport:
         page = columns(client)
         preview = new(client, form=mapped(page))
         assert "About 2 rows" in preview.text
-        assert "1 is good and 1 is rejected" in preview.text
+        assert "1 is good and 1 would be rejected" in preview.text
         assert "<code>MISSING_VALUE</code> SITEID is empty." in preview.text
         assert not BulkRun.objects.exists()
         job_request = hidden(preview.text, "job_request")
@@ -239,7 +239,7 @@ class TestImport:
         preview = look(operator)
         assert "BEDFORD" not in preview.text
         assert "MISSING_VALUE" in preview.text
-        assert "What is in them is hidden" in preview.text
+        assert "Their contents are hidden" in preview.text
         assert "BEDFORD" in look(logged_in("Editors")).text
 
     def test_who_may_not_operate_sees_no_form(self, queue: Queue, root: Path) -> None:
@@ -364,7 +364,7 @@ class TestEveryOtherJob:
         page = client.get(reverse("bulk")).text
         assert "Numbers, one after the other." in page
         page = client.get(reverse("bulk-new", args=["counting"])).text
-        for text in ("How far.", "Which way.", "Usually off.", "<textarea", 'type="number"'):
+        for text in ("How far.", "Which way.", "Default: off.", "<textarea", 'type="number"'):
             assert text in page
 
     def test_it_is_looked_at_and_then_asked_for(self, counting: Entry) -> None:

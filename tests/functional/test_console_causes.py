@@ -124,7 +124,7 @@ class TestGroups:
         monkeypatch.setattr(selector, "TREND_ROWS", 2)
         assert causes(FailureFilter(), EVERYTHING).has_trend is False
         page = client.get(reverse("failures")).text
-        assert "their hours are not counted" in page
+        assert "to show their trend" in page
         assert "<svg" not in page
 
     def test_nobody_sees_groups_of_a_system_outside_the_scope(self) -> None:
@@ -213,7 +213,7 @@ def test_a_trend_says_in_words_what_it_draws() -> None:
     hours[20], hours[23] = 40, 3
     trend = trend_of(hours)
     assert trend is not None
-    assert "43 of them failed first in the last 24 hours" in trend.text
+    assert "43 of them failed for the first time in the last 24 hours" in trend.text
     assert "40, 3 h ago" in trend.text
     assert trend.path == "M100 26v-26h4v26zM115 26v-2h4v2z"
     assert trend_of(()) is None

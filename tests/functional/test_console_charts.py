@@ -52,7 +52,7 @@ def sampled(queue: Queue, at: datetime, position: int, end: int) -> None:
 
 def test_where_nothing_happened_it_is_said(queue: Queue) -> None:
     page = show().text
-    assert "Good news: nothing failed first within these hours." in page
+    assert "Good news: no message failed for the first time in these hours." in page
     assert "No samples yet" in page
     assert "No message was applied or delivered" in page
 
@@ -69,7 +69,7 @@ def test_failures_are_counted_by_cause_in_the_hour_they_failed_first(queue: Queu
         ("BAD_VALUE", 4),
         ("OTHER", 1),
     ]
-    assert "5 failed first" in answer.text
+    assert "5 first failures" in answer.text
     assert "code=BAD_VALUE" in answer.text
 
 
@@ -112,7 +112,7 @@ def test_how_long_messages_took_is_told_by_percentiles(queue: Queue) -> None:
     assert found.half == pytest.approx(5.05, abs=0.02)
     assert found.most == pytest.approx(9.5, abs=0.1)
     assert found.nearly_all == pytest.approx(9.9, abs=0.1)
-    assert "Half of them within" in show().text
+    assert "50 % within" in show().text
 
 
 def test_one_queue_is_drawn_alone_and_people_see_theirs(queue: Queue) -> None:

@@ -68,7 +68,7 @@ class TestFaults:
         text = '{\n  "assetnum": "P-1",\n  "priority": "abc"\n}'
         status, page = posted(client, "edit", error, text)
         assert status == 422
-        assert "2 things are wrong" in page
+        assert "This text has 2 problems" in page
         assert "Line 3, column 15:" in page
         assert "Line 1, column 1:" in page, "what is missing is missing in the whole document"
         assert structure.name == "asset"
@@ -88,14 +88,14 @@ class TestFaults:
         [fault] = answer.context["faults"]
         assert answer.context["check"].said.rstrip(".") == fault.text.rstrip(".")
         assert unescape(answer.text).count(fault.text) == 1
-        assert answer.context["check"].found.failure.code in answer.text
+        assert answer.context["check"].result.failure.code in answer.text
 
     def test_what_is_wrong_now_is_told_when_the_page_opens(
         self, client: Client, structure: ObjectStructure
     ) -> None:
         _, _, error = a_blocked_queue()
         page = unescape(client.get(reverse("edit", args=[error.pk])).text)
-        assert "things are wrong with this text." in page
+        assert "problems.</strong>" in page
         assert "nothing was saved" not in page
         assert structure.json_schema["required"] == ["siteid"]
 
@@ -122,13 +122,13 @@ class TestDifference:
         _, page = posted(client, "check", error, '{"assetnum": "P-1", "priority": 3}')
         assert re.search(r'class="gone">.*?"priority": "abc"', page, re.DOTALL)
         assert re.search(r'class="new">.*?"priority": 3', page, re.DOTALL)
-        assert "1 line new (+), 1 gone (\N{MINUS SIGN})" in page
+        assert "1 line added (+), 1 removed (\N{MINUS SIGN})" in page
 
     def test_an_edited_failure_shows_its_difference_from_the_original(self, client: Client) -> None:
         _, _, error = a_blocked_queue()
         posted(client, "edit", error, '{"assetnum": "P-1", "priority": 3}')
         page = unescape(client.get(reverse("failure", args=[error.pk])).text)
-        assert "What differs from the original" in page
+        assert "Differences from the original" in page
         assert 'class="gone"' in page
 
     def test_texts_that_differ_all_over_are_not_compared(self) -> None:
@@ -177,7 +177,7 @@ class TestCheck:
         _, page = posted(client, "check", error, '{"n": 7, "do": "permanent"}')
         assert "It would fail again." in page
         assert "REFUSED" in page
-        assert "It would be on hold again at once." in page
+        assert "It would go back on hold at once." in page
 
     def test_it_needs_the_right_to_edit_payloads(self) -> None:
         _, _, error = a_blocked_queue()

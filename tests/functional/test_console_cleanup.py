@@ -173,4 +173,4 @@ def test_people_limited_to_systems_are_told_that_cleanup_is_for_all() -> None:
     answer = client.get(reverse("cleanup"), {"simulate": instance.pk})
     assert answer.status_code == 200
     assert "simulation" not in answer.context
-    assert "Not for you to see" in answer.text
+    assert "You cannot see this page" in answer.text

@@ -72,7 +72,7 @@ def test_a_run_that_removed_nothing_is_told_as_one_and_asked_runs_by_their_askin
 ) -> None:
     a_run(cleanup, counts={})
     listed = client.get(reverse("cron"), {"q": cleanup.name}).text
-    assert "none that found" not in listed
+    assert "no run with work yet" not in listed
     page = client.get(reverse("cleanup")).text
     assert ">Last runs</h3>" in page
     assert ">nothing</td>" in page
@@ -108,7 +108,7 @@ def test_a_moment_that_nobody_acted_upon_is_told_as_late(
     long_ago = timezone.now() - timedelta(hours=3)
     CronInstance.objects.filter(pk=cleanup.pk).update(last_scheduled_at=long_ago)
     page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
-    assert "nobody acted upon it" in page
+    assert "has not started" in page
 
 
 def test_how_a_queues_run_ended_and_what_it_counted_is_told_in_words(client: Client) -> None:
@@ -123,12 +123,12 @@ def test_how_a_queues_run_ended_and_what_it_counted_is_told_in_words(client: Cli
     ]
     pages = [client.get(address).text for address in addresses]
     for page in pages:
-        assert "Gave its slot away" in page
+        assert "Gave up its slot" in page
         assert ">YIELDED" not in page
-    told = "3 held, 2 to be retried, 40 applied, 1 repeat dropped"
+    told = "3 put on hold, 2 to be retried, 40 applied, 1 repeat dropped"
     for page in pages[:2]:
         assert told in re.sub(r"<[^>]*>", "", page)
-    assert '<span title="HOLD">Held</span></td><td class="num">3</td>' in pages[2]
+    assert '<span title="HOLD">Put on hold</span></td><td class="num">3</td>' in pages[2]
 
 
 def test_every_ending_and_every_count_of_the_engine_has_words() -> None:

@@ -82,11 +82,11 @@ def test_the_form_has_a_field_for_each_parameter_with_its_help_type_and_default(
 ) -> None:
     page = client.get(f"{reverse('cron-new')}?task=typed").text
     assert 'type="number" name="parameter-days" value="7" min="1" max="30"' in page
-    assert "Whose it is. Has no default: it must be given." in page
+    assert "Whose it is. Required: it has no default." in page
     assert '<option value="blue">blue</option>' in page
     assert 'type="password" name="parameter-token"' in page
     assert 'name="parameter-on"' in page
-    assert "Usually 1.5." in page
+    assert "Default: 1.5." in page
 
 
 def test_creating_stores_what_differs_from_the_defaults_and_writes_one_audit_row(

@@ -61,7 +61,7 @@ class TestDecisions:
         form = {"version": version, "part": "document", "text": "{}"}
         answer = client.post(reverse(verb, args=[error.pk]), form)
         assert answer.status_code == 400
-        assert "its field “version” is missing or is no number" in answer.text
+        assert "its field “version” is missing or not a number" in answer.text
         assert "Nothing was changed" in answer.text
         assert "moved on" not in answer.text
         error.refresh_from_db()

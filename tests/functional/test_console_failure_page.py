@@ -98,7 +98,7 @@ class TestStory:
 
     def test_what_a_partner_answered_is_called_so(self, client: Client) -> None:
         out = a_queue_row(name="out", direction="outbound", topic="out.topic")
-        for queue, said in ((out, "What the partner answered"), (a_queue_row(), "handler&#x27;s")):
+        for queue, said in ((out, "The partner's answer"), (a_queue_row(), "handler&#x27;s")):
             error = a_held(queue)
             error.tries.update(detail="Orders above 1200 need a signature.")
             assert said in page_of(client, error).replace("handler's", "handler&#x27;s")
@@ -122,8 +122,8 @@ class TestWords:
         )
         error.tries.update(number=0)
         page = words(page_of(client, error))
-        assert "Sender erp as its header says" in page
-        assert "Written to Kafka by erp (as its header says)" in page
+        assert "Sender erp according to its header" in page
+        assert "Written to Kafka by erp (according to its header)" in page
         assert "Could not be tried: it was put on hold" in page, "no try has the number nought"
         assert "Try 0" not in page
 

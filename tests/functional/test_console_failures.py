@@ -116,7 +116,7 @@ class TestList:
     def test_a_filter_that_cannot_be_read_is_told_and_left_out(self, client: Client) -> None:
         a_held(a_queue_row("continuous"))
         page = client.get(reverse("failure-list"), {"since": "yesterday"}).text
-        assert "It was left out" in page
+        assert "This filter was ignored" in page
         assert len(shown(page)) == 1
 
     def test_counts_are_capped(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_what_is_spoilt_can_be_saved_all_the_same_with_its_file_chosen_again(
     address = reverse("edit", args=[error.pk])
     refused = client.post(address, {"version": 1, "document": a_file(b'{"a": }')})
     assert refused.status_code == 422
-    assert "Save it all the same" in refused.text
+    assert "Save it anyway" in refused.text
     assert "Choose the file again" in unescape(refused.text)
     again = {"version": 1, "document": a_file(b'{"a": }'), "anyway": "1"}
     assert client.post(address, again).status_code == 303

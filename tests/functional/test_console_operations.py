@@ -85,7 +85,7 @@ def test_a_release_from_the_click_to_its_end():
     run(operation)
     page = shown(client, operation)
     assert "The first message" in page
-    assert "Go on with the rest" in page
+    assert "Continue with the rest" in page
     operation.refresh_from_db()
     assert act(client, operation, "resume", version=operation.version).status_code == 303
     run(operation)

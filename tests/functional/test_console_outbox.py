@@ -152,7 +152,7 @@ def test_ticked_rows_are_decided_together_and_the_others_left(provider: Provider
     assert states(*(row.pk for row in rows)) == ["PENDING", "PENDING", "DEAD"]
     told = client.get(answer["Location"]).text
     assert "2 given back to the relay" in told
-    assert "1 had moved on" in told
+    assert "1 had changed" in told
 
 
 def test_nothing_ticked_is_told(provider: Provider) -> None:
@@ -176,7 +176,7 @@ def test_filters_are_exact_and_a_bad_one_is_told(provider: Provider) -> None:
         page = client.get(reverse("outbox"), wanted).text
         assert f"Row {found.pk}<" in page
         assert f"Row {other.pk}<" not in page
-    assert "It was left out" in client.get(reverse("outbox"), {"state": "nonsense"}).text
+    assert "This filter was ignored" in client.get(reverse("outbox"), {"state": "nonsense"}).text
     assert "Nothing matches" in client.get(reverse("outbox"), {"queue": "nobody"}).text
 
 

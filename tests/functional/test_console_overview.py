@@ -107,7 +107,7 @@ class TestBlockedQueue:
         assert error.state == "DELETED"
         assert error.changes.get().reason == "sent twice"
         page = client.get(OVERVIEW).text
-        assert "It was deleted; the queue goes on as soon as a worker takes it." in page
+        assert "It was deleted; the queue continues as soon as a worker takes it." in page
         assert address not in page
 
     def test_a_viewer_is_told_which_right_is_missing(self) -> None:
@@ -128,7 +128,7 @@ class TestBlockedQueue:
         assert "could not be sent yet" in client.get(OVERVIEW).text
         notice.told_at = begun
         notice.save()
-        assert "A mail went out 7 h ago to ops@example.org." in words(client.get(OVERVIEW).text)
+        assert "An email was sent 7 h ago to ops@example.org." in words(client.get(OVERVIEW).text)
         settings.SLUICE_NOTIFY_EMAILS = []  # type: ignore[attr-defined]
         assert "Only the log" in client.get(OVERVIEW).text
 
@@ -247,7 +247,7 @@ class TestList:
 
     def test_what_cannot_be_read_is_told_and_left_out(self, client: Client) -> None:
         assert len(self.names(client, "state=ODD")) == 4
-        assert "It was left out." in client.get(f"{reverse('queues')}?state=ODD").text
+        assert "This filter was ignored." in client.get(f"{reverse('queues')}?state=ODD").text
 
     def test_a_filter_that_matches_nothing_offers_to_be_cleared(self, client: Client) -> None:
         page = client.get(f"{reverse('queues')}?text=nothing").text
@@ -309,7 +309,7 @@ class TestQueuePage:
                 queue=queue, at=at, position=step * 30, end=1_600 + step * 15
             )
         page = as_("Viewers").get(reverse("queue", args=["orders"])).text
-        assert 'role="img" aria-label="Coming in over the last hour: 1.0 a second' in page
+        assert 'role="img" aria-label="Received over the last hour: 1.0 a second' in page
         assert "style=" not in page
         text = words(page)
         assert "1.0 / 2.0 in the last minute, 1.0 / 2.0 in 15 minutes" in text
@@ -334,10 +334,10 @@ def test_where_all_flows_the_page_says_so() -> None:
     queue = a_queue_row("continuous")
     a_place(queue, next_offset=15)
     client = as_("Viewers")
-    assert "Nothing is wrong: every queue flows." in client.get(OVERVIEW).text
+    assert "Nothing is wrong: every queue is running." in client.get(OVERVIEW).text
     a_held(queue, 1)
     text = words(client.get(OVERVIEW).text)
-    assert "1 failure on hold waits for a person: repair by cause . Every queue flows." in text
+    assert "1 failure on hold waits for a person: repair by cause . Every queue is running." in text
     assert "Nothing is wrong" not in text
 
 
@@ -349,7 +349,7 @@ def test_what_people_stopped_is_told_with_reason_moment_and_way_back() -> None:
     actions.pause(queue.pk, actor="otto", reason="stocktaking")
     client = as_("Operators")
     page = client.get(OVERVIEW).text
-    assert "every queue flows" not in page
+    assert "every queue is running" not in page.lower()
     told = words(page.split('id="stopped"')[1].split("</section>")[0])
     assert "orders is paused. “stocktaking” By otto," in told
     assert "4 messages wait" in told

@@ -71,7 +71,7 @@ def test_one_decision_at_a_time_with_those_that_follow(findings: list[RestoreFin
     page = of("Administrators").get(PAGE).text
     assert "Decision 1 of 2" in page
     assert "1 failed message waits to be delivered again. 2 calls were under way" in page
-    assert "To decide after it" in page
+    assert "To decide next" in page
     assert "Somebody should know this." in page
     assert page.count('name="word"') == 2
 
@@ -88,9 +88,9 @@ def test_the_last_decision_lets_everything_go_on(findings: list[RestoreFinding])
     assert "decided it already" in again.text
 
     done = decide(client, findings[1], "read-again").text
-    assert "That was the last decision: everything goes on." in done
+    assert "That was the last decision: everything continues." in done
     assert "nothing waits for a decision" in done
-    assert "supplier, partition 0, goes on at offset 10." in done
+    assert "supplier, partition 0, continues at offset 10." in done
     assert "I ask them" in done
 
 
@@ -117,5 +117,5 @@ def test_who_is_limited_to_some_systems_decides_nothing(findings: list[RestoreFi
     Limit.objects.create(person=person)
     client = Client()
     client.force_login(person)
-    assert "This concerns all partners" in client.get(PAGE).text
+    assert "This affects all partners" in client.get(PAGE).text
     assert decide(client, findings[0], "hold").status_code == 404

@@ -60,7 +60,7 @@ class TestFilters:
         a_held(a_queue_row("continuous"), 1, state="RESOLVED")
         query = {"state": "", "fingerprint": "0123456789abcdef"}
         page = client.get(reverse("failure-list"), query).text
-        assert "choose its code as well. It was left out." in page
+        assert "choose its code as well. This filter was ignored." in page
         assert offsets(client, **query, code="BAD_VALUE") == {1}
 
     def test_who_is_limited_finds_only_their_own(self) -> None:
@@ -140,8 +140,8 @@ class TestText:
         rows = dict.fromkeys(range(10), b'{"a": "hay"}')
         some(a_queue_row("continuous"), {**rows, 3: b'{"a": "needle"}', 8: b'{"a": "needle"}'})
         page = client.get(reverse("failure-list"), {"text": "needle"}).text
-        assert "Looked through <strong>4</strong> payloads" in page
-        assert "older ones of this time have not been looked at" in page
+        assert "Searched <strong>4</strong> payloads" in page
+        assert "older ones in this period have not been searched" in page
         seen: list[int] = []
         cursor = None
         wanted = FailureFilter(text="needle")
@@ -189,6 +189,6 @@ class TestText:
         form = {"verb": "release", "scope": "matching", "query": "text=x"}
         refused = client.post(reverse("review"), form)
         assert refused.status_code == 400
-        assert "only looked for among the newest" in refused.text
+        assert "searched for only among the newest" in refused.text
         with pytest.raises(ValueError, match="no condition"):
             matching(FailureFilter(text="x"), EVERYTHING)

@@ -70,7 +70,7 @@ def a_published(queue: Queue, message_id: str, state: str) -> OutboxRow:
 class TestSearch:
     def test_without_a_message_it_says_where_to_look(self) -> None:
         page = listed(logged_in())
-        assert "No message was tried in this time" in page
+        assert "No message was tried in this period" in page
         assert reverse("queues") in page
 
     @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ class TestSearch:
     def test_what_cannot_be_read_is_told_and_left_out(self) -> None:
         a_track_row(by("orders"), message_id="the-one")
         page = listed(logged_in(), until="yesterday", hours="many", at="nowhere~x", ended="ODD")
-        assert "It was left out." in page
+        assert "This filter was ignored." in page
         assert "the-one" in page
 
     def test_pages_reach_every_row_once(self) -> None:
@@ -259,7 +259,7 @@ class TestMessage:
         queue = by("orders-out", direction="outbound")
         a_published(queue, "w-1", "PUBLISHED")
         a_track_row(queue, message_id="w-1", ended="DELIVERED", ago=timedelta(hours=30))
-        assert "outside of what is listed" in listed(logged_in(), id="w-1")
+        assert "outside the listed period" in listed(logged_in(), id="w-1")
         assert 'id="known"' not in listed(logged_in(), id="w-1", hours="168")
         assert "No try of it is known" not in opened(logged_in(), "w-1").text
 

@@ -225,7 +225,7 @@ def test_the_broken_link_is_named_with_a_next_step(queue, capsys, monkeypatch, n
     told = capsys.readouterr().out
     broken = [line.split()[1] for line in told.splitlines() if line.startswith("BROKEN")]
     assert broken == (["provider", "topic"] if name == "provider" else [name])
-    next_step = told.partition(f"Mend first: {name}. ")[2]
+    next_step = told.partition(f"Fix first: {name}. ")[2]
     assert len(next_step) > 10
 
 

@@ -145,10 +145,10 @@ def test_its_page_has_a_field_for_it_and_tells_why_it_paused(queue: Queue) -> No
     fail_again(30)
     assert turn(operation) is OperationState.PAUSED
     shown = client.get(page).text
-    assert "It paused by itself:" in shown
-    assert "30 of the 50 that were released have failed again by now, and 20 %" in shown
-    assert "The worker could not go on" not in shown
-    assert "by itself: too many failed again" in client.get(reverse("operations")).text
+    assert "It paused automatically:" in shown
+    assert "30 of the 50 that were released have failed again by now; the limit was 20 %" in shown
+    assert "The worker could not continue" not in shown
+    assert "automatically: too many failed again" in client.get(reverse("operations")).text
     told = client.get(reverse("changes")).text
     assert "Pauses when so many percent failed again:" in told
     assert ConfigurationChange.objects.filter(kind="operation").count() == 1
@@ -209,7 +209,7 @@ def test_a_large_operation_counts_what_is_open_and_takes_the_rest_for_resolved(
     client.force_login(a_person("Viewers"))
     page = client.get(reverse("operation", args=[operation.pk])).text
     assert "about <a href" in page
-    assert "The report tells each of them." in page
+    assert "The report lists each of them." in page
 
 
 def test_no_time_to_go_is_told_before_there_is_a_pace_to_tell_it_by(

@@ -134,7 +134,7 @@ def test_nothing_moves_until_all_is_decided_and_then_nothing_is_sent_twice(broke
     assert sum(published(broker).values()) == 8
 
     told = decide(sent.pk, options.MARK_SENT, actor="anna", reason="seen by the partner")
-    assert "everything goes on" in told
+    assert "everything continues" in told
     relay()
 
     counts = published(broker)

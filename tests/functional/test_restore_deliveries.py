@@ -95,7 +95,7 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     told = decide(finding.pk, options.REVIEW, actor="anna")
 
     assert "Held for review: 3 messages from offset 3 on." in told
-    assert f"{queue.name}, partition 0, goes on at offset 6." in told
+    assert f"{queue.name}, partition 0, continues at offset 6." in told
     rows = list(MessageError.objects.order_by("offset"))
     assert [(r.offset, r.state, r.code, r.message_id, bytes(r.payload)) for r in rows] == [
         (n, "HOLD", "RESTORED_REVIEW", f"m{n}", b'{"n": %d}' % n) for n in (3, 4, 5)
@@ -146,7 +146,7 @@ def test_failures_that_wait_are_held_for_review_and_not_sent(waiting):
 
     assert told == (
         f"Held for review: 1 failure of {queue.name}. That was the last decision: everything "
-        "goes on."
+        "continues."
     )
     assert MessageError.objects.get().state == "HOLD"
     change = ErrorChange.objects.latest("pk")

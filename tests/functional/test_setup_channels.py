@@ -71,7 +71,7 @@ class TestTargets:
         assert "From erp-out they are delivered to erp-http." in card
         twice = client.post(reverse("target-new"), entered)
         assert twice.status_code == 422
-        assert "has a target for this external system already" in twice.text
+        assert "already has a target for this external system" in twice.text
 
     def test_only_what_fits_the_system_is_offered(self, client: Client) -> None:
         a_queue_row("continuous", name="inbound")
@@ -137,7 +137,7 @@ class TestTargets:
         target.refresh_from_db()
         assert not target.enabled
         assert (
-            "what was published meanwhile is not"
+            "those published while it was off are not"
             in client.get(reverse("target", args=[target.pk])).text
         )
 
@@ -159,7 +159,7 @@ class TestScope:
         limited = limited_to(a_system("erp"))
         card = limited.get(reverse("channel", args=[channel.pk])).text
         assert "erp-out" in card
-        assert "And 1 of external systems that you may not know of" in card
+        assert "And 1 of external systems that are hidden from you" in card
         theirs = channel.targets.get(system__name="secret-partner")
         pages = ("targets", "channels", "channel-delete", "channel-test")
         for name in pages:
@@ -221,8 +221,8 @@ class TestForm:
         ObjectStructure.objects.create(name="po", key_paths=["$.ponum"], json_schema={})
         number = ObjectStructure.objects.get().pk
         page = unescape(client.get(f"{reverse('channel-new')}?structure={number}").text)
-        assert "The JSON Schema of po refuses what does not fit it" in page
-        assert "Else $.ponum of po find it" in page
+        assert "The JSON Schema of po refuses payloads that do not fit" in page
+        assert "Otherwise $.ponum of po find it" in page
 
 
 class TestMessages:

@@ -137,9 +137,9 @@ class TestDelivery:
         stays, taken_away = told(), told(endpoint="")
         Queue.objects.filter(pk=queue.pk).update(endpoint=None)
         given_back = told(endpoint=end.pk)
-        assert "meanwhile is sent" in taken_away[0]
+        assert "in the meantime are sent" in taken_away[0]
         assert [word for word in given_back if word not in stays] == [given_back[-1]]
-        assert "Delivery goes on from the position" in given_back[-1]
+        assert "Delivery continues from the position" in given_back[-1]
 
     def test_an_inbound_queue_has_no_endpoint(self) -> None:
         queue = a_queue_row()

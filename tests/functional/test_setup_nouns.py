@@ -214,7 +214,7 @@ class TestChanges:
         assert "ONLY" in by_kind.text
         assert "s59" not in by_kind.text
         assert "Nothing matches" in client.get(f"{reverse('changes')}?name=nobody").text
-        assert "left out" in client.get(f"{reverse('changes')}?since=yesterday").text
+        assert "This filter was ignored" in client.get(f"{reverse('changes')}?since=yesterday").text
         change = ConfigurationChange.objects.get(name="ONLY")
         assert "ONLY" in client.get(reverse("change", args=[change.pk])).text
 

@@ -164,7 +164,7 @@ class TestSwitches:
         form = client.get(reverse(f"{noun}-change", args=[row.pk])).text
         # A service is switched on its page alone, where it asks back.
         assert ("Switching it off stops" in form) is (noun == "system")
-        assert ("the service's page has the switch" in unescape(form)) is (noun == "service")
+        assert ("the switch is on its page" in unescape(form)) is (noun == "service")
         address = reverse(f"{noun}-switch", args=[row.pk])
         for _ in range(2):
             client.post(address, {"to": "off", "reason": "holiday"})
@@ -229,7 +229,7 @@ class TestUses:
         a_held(queue)
         page = client.get(reverse("system", args=[system.pk])).text
         assert queue.name in page
-        assert "Held messages: 1" in page
+        assert "Messages on hold: 1" in page
         assert ">1<" in client.get(reverse("systems")).text
 
 
@@ -299,7 +299,7 @@ class TestMistakes:
                 {"handler_type": "file", "file_name": "a", "folder": "../a"},
                 "without . and ..",
             ),
-            ("system", {"name": "with blanks"}, "letters, digits, - and _ only"),
+            ("system", {"name": "with blanks"}, "only letters, digits, - and _"),
         ],
     )
     def test_it_is_told_beside_the_field(

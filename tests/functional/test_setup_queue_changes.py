@@ -229,7 +229,7 @@ def test_a_limited_person_writes_to_no_topic_of_somebody_else(*, is_limited: boo
     client.force_login(person)
     address = reverse("queue-change", args=[own.name])
     form = a_form(client, address, topic=foreign.topic, show="1")
-    told = "not yours to use" in client.post(address, form).text
+    told = "may not use this topic" in client.post(address, form).text
     assert told is is_limited
 
 
@@ -244,10 +244,10 @@ def test_of_a_topic_without_a_queue_only_the_name_tells_whose_it_is(
     provider = a_queue_row(system=mine).provider
     sent = {"name": "new-one", "system": mine.pk, "provider": provider.pk, "topic": topic}
     sent |= {"topic_from": "adopt", "kind": "continuous", "start_from": "end", "show": "1"}
-    refused = "not yours to use" in limited_to(mine).post(reverse("queue-new"), sent).text
+    refused = "may not use this topic" in limited_to(mine).post(reverse("queue-new"), sent).text
     assert refused is not is_shown
     effects = limited_to(mine).post(f"{reverse('queue-new-effects')}?part=topic", sent).text
-    assert ("not yours to use" in effects) is not is_shown
+    assert ("may not use this topic" in effects) is not is_shown
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "sluice-relay"])

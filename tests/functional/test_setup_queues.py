@@ -206,7 +206,7 @@ class TestAdoption:
         taken = a_queue_row(provider=provider)
         twice = self.adopting(client, provider, taken.topic, start_from="end")
         found = mistakes(client.post(reverse(NEW), twice))
-        assert "has this topic already" in found["topic"][0]
+        assert "already uses this topic" in found["topic"][0]
         taken.delete()
         absent = self.adopting(client, provider, "no-such-topic", start_from="end")
         assert "does not exist" in mistakes(client.post(reverse(NEW), absent))["topic"][0]
@@ -225,7 +225,7 @@ class TestEffects:
         told = "3 retries: after 10 s, 1 min, 5 min; given up after 6 min 10 s."
         assert told in self.retries(client, **listed)
         assert "No retries: the first failure is final" in self.retries(client, max_retries=0)
-        assert "tried for ever" in self.retries(client, unlimited_retries="on")
+        assert "tried forever" in self.retries(client, unlimited_retries="on")
         assert "Correct the fields above" in self.retries(client, retry_delay_seconds="soon")
 
     def test_the_page_shows_it_without_javascript_and_saves_nothing(self, client: Client) -> None:

@@ -112,6 +112,6 @@ def test_what_a_person_may_not_see_is_not_copied_but_what_to_write_is_told(
     page = client.get(reverse("test-message", args=[queue.name]))
     assert page.context["form"]["payload"].value() == ""
     assert "secret" not in page.text
-    told = "lack the right to see payloads" if lack == "right" else "No message of OBEY"
+    told = "do not have the right to see payloads" if lack == "right" else "No message of OBEY"
     assert told in page.text
     assert "as the handler tests.support.world.handlers.one takes it" in page.text

@@ -120,8 +120,8 @@ class TestSending:
         ("field", "value", "told"),
         [
             ("payload", "", "required"),
-            ("headers", "no colon", "Line 1 is no header"),
-            ("headers", "Sluice-Sender: me", "own"),
+            ("headers", "no colon", "Line 1 is not a header"),
+            ("headers", "Sluice-Sender: me", "reserved"),
             ("headers", "a: 1\nümlaut: 2", "Line 2"),
         ],
     )
@@ -141,7 +141,7 @@ class TestForm:
     def test_a_service_nobody_takes_is_told_before(self, client: Client) -> None:
         queue = a_queue_row()
         page = client.get(reverse("test-message", args=[queue.name])).text
-        assert "No service is named, so the message will be held." in page
+        assert "No service is named, so the message will be put on hold." in page
 
     def test_a_service_leads_to_its_queues(self, client: Client) -> None:
         service = EnterpriseService.objects.create(interface="OBEY")

@@ -87,7 +87,7 @@ def test_mistakes_make_no_token(client: Client, partner: http_api.Partner) -> No
     address = reverse("token-new", args=[partner.system.pk])
     nothing = {"name": "erp", "days": "90"}
     for asked, said in (
-        (nothing, "could do nothing"),
+        (nothing, "Allow at least one thing"),
         ({**ASKED, "name": "a b"}, "slug"),
         ({**ASKED, "days": "4711"}, "Select a valid choice"),
         ({**ASKED, "services": ["Nobody"]}, "Select a valid choice"),
@@ -217,7 +217,7 @@ def test_the_page_tells_what_is_missing_and_how_it_is_used(client: Client) -> No
     ExternalSystem.objects.update(legacy_door=True)
     assert "/meaweb/esqueue/eam/" in client.get(reverse("http-api", args=[system.pk])).text
     card = client.get(reverse("system", args=[system.pk])).text
-    assert "nobody gets in over HTTP" in card
+    assert "every request over HTTP is refused" in card
 
 
 def test_the_example_is_a_document_that_the_service_takes(

@@ -214,7 +214,7 @@ def test_what_no_handler_takes_leads_to_its_service_where_switching_it_off_helps
     untaken = {1: Untaken(7, "MXWO")}
     (one,) = found(a_row(place=waits, kind="continuous"), unhandled=untaken)
     assert (one.way, one.number) == (Way.SERVICE, 7)
-    assert one.next_step.endswith("its messages are then put on hold, and the others go on.")
+    assert one.next_step.endswith("its messages are then put on hold, and the others continue.")
     (strict,) = found(a_row(place=waits), unhandled=untaken)
     assert "switch the service off" not in strict.next_step, "a sequential queue waits then, too"
 

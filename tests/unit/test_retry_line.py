@@ -31,10 +31,10 @@ def test_none_one_and_those_without_end() -> None:
     assert retry_line(RetryPolicy(max_retries=0)).words.startswith("No retries: the first")
     assert retry_line(RetryPolicy(max_retries=1)).words.startswith("1 retry: after 30 s;")
     forever = retry_line(RetryPolicy(max_retries=None))
-    assert forever.words.startswith("Tried again for ever")
+    assert forever.words.startswith("Tried again forever")
     assert (forever.is_unlimited, forever.seconds) == (True, None)
     at_once = retry_line(RetryPolicy(max_retries=None, first=timedelta()))
-    assert at_once.words.startswith("Tried again for ever at once, without a pause")
+    assert at_once.words.startswith("Tried again forever at once, without a pause")
 
 
 def test_what_cuts_the_line_is_told() -> None:

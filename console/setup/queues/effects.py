@@ -1,4 +1,4 @@
-"""What a queue's form would come to, shown beside its fields before anything is saved."""
+"""The effects of a queue's form, shown beside its fields before anything is saved."""
 
 from typing import Any, Final
 
@@ -18,13 +18,11 @@ from integration.selectors.setup.topic_fit import topic_fit
 RETRY_FIELDS: Final = frozenset(PARTS[RETRY][2]) - {"unlimited_retries", "carrier"}
 # Parts that only the cluster knows of.
 ASKING: Final = frozenset({"topic", "start"})
-UNNAMED: Final = (
-    "What is known of the topic is shown here as soon as its provider and name are given."
-)
+UNNAMED: Final = "Facts about the topic are shown here once its provider and name are given."
 
 
 def effects_of(form: QueueForm, *, asks_broker: bool) -> dict[str, Any]:
-    """What each part of the form comes to, as far as the form's instance could be read.
+    """The effect of each part of the form, as far as the form's instance could be read.
 
     The broker is asked only with `asks_broker`. `topic_words` and `start_words` stand where there
     is nothing to list; `problem` is why the broker could not be asked.
@@ -55,7 +53,7 @@ def _of_topic(form: QueueForm) -> dict[str, Any]:
     except IntegrationError as problem:
         return {"problem": str(problem)}
     if creates:
-        words = f"{queue.topic} exists already: adopt it, or choose another name."
+        words = f"{queue.topic} already exists: adopt it, or choose another name."
         # Whoever is limited learns no more of it than that.
         return {"problem": words} | ({"topic": fit} if form.scope.is_whole else {})
     return {"topic": fit, **_starts(form)}
@@ -66,8 +64,8 @@ def _of_new_topic(form: QueueForm) -> dict[str, Any]:
     parts = so_many(count, "partition")
     kept = written(form.instance.retention_seconds)
     return {
-        "topic_words": f"{form.instance.topic} will be created with {parts}, the broker's own "
-        f"replication and min.insync.replicas, and keeps its messages for {kept}.",
+        "topic_words": f"{form.instance.topic} will be created with {parts} and the broker's own "
+        f"replication and min.insync.replicas. It keeps its messages for {kept}.",
         "start_words": "The topic is new and empty: it is read from its beginning, and nothing "
         "is skipped.",
     }
@@ -90,7 +88,7 @@ def _failures(form: QueueForm) -> list[str]:
     errors = form.making.error_queue
     if errors is not None and queue.name and queue.topic:
         held = (
-            "one held message stops the ones behind it"
+            "one message on hold stops the ones behind it"
             if errors.strict_order
             else "each message can be released on its own"
         )
@@ -99,12 +97,12 @@ def _failures(form: QueueForm) -> list[str]:
             f"cron instance; {held}."
         )
     if queue.unlimited_retries and queue.error_queue_id is not None:
-        words.append("With retries without end nothing ever reaches the error queue.")
+        words.append("With endless retries, nothing ever reaches the error queue.")
     if queue.failure_threshold:
         stops = "Sending stops" if form.is_outbound else "Reading stops"
         in_a_row = so_many(queue.failure_threshold, "failure")
         words.append(
-            f"{stops}, and you are told why, after {in_a_row} of one cause in a row, or with "
-            f"{so_many(queue.max_open_errors, 'open failure')}."
+            f"{stops}, with the reason shown, after {in_a_row} of the same cause in a row, or with "
+            f"more than {so_many(queue.max_open_errors, 'open failure')}."
         )
     return words

@@ -15,7 +15,7 @@ NEW: Final = "create"
 PRESENT: Final = "adopt"
 TOPIC_FROM: Final = (
     (NEW, "Create the topic now"),
-    (PRESENT, "Adopt a topic that is there already"),
+    (PRESENT, "Adopt an existing topic"),
 )
 
 # Each part has an id, so that its effect can be shown anew when one of its fields changes.
@@ -29,9 +29,9 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-start": (
         "Where reading begins",
         (
-            "Decided once, when the queue is made; afterwards the stored position is the "
-            "truth. There is no default for a topic that is there already: look what each "
-            "choice reads and skips."
+            "Chosen once, when the queue is created; afterwards the stored position "
+            "counts. An existing topic has no default: check what each choice reads and "
+            "skips."
         ),
         ("start_from", "start_time", "start_group"),
     ),
@@ -39,9 +39,9 @@ PARTS: Final[Mapping[str, Part]] = {
     RETRY: (
         "Retries",
         (
-            "What happens to a message that fails for a reason that may pass: a lock, an "
-            "unknown exception, something it refers to that is not there yet. What can never "
-            "succeed is held at once, and an outage spends no retry."
+            "For messages that fail for a reason that may pass: a lock, an unknown "
+            "exception, a reference to something that does not exist yet. A message that can "
+            "never succeed is put on hold at once, and an outage spends no retry."
         ),
         (
             "max_retries",
@@ -92,16 +92,16 @@ EMPTY: Final = {
     "provider": "Choose…",
     "system": "None",
     "default_service": "None",
-    "error_queue": "None: the error table alone keeps what is given up",
+    "error_queue": "None: failures are kept in the error table only",
 }
 STARTS: Final = ("start_from", "start_time", "start_group")
 ONLY_NEW: Final = ("topic_from", "partitions", *STARTS)
 
 BACKOFFS: Final = (
-    (Backoff.CONSTANT.value, "Always the first pause"),
-    (Backoff.LINEAR.value, "Longer by the first pause each time"),
+    (Backoff.CONSTANT.value, "All equal to the first pause"),
+    (Backoff.LINEAR.value, "Increased by the first pause each time"),
     (Backoff.EXPONENTIAL.value, "Multiplied by the factor each time"),
-    (Backoff.LIST.value, "As listed below; the last one repeats"),
+    (Backoff.LIST.value, "As listed; the last one repeats"),
 )
 DIRECTIONS: Final = (
     (Queue.Direction.INBOUND.value, "Inbound: the partner writes, we read and apply"),
@@ -111,7 +111,7 @@ DIRECTIONS: Final = (
 LABELS: Final = {
     "system": "External system",
     "topic_from": "The topic",
-    "kind": "When a message fails",
+    "kind": "If a message fails",
     "retention_seconds": "Retention",
     "start_from": "Start at",
     "start_time": "Since (UTC)",
@@ -121,21 +121,21 @@ LABELS: Final = {
     "endpoint": "Endpoint",
     "concurrency": "Concurrency",
     "max_retries": "Retries",
-    "unlimited_retries": "Without end",
-    "backoff": "The pauses",
+    "unlimited_retries": "Retry without end",
+    "backoff": "Pauses between retries",
     "retry_delay_seconds": "First pause",
     "retry_factor": "Factor",
     "retry_delays_seconds": "Listed pauses",
     "retry_cap_seconds": "Longest pause",
     "retry_jitter": "Jitter",
     "retry_total_seconds": "Time limit",
-    "carrier": "What reminds of a due retry",
+    "carrier": "What brings a due retry back",
     "create_error_queue": "Create an error queue with its own topic",
     "error_queue_strict": "… in strict order",
     "is_error_queue": "This is an error queue",
     "strict_order": "Strict order",
-    "on_head_expired": "When the message it waits for expires",
-    "on_gap": "When messages expired unread",
+    "on_head_expired": "If the message it waits for expires",
+    "on_gap": "If messages expired unread",
     "max_open_errors": "Most open failures",
     "failure_threshold": "Failure threshold",
     "crash_limit": "Crashes allowed",
@@ -147,72 +147,73 @@ LABELS: Final = {
 
 # Of a stored queue; its topic is made.
 RETENTION_KEPT: Final = (
-    "How long closed failures are kept here (at least 7 d). Where the topic has a time limit, it "
-    "has to be the same; the retention sync follows a change of the topic by itself."
+    "How long closed failures are kept here (at least 7 d). If the topic has a time limit, it "
+    "must be the same; the retention sync follows a change of the topic by itself."
 )
-DIRECTION_STAYS: Final = "The direction of a queue stays: add a queue for the other direction."
+DIRECTION_STAYS: Final = "The direction cannot change: add another queue for the other direction."
 HELPS: Final = {
-    "name": "Letters, digits, - and _. It names the queue everywhere: in addresses, in publish(), "
-    "in the log.",
+    "name": "Letters, digits, - and _. The queue has this name everywhere: in addresses, in "
+    "publish(), in the log.",
     "description": "What flows here, in a few words; people see it on the overview.",
-    "direction": "Decides who reads the topic.",
+    "direction": "Determines who reads the topic.",
     "system": "The partner. Switching the partner off stops the queue without spending retries, "
     "and people may be limited to some partners.",
     "provider": "The Kafka cluster the topic is on.",
-    "topic_from": "Nothing in Kafka is ever changed or deleted by adopting a topic.",
+    "topic_from": "Adopting a topic never changes or deletes anything in Kafka.",
     "topic": "Its exact name on the cluster: letters, digits, dot, - and _.",
     "kind": "Sequential keeps the order: one partition, and nothing passes a message that failed. "
-    "Continuous keeps the pace: the failed one waits in its row, the others go on; an older "
-    "message that comes late never overwrites newer data.",
-    "partitions": "Of the topic to be created. One run takes all that are free, one batch after "
-    "another, so more of them do not make this queue faster. Sequential needs exactly 1. "
-    "Replication is the broker's own.",
+    "Continuous keeps going: the failed message waits, the others continue; an older message "
+    "that comes late never overwrites newer data.",
+    "partitions": "For the topic to be created. One run takes all that are free, one batch after "
+    "another, so more partitions do not make this queue faster. Sequential needs exactly 1. "
+    "Replication is the broker's default.",
     "retention_seconds": "How long the created topic keeps its messages, and how long closed "
-    "failures are kept here (at least 7 d). Where an adopted topic has a time limit of its own, "
-    "that one is taken.",
-    "start_from": "Left out for a topic that is created now: it is empty, and read from its "
+    "failures are kept here (at least 7 d). If an adopted topic has its own time limit, that "
+    "one is used.",
+    "start_from": "Not needed for a topic that is created now: it is empty, and read from its "
     "beginning.",
     "start_time": "For “Messages written since a time”.",
-    "start_group": "For “Where a named consumer group stands”: its committed offsets are taken "
-    "over once. Stop that group first.",
-    "default_service": "Takes messages that name no INTERFACE themselves. Empty: such messages "
-    "are held.",
-    "dedupe": "A message with an id and content that were applied before is dropped; the same id "
-    "with other content is held. Costs one look-up a message. Ids are remembered for as long as "
-    "the topic keeps the message, and at least for the days that the history cleanup says: 30.",
-    "ordering": "It has no effect on inbound queues: none keeps the order within a key when a "
-    "message fails. Choose the first; where the order counts, use a sequential queue.",
+    "start_group": "For “Where a named consumer group stands”: its committed offsets are copied "
+    "once. Stop that group first.",
+    "default_service": "Processes messages that name no INTERFACE. Empty: such messages are put "
+    "on hold.",
+    "dedupe": "A message with the same id and content as one applied before is dropped; the same "
+    "id with other content is put on hold. Costs one look-up per message. Ids are remembered as "
+    "long as the topic keeps the message, and at least as long as the history cleanup says: 30 "
+    "days.",
+    "ordering": "It has no effect on inbound queues: they do not keep the order within a key when "
+    "a message fails. Choose the first; if the order matters, use a sequential queue.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
-    "unlimited_retries": "Never give a message up. A sequential queue then stands still until a "
-    "person acts, and nobody is told that it was given up.",
+    "unlimited_retries": "Never give up on a message. A sequential queue then stops until a person "
+    "acts, and there is never a notice that retries are spent.",
     "retry_delay_seconds": "Between the first failure and the first retry, such as 10 s or 5 min.",
     "retry_factor": "For “multiplied”: 2 doubles the pause each time.",
     "retry_delays_seconds": "For “as listed”: 10 s, 1 min, 5 min.",
-    "retry_cap_seconds": "However the pauses grow, none is longer.",
-    "retry_jitter": "Share added at random: 0.2 = up to a fifth longer, 0 = exact. It never makes "
-    "a pause shorter.",
+    "retry_cap_seconds": "No pause grows beyond this.",
+    "retry_jitter": "Random addition to each pause: 0.2 = up to a fifth longer, 0 = exact. It "
+    "never shortens a pause.",
     "retry_total_seconds": "No retry later than this after the first failure. Empty = no limit.",
-    "carrier": "Continuous queues only. A retry marker needs the right to write to the topic; on a "
-    "compacted topic only the row can be used.",
-    "error_queue": "What was given up is copied to this queue's topic, where others can read it. "
-    "Empty: it is kept in the error table alone.",
-    "create_error_queue": "Makes NAME-errors on TOPIC.errors, inbound and sequential, with a "
-    "schedule of its own.",
-    "error_queue_strict": "For the one to be created: a held message stops the ones behind it.",
+    "carrier": "Continuous queues only. A retry marker needs the right to write to the topic; with "
+    "a compacted topic only the row works.",
+    "error_queue": "Messages put on hold are copied to this queue's topic, where others can read "
+    "them. Empty: they are kept in the error table only.",
+    "create_error_queue": "Creates NAME-errors on TOPIC.errors, inbound and sequential, with its "
+    "own schedule.",
+    "error_queue_strict": "For the new error queue: a message on hold stops those behind it.",
     "is_error_queue": "Its records are failures of other queues, kept for people. Sequential only.",
-    "strict_order": "Error queues only: one held message stops the ones behind it. "
+    "strict_order": "Error queues only: one message on hold stops the ones behind it. "
     "Otherwise each can be released on its own.",
-    "on_head_expired": "Sequential queues: Kafka no longer has the held message, but its row does.",
-    "on_gap": "Nothing is skipped silently either way: the gap is recorded and told.",
-    "max_open_errors": "With more open failures than this the queue stops reading and "
-    "says why, instead of filling the table overnight.",
-    "failure_threshold": "So many failures of one cause in a row, without a success between, stop "
-    "the queue. 0 = never.",
-    "crash_limit": "A message is held once workers have died this many times while working on it "
-    "alone.",
-    "batch_size": "Messages in one transaction. Larger is faster, and a failure replays more.",
+    "on_head_expired": "Sequential queues: Kafka no longer has the message, but its failure does.",
+    "on_gap": "Nothing is skipped silently: the gap is recorded and reported either way.",
+    "max_open_errors": "With more open failures than this, the queue stops reading and "
+    "shows why, instead of filling the table overnight.",
+    "failure_threshold": "This many failures of the same cause in a row, without a success in "
+    "between, stop the queue. 0 = never.",
+    "crash_limit": "A message is put on hold once workers have died this many times while working "
+    "on it alone.",
+    "batch_size": "Messages per transaction. Larger is faster, but a failure repeats more work.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
-    "handler_timeout_seconds": "A call that takes longer counts as hanging; its process is ended.",
-    "tracks": "On: what became of each message is written down, and people find it under Messages. "
+    "handler_timeout_seconds": "A call that takes longer counts as hung, and its process is ended.",
+    "tracks": "On: the outcome of each message is recorded and can be found under Messages. "
     "Off: only failures are kept; the queue is a little faster.",
 }

@@ -32,13 +32,13 @@ TELLING: Final = (
     "part-failures",
 )
 TAKEN_TOPIC: Final = (
-    "Another queue of this direction has this topic already: each message has one reader here. "
-    "Use that queue, or another topic."
+    "Another queue of this direction already uses this topic, and each message has one reader "
+    "here. Use that queue, or another topic."
 )
 FOREIGN_TOPIC: Final = (
-    "This topic is not yours to use. Yours are those of your queues, and those whose name begins "
+    "You may not use this topic. You may use topics of your queues, and those whose name begins "
     "with the name of the queue's external system and a dot, hyphen or underscore. Ask an "
-    "administrator whom nothing limits."
+    "administrator without that limit."
 )
 TAKEN_NAMES: Final = frozenset({"new"})
 SHOW: Final = "show"
@@ -204,7 +204,7 @@ class QueueForm(SetupForm):
             system.empty_label = None  # type: ignore[attr-defined] # as above
 
     def _close_bound(self) -> None:
-        """What the stored position refers to cannot change; say so where it is shown."""
+        """Close the fields that the stored position refers to, and say why."""
         self.fields["retention_seconds"].help_text = words.RETENTION_KEPT
         # An outbound queue never had a start to choose; there is no way back to that question.
         self.fields["direction"].disabled = True
@@ -221,7 +221,9 @@ class QueueForm(SetupForm):
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         if name in TAKEN_NAMES:
-            raise ValidationError(f"“{name}” is an address of this console: choose another name.")
+            raise ValidationError(
+                f"“{name}” is reserved for an address of this console: choose another name."
+            )
         return name
 
     def clean(self) -> dict[str, Any] | None:
@@ -262,7 +264,7 @@ class QueueForm(SetupForm):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this person may not use the topic; what Kafka knows of it is not shown then."""
+        """Return True when this person may not use the topic; its facts are then hidden."""
         is_made = self.is_bound and self.creates_topic
         return selectors.is_foreign(self.instance, self.scope, is_made=is_made)
 
@@ -290,7 +292,7 @@ class QueueForm(SetupForm):
 
     @property
     def making(self) -> Making:
-        """What is to be made along with the queue."""
+        """The topic and error queue to be made along with the queue."""
         errors = None
         # Without a provider, which is shown at its field, there is none to make it at.
         if self.cleaned_data.get("create_error_queue") and self.instance.provider_id is not None:

@@ -16,8 +16,8 @@ ASKED: Final[Mapping[str, Part]] = {
 }
 MORE: Final = "More settings: retries, limits, error queue"
 DEFAULTS: Final = (
-    '<p class="text-secondary">Each has a default that suits most queues, and all of them can be '
-    "changed later, while the queue is in use, but for the number of partitions.</p>"
+    '<p class="text-secondary">Each has a default that suits most queues. All except the number of '
+    "partitions can be changed later, while the queue is in use.</p>"
 )
 
 

@@ -1,4 +1,4 @@
-"""What the form of an outbound queue says where it differs: its parts, words and effects."""
+"""The form of an outbound queue where it differs: its parts, words and effects."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -14,16 +14,16 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-delivery": (
         "Delivery",
         (
-            "With an endpoint each message is delivered to the partner from here. Without one "
-            "the partner reads the topic, unless a channel's target names an endpoint."
+            "With an endpoint, each message is delivered to the partner from here. Without "
+            "one, the partner reads the topic, unless a channel's target names an endpoint."
         ),
         ("endpoint",),
     ),
     "part-start": (
         "Where delivery begins",
         (
-            "Decided once, when the queue gets its endpoint. There is no default for a topic "
-            "that is there already: look what each choice delivers and skips."
+            "Chosen once, when the queue gets its endpoint. An existing topic has no default: "
+            "check what each choice delivers and skips."
         ),
         fields.STARTS,
     ),
@@ -31,8 +31,8 @@ PARTS: Final[Mapping[str, Part]] = {
     fields.RETRY: (
         "Retries",
         (
-            "What happens to a message that the partner turns down for a reason that may pass. "
-            "What can never be accepted is held at once, and while the endpoint is down no "
+            "For messages that the partner refuses for a reason that may pass. A message that "
+            "can never be accepted is put on hold at once, and while the endpoint is down no "
             "retry is spent."
         ),
         tuple(name for name in fields.PARTS[fields.RETRY][2] if name != "carrier"),
@@ -61,42 +61,43 @@ LABELS: Final = {
     "handler_timeout_seconds": "Time for one call",
 }
 HELPS: Final = {
-    "kind": "Sequential needs a topic with one partition. Delivered from here, it sends one "
-    "message at a time, and nothing passes one that failed.",
-    "endpoint": "Of the partner that the queue belongs to. Once one is chosen, its start, order, "
-    "retries and limits are asked below.",
-    "start_from": "Not asked of a topic that is created now: it is empty, and delivered from its "
+    "kind": "Sequential needs a topic with one partition. With an endpoint, it sends one message "
+    "at a time, and nothing passes one that failed.",
+    "endpoint": "An endpoint of the partner that the queue belongs to. Once you choose one, enter "
+    "the start, order, retries and limits below.",
+    "start_from": "Not needed for a topic that is created now: it is empty, and delivered from its "
     "beginning.",
     "ordering": "Within a key: while a message is under way or has failed, later ones of its key "
-    "wait. Other keys go on. It needs keys, which the channel's key path or publish() gives.",
+    "wait. Other keys continue. It needs keys from the channel's key path or publish().",
     "concurrency": "How many calls may be under way at once, 1 to 64. The endpoint's own limit "
     "counts too.",
     "batch_size": "How many messages are taken from the topic at a time, to choose the next calls "
-    "from. With fewer than the concurrency some calls stay unused.",
-    "handler_timeout_seconds": "A call that takes longer is given up. Nobody knows then whether "
-    "its messages arrived: they are sent again where the endpoint drops repeats, else held.",
-    "max_open_errors": "With more open failures than this the queue stops sending and "
-    "says why, instead of filling the table overnight.",
-    "crash_limit": "A message is held once workers have died this many times while sending it.",
+    "from. With fewer than the concurrency, some calls stay unused.",
+    "handler_timeout_seconds": "A call that takes longer is given up. It is then unknown whether "
+    "its messages arrived: if the endpoint drops repeats they are sent again, otherwise put on "
+    "hold.",
+    "max_open_errors": "With more open failures than this, the queue stops sending and "
+    "shows why, instead of filling the table overnight.",
+    "crash_limit": "A message is put on hold once this many workers have died while sending it.",
 }
 
 
 def delivery_words(
     queue: Queue, *, was_delivered: bool, by_target: bool, goes_on: bool
 ) -> Iterator[str]:
-    """Where the messages end, and what of the endpoint stands in the way.
+    """Sentences on where messages are delivered, and what of the endpoint is in the way.
 
     `goes_on` is of a queue that had an endpoint once: its position is kept.
     """
     end = queue.endpoint
     if end is None:
         if by_target:
-            yield "Targets of channels name endpoints of their own: those messages are delivered."
+            yield "Targets of channels name their own endpoints: those messages are delivered."
         elif was_delivered:
             yield (
-                "Nothing is delivered any more, and open failures wait until there is an endpoint "
-                "again. What is in the topic stays there for whoever reads it. With an endpoint "
-                "again, what has come into the topic meanwhile is sent, too."
+                "Nothing is delivered any longer, and open failures wait until there is an "
+                "endpoint again. The messages stay in the topic for other readers. With an "
+                "endpoint again, those that were added in the meantime are sent, too."
             )
         else:
             yield "Nothing is delivered from here: the partner reads the topic."
@@ -106,13 +107,13 @@ def delivery_words(
         yield "A message that may have arrived is sent again: this endpoint drops repeats."
     else:
         yield (
-            "A message that may have arrived is held for a person to check: this endpoint may not "
-            "recognize a repeat."
+            "A message that may have arrived is put on hold for a person to check: this endpoint "
+            "may not recognize a repeat."
         )
     if goes_on:
         yield (
-            "Delivery goes on from the position where it ended: all that the topic still has from "
-            "there on is sent now."
+            "Delivery continues from the position where it ended: everything that the topic still "
+            "has from there on is sent now."
         )
     if not (end.enabled and end.system.enabled):
         off = end if not end.enabled else end.system
@@ -120,7 +121,7 @@ def delivery_words(
 
 
 def order_words(queue: Queue) -> Iterator[str]:
-    """What order and concurrency come to with the limits of the endpoint."""
+    """Sentences on order and concurrency within the limits of the endpoint."""
     if queue.is_sequential:
         yield "One call at a time, in the order of the topic."
         return
@@ -135,4 +136,4 @@ def order_words(queue: Queue) -> Iterator[str]:
     yield f"{at_once}; {'each key keeps its order' if kept else 'no order between messages'}."
     if end is not None and queue.concurrency > end.max_concurrent:
         most = so_many(end.max_concurrent, "call")
-        yield f"{end} takes {most} at a time: the rest of the concurrency stays unused."
+        yield f"{end} accepts {most} at a time: the rest of the concurrency stays unused."

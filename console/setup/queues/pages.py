@@ -49,7 +49,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def change(request: HttpRequest, name: str) -> HttpResponse:
-    """What may still change of a queue; nothing is written when somebody else was faster."""
+    """Change a stored queue; nothing is written when somebody else was faster."""
     queue, scope = known_queue(request, name), scope_of(request.user)
     seen = seen_in(request) or configuration.stamp(queue)
     show = partial(show_form, request, name=name)
@@ -58,7 +58,9 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
     form = QueueForm(request.POST, instance=queue, scope=scope)
     if again := shown_again(request, form, show, seen):
         return again
-    sentence = "Saved: the next batch obeys it." if form.is_changed else "Nothing was different."
+    sentence = (
+        "Saved. It applies from the next batch on." if form.is_changed else "Nothing was different."
+    )
     messages.success(request, sentence)
     return see("queue", form.instance.name)
 
@@ -120,15 +122,17 @@ def begun(request: HttpRequest, scope: Scope) -> Queue:
 
 
 def made_words(queue: Queue) -> str:
-    """What there is after a queue was made, as a sentence."""
+    """The sentence after a queue was added."""
     if queue.direction == Queue.Direction.OUTBOUND and queue.endpoint is not None:
         return (
-            f"{queue.name} is there, with its position and its cron instance “Consume "
-            f"{queue.name}”: what handlers publish to it is delivered to {queue.endpoint}."
+            f"{queue.name} was added, with its position and its cron instance “Consume "
+            f"{queue.name}”: messages published to it are delivered to {queue.endpoint}."
         )
     if queue.direction == Queue.Direction.OUTBOUND:
-        return f"{queue.name} is there: handlers can publish to it."
-    return f"{queue.name} is there, with its position and its cron instance “Consume {queue.name}”."
+        return f"{queue.name} was added: handlers can publish to it."
+    return (
+        f"{queue.name} was added, with its position and its cron instance “Consume {queue.name}”."
+    )
 
 
 def show_form(

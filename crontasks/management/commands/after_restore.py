@@ -66,7 +66,7 @@ class Command(BaseCommand):
         for remark in restore.remarks:
             self.stdout.write(f"  - {remark}")
         if overview.first is None:
-            self.stdout.write("Nothing is to be decided (any more): queues and relays go on.")
+            self.stdout.write("Nothing is to be decided (any more): queues and relays continue.")
             return
         self._card(overview.first)
         for card in overview.unsettled[1:]:

@@ -51,6 +51,6 @@ class Command(BaseCommand):
             self.stdout.write(line)
         first = first_broken(links)
         if first is not None:
-            self.stdout.write(f"\nMend first: {first.name}. {first.next_step}")
+            self.stdout.write(f"\nFix first: {first.name}. {first.next_step}")
             sys.exit(1)
         self.stdout.write(f"\n{name}: nothing is broken.")

@@ -23,4 +23,4 @@ class Command(BaseCommand):
         if bad:
             self.stdout.write(f"\n{bad} of {len(checks)} need attention.")
             sys.exit(1)
-        self.stdout.write("\nEverything is as it should be.")
+        self.stdout.write("\nEverything is in order.")

@@ -21,7 +21,7 @@ class FencedError(IntegrationError):
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
             f"Another process writes as {transactional_id}.",
-            next_step="Nothing to do: the other process goes on with the work.",
+            next_step="Nothing to do: the other process continues the work.",
         )
 
 
@@ -35,7 +35,7 @@ class RelayLostError(IntegrationError):
             f"This relay has lost its session. {text}".strip()
             if text
             else "Another process has taken over this relay.",
-            next_step="Nothing to do: the next owner goes on with the work.",
+            next_step="Nothing to do: the next owner continues the work.",
         )
 
 

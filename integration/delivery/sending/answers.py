@@ -8,8 +8,8 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import DeliveryState
 
 MAY_HAVE_ARRIVED: Final = (
-    "The message may have arrived. Look for it on the other side: if it is there, say that it "
-    "arrived; if not, release it."
+    "The message may have arrived. Look for it in the partner's system: if it is there, say that "
+    "it arrived; if not, release it."
 )
 # The failure of a message whose process died during the call.
 IN_DOUBT: Final = Failure(

@@ -166,7 +166,7 @@ def _switched_off(endpoint: EndpointSnapshot, status: EndpointStatus) -> StateCh
         return StateChange(
             state=PartitionState.OUTAGE,
             code="ENDPOINT_PAUSED",
-            text=f"The endpoint {endpoint.name} is paused; it goes on by itself.",
+            text=f"The endpoint {endpoint.name} is paused; it continues by itself.",
             resume_seconds=status.paused_seconds,
         )
     return None

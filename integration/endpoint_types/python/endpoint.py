@@ -61,7 +61,7 @@ class PythonEndpoint:
             return self._missing()
         if self._threads.hanging >= MAX_HANGING:
             text = (
-                f"{MAX_HANGING} calls of {self._name} have not come to an end. Mend the function "
+                f"{MAX_HANGING} calls of {self._name} have not come to an end. Fix the function "
                 "and start the workers anew."
             )
             return Unreachable(code=EndpointCode.FUNCTION_HANGS, text=text)

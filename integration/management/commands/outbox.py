@@ -134,8 +134,8 @@ class Command(BaseCommand):
             actor=_actor(options),
             reason=options["reason"],
         )
-        done = "taken as sent" if options["verb"] == "sent" else "given back, to be sent"
-        self.stdout.write(f"{count:,} row(s) were {done}. The relay goes on within seconds.")
+        done = "marked as sent" if options["verb"] == "sent" else "given back, to be sent"
+        self.stdout.write(f"{count:,} row(s) were {done}. The relay continues within seconds.")
         return True
 
 

@@ -58,14 +58,14 @@ def judge(
 def _switched(endpoint: Endpoint, waits: str, now: datetime) -> Judgement | None:
     if not endpoint.enabled:
         why = f"A person switched it off. {waits}"
-        return Standing.OFF, Situation(why, "Switch it on; what waits goes out by itself.")
+        return Standing.OFF, Situation(why, "Switch it on; waiting messages are then sent.")
     if not endpoint.system.enabled:
         why = f"The external system {endpoint.system.name} is switched off. {waits}"
-        step = "Switch the system on; what waits goes out then."
+        step = "Switch the system on; waiting messages are then sent."
         return Standing.SYSTEM_OFF, Situation(why, step)
     if endpoint.paused_until is not None and endpoint.paused_until > now:
         why = f"A person paused it until {moment(endpoint.paused_until, now)}. {waits}"
-        return Standing.PAUSED, Situation(why, "Nothing; end the pause to go on sooner.")
+        return Standing.PAUSED, Situation(why, "Nothing; end the pause to continue sooner.")
     return None
 
 
@@ -90,7 +90,7 @@ def _down(circuit: EndpointCircuit, waits: str, now: datetime) -> Judgement:
     if circuit.state == CircuitState.HALF_OPEN:
         why = f"{down} One message is on its way to find out. {waits}"
         return Standing.PROBING, Situation(why, "Nothing; the answer decides within seconds.")
-    step = "Bring it back, or correct its settings; it is asked again by itself."
+    step = "Bring it back, or correct its settings; it is tried again by itself."
     return Standing.DOWN, Situation(f"{down} {_next_try(circuit.resume_at, now)} {waits}", step)
 
 

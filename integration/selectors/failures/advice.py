@@ -9,8 +9,8 @@ from integration.policy.failure import FailureClass
 from integration.selectors.failures.delivery_advice import DELIVERING
 
 CORRECT: Final = (
-    "Edit: correct the text and release it; or have the sender send it again right, and delete "
-    "this one."
+    "Edit: correct the text and release it; or have the sender correct it and send it again, and "
+    "delete this one."
 )
 SEND_AGAIN: Final = (
     "What is missing cannot be made up here: have the sender send the whole message again, "
@@ -22,7 +22,7 @@ RECODE: Final = (
 )
 WRAPPING: Final = (
     "Edit: correct the envelope's field “compressed” or its payload, then release it; or "
-    "have the sender send it again right, and delete this one."
+    "have the sender correct it and send it again, and delete this one."
 )
 OTHER_OBJECT: Final = (
     "See that what it refers to arrives (its message may be on hold itself), then release this one."
@@ -32,15 +32,17 @@ LOCKED: Final = (
     "database, then release it."
 )
 AUTHOR: Final = (
-    "The handler has to be mended: show the details of the last attempt to its author; release "
+    "The handler has to be fixed: show the details of the last attempt to its author; release "
     "the message when the new version is installed on every worker."
 )
 SERVER: Final = "Nothing is wrong with the message: bring back what is named, then release it."
 RETYPE: Final = (
     "Edit: write the document that the row should have become, then release it; or delete it, and "
-    "import the mended file again."
+    "import the corrected file again."
 )
-FILL_IN: Final = "Edit: correct the value that is named, then release it. Many are mended at once."
+FILL_IN: Final = (
+    "Edit: correct the value that is named, then release it. Many can be corrected at once."
+)
 
 _CORRECTABLE: Final = (
     FlawCode.BAD_JSON,
@@ -108,9 +110,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
     "apply it as well, or delete it.",
     # What happened in the handler.
-    "PROCESS_CRASH": "Look into the worker's log and at its memory: a handler or a document "
-    "that is too large ended it. Mend that, then release it; it runs alone.",
-    "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Mend the handler or the "
+    "PROCESS_CRASH": "Check the worker's log and memory: a handler or a document "
+    "that is too large ended it. Fix that, then release it; it runs alone.",
+    "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Fix the handler or the "
     "payload, or give calls of {queue} more time under Set up; then release it.",
     "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
     "or delete it.",
@@ -180,15 +182,14 @@ BY_CODE: Final[Mapping[str, str]] = {
 # For codes of handlers' own, and for exceptions nobody knows.
 BY_CLASS: Final[Mapping[str, str]] = {
     FailureClass.PERMANENT: "If the message is wrong, correct it under Edit and release it, "
-    "or delete it. If the message is right, the handler has to be mended first.",
+    "or delete it. If the message is right, the handler has to be fixed first.",
     FailureClass.TRANSIENT: "See what the sentence above names; the attempts below have the "
     "details for the handler's author. When the cause is gone, release it.",
     FailureClass.CONFLICT: LOCKED,
     FailureClass.DEPENDENCY: OTHER_OBJECT,
     FailureClass.OUTAGE: SERVER,
     FailureClass.DISABLED: "Switch on what is named, then release it. The payload needs no change.",
-    FailureClass.CRASH: "Look into the worker's log and at its memory, mend the cause, then "
-    "release it.",
+    FailureClass.CRASH: "Check the worker's log and memory, fix the cause, then release it.",
 }
 UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or delete it."
 

@@ -16,7 +16,7 @@ ANSWER: Final = (
     "take it as it is. Then release it."
 )
 MAY_BE_THERE: Final = (
-    "Look for its message id on the other side. It is there: say that it arrived. It is not: "
+    "Look for its message id in the partner's system. It is there: say that it arrived. It is not: "
     "release it, and it is sent again."
 )
 ROOM: Final = (
@@ -62,7 +62,7 @@ DELIVERING: Final[Mapping[str, str]] = {
     "HTTP_REDIRECTED": SETTINGS,
     "TOKEN_REFUSED": SETTINGS,
     "FUNCTION_MISSING": SETTINGS,
-    "FUNCTION_ANSWER": "The endpoint's function has to be mended: show its author the details "
+    "FUNCTION_ANSWER": "The endpoint's function has to be fixed: show its author the details "
     "below, and release the message when the new version is installed on every worker.",
     "FOLDER_FULL": ROOM,
     "FOLDER_READ_ONLY": ROOM,

@@ -23,7 +23,7 @@ from integration.selectors.setup import takers
 from integration.store import strict_order
 
 NEIGHBOURS: Final = 5
-UNKNOWN: Final = "This failure is not in the error table (any more); cleanup removes closed ones."
+UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed ones."
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None
         return "The topic was created anew since it failed; newer messages may be applied already."
     if error.offset < partition.next_offset:
         return (
-            f"The queue has gone on: it stands at offset {partition.next_offset:,}, "
+            f"The queue has moved on: it is at offset {partition.next_offset:,}, "
             f"and this message was at {error.offset:,}."
         )
     if error.expired_at is not None and queue.on_head_expired == Queue.OnHeadExpired.ADVANCE:
-        return "Kafka no longer has this message; the queue goes on without it."
+        return "Kafka no longer has this message; the queue continues without it."
     return None
 
 

@@ -96,7 +96,7 @@ def _received(error: MessageError) -> Iterable[Event]:
         yield Event(at=at, title=title, who="a bulk run", tone="red", sign="✕")
     if error.kafka_timestamp is not None:
         sender, in_header = sender_of(error)
-        who = f"{sender} (as its header says)" if in_header else sender or "the sender"
+        who = f"{sender} (according to its header)" if in_header else sender or "the sender"
         yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=who, sign="↓")
 
 

@@ -79,7 +79,7 @@ def _dead(row: OutboxRow, place: Place) -> Account:
         what += " The failure itself is kept in the error table."
     if place.queue:
         what += f" The queue {place.queue} keeps its order, so whatever follows waits."
-        now += " Given up, the ones behind it go on without it."
+        now += " Given up, the ones behind it continue without it."
     return Account(what, now)
 
 
@@ -108,4 +108,6 @@ def _pending(row: OutboxRow, place: Place) -> Account:
 
 
 def _start_one() -> str:
-    return "Nothing, if a relay worker lives; else start one: `celery -A config worker -Q relay`."
+    return (
+        "Nothing, if a relay worker is running; else start one: `celery -A config worker -Q relay`."
+    )

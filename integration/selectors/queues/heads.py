@@ -23,8 +23,8 @@ STEPS: Final = (
 DECIDED: Final[Mapping[str, str]] = {
     ErrorState.READY: "It was released and goes first as soon as a worker takes the queue.",
     ErrorState.PROCESSING: "It is being tried at this moment.",
-    ErrorState.DELETED: "It was deleted; the queue goes on as soon as a worker takes it.",
-    ErrorState.RESOLVED: "It is resolved; the queue goes on as soon as a worker takes it.",
+    ErrorState.DELETED: "It was deleted; the queue continues as soon as a worker takes it.",
+    ErrorState.RESOLVED: "It is resolved; the queue continues as soon as a worker takes it.",
 }
 
 

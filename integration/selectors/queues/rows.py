@@ -195,15 +195,15 @@ def _switched(queue: Queue) -> Standing | None:
     """Return what people switched off, outermost first."""
     if not queue.enabled:
         return Status.OFF, Situation(
-            "A person switched this queue off; its positions are kept.", "Switch it on to go on."
+            "A person switched this queue off; its positions are kept.", "Switch it on to continue."
         )
     if queue.paused:
         reason = f": {queue.pause_reason}" if queue.pause_reason else ""
         if queue.paused_until is None:
-            why, next_step = "A person paused this queue", "Resume it to go on."
+            why, next_step = "A person paused this queue", "Resume it to continue."
         else:
             why = f"A person paused this queue until {queue.paused_until:%H:%M UTC on %d %B %Y}"
-            next_step = "It goes on by itself then; resume it to go on now."
+            next_step = "It then continues by itself; resume it to continue now."
         return Status.PAUSED, Situation(f"{why}{reason}.", next_step)
     if queue.system is not None and not queue.system.enabled:
         waits = queue.is_sequential or queue.direction == Queue.Direction.OUTBOUND

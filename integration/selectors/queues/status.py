@@ -92,7 +92,7 @@ class LiveProcesses:
 
 NO_BROKER: Final = Situation(
     "The broker of Celery (Valkey) does not answer, so nothing new is started: no run of a queue, "
-    "no schedule, no relay. What is at work goes on, and messages posted to us are accepted.",
+    "no schedule, no relay. Work in progress continues, and messages posted to us are accepted.",
     "Start it, or correct SLUICE_CELERY_BROKER_URL. It may come back empty; nothing is lost.",
 )
 NO_WORKER: Final = Situation(
@@ -100,15 +100,16 @@ NO_WORKER: Final = Situation(
     "Start one with `celery -A config worker -Q celery`.",
 )
 TAKES_NOTHING: Final = (
-    "Bring the Celery broker (Valkey) back if it does not answer: workers go on by themselves. If "
-    "it answers, a worker that takes nothing ends within three minutes; start it again unless "
+    "Bring the Celery broker (Valkey) back if it does not answer: workers continue by themselves. "
+    "If it answers, a worker that takes nothing ends within three minutes; start it again unless "
     "something does that for you."
 )
 IDLE_WORKER: Final = Situation(
-    "Workers live but take no Celery tasks, so nothing new is read or tried again.", TAKES_NOTHING
+    "Workers are alive but take no Celery tasks, so nothing new is read or tried again.",
+    TAKES_NOTHING,
 )
 IDLE_RELAY: Final = Situation(
-    "The worker for the relay lives but takes no Celery tasks, so nothing is sent to Kafka.",
+    "The worker for the relay is alive but takes no Celery tasks, so nothing is sent to Kafka.",
     TAKES_NOTHING,
 )
 NO_BEAT: Final = Situation(
@@ -126,7 +127,7 @@ NO_DRIVER: Final = Situation(
 HANDLER_MISSING: Final = "HANDLER_MISSING"
 # Only where messages of other services may pass: a sequential queue waits for one that is off, too.
 OR_OFF: Final = (
-    "Or switch the service off: its messages are then put on hold, and the others go on."
+    "Or switch the service off: its messages are then put on hold, and the others continue."
 )
 # `{text}` is what the engine wrote when it happened; `{topic}` and `{limit}` are the queue's.
 BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
@@ -134,11 +135,11 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "HEAD_HELD": Situation(
             "The first message failed for good, and the ones behind it must not overtake it. "
             "{text}",
-            "Open the failure: mend and release the message, or delete it.",
+            "Open the failure: correct and release the message, or delete it.",
         ),
         "GAP": Situation(
             "Messages left Kafka before they were read, so they were never tried. {text}",
-            "Find out what they were, then acknowledge the gap; the queue goes on behind it.",
+            "Find out what they were, then acknowledge the gap; the queue continues after it.",
         ),
         "TOPIC_RECREATED": Situation(
             "The topic {topic} was deleted and created again; the position belongs to the old one.",
@@ -159,19 +160,19 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "SAME_FAILURE_IN_A_ROW": Situation(
             "One cause made many messages fail in a row, so no new message is read. {text}",
-            "Mend the cause, release what failed, then resume the queue.",
+            "Fix the cause, release what failed, then resume the queue.",
         ),
         "SERVICE_DISABLED": Situation(
             "The enterprise service of the next message is switched off. {text}",
-            "Switch the service on again; the queue then goes on by itself.",
+            "Switch the service on again; the queue then continues by itself.",
         ),
         "SYSTEM_DISABLED": Situation(
             "The external system of this queue is switched off. {text}",
-            "Switch the system on again; the queue then goes on by itself.",
+            "Switch the system on again; the queue then continues by itself.",
         ),
         "HANDLER_MISSING": Situation(
             "No handler for the next message is installed on the worker that met it. {text}",
-            "Install the app with the handler on every worker; the queue then goes on by itself.",
+            "Install the app with the handler on every worker; the queue then continues by itself.",
         ),
         "RETRY_WAIT": Situation(
             "The first message failed and will be tried again. {text}",
@@ -189,15 +190,15 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "ENDPOINT_PAUSED": Situation(
             "Messages wait in Kafka until the pause of their endpoint is over. {text}",
-            "Nothing yet; end the pause on the endpoint's page to go on sooner.",
+            "Nothing yet; end the pause on the endpoint's page to continue sooner.",
         ),
         "ENDPOINT_DISABLED": Situation(
             "Messages wait in Kafka until their endpoint is switched on. {text}",
-            "Switch the endpoint on; the queue then goes on by itself.",
+            "Switch the endpoint on; the queue then continues by itself.",
         ),
         "ENDPOINT_UNUSABLE": Situation(
             "The endpoint's settings do not allow to open it. {text}",
-            "Correct them under Set up; the queue looks again by itself.",
+            "Correct them under Set up; the queue checks again by itself.",
         ),
         "TRANSACTION_OPEN": Situation(
             "A transaction in {topic} is not finished yet, so nothing behind its beginning can be "
@@ -212,18 +213,18 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
-            "Bring Kafka back; the queue asks again by itself at growing intervals.",
+            "Bring Kafka back; the queue tries again by itself at growing intervals.",
         ),
         "KAFKA_REFUSED": Situation(
             "The cluster answers, but refuses our user, certificate or rights. {text}",
             "Correct the provider's access under Set up, or its rights on the cluster; "
-            "the queue asks again by itself.",
+            "the queue tries again by itself.",
         ),
         "KAFKA_PROTOCOL": Situation(
             "The provider's security protocol is not the one that the cluster's port speaks; no "
             "retry is spent. {text}",
             "Correct the security protocol or the bootstrap servers of the provider under Set up; "
-            "the queue asks again by itself.",
+            "the queue tries again by itself.",
         ),
     }
 )
@@ -234,7 +235,7 @@ BY_STATE: Final[Mapping[PartitionState, Situation]] = MappingProxyType(
         PartitionState.BLOCKED: Situation("A person has to decide. {text}", "Read the reason."),
         PartitionState.BRAKED: Situation(
             "Too much failed, so no new message is read. {text}",
-            "Mend the cause, then resume the queue.",
+            "Fix the cause, then resume the queue.",
         ),
         PartitionState.OUTAGE: Situation(
             "Something every message needs is down, so no retry is spent. {text}",
@@ -242,7 +243,7 @@ BY_STATE: Final[Mapping[PartitionState, Situation]] = MappingProxyType(
         ),
         PartitionState.WAITING: Situation(
             "Something the next message needs is switched off or missing. {text}",
-            "Switch it on or install it; the queue then goes on by itself.",
+            "Switch it on or install it; the queue then continues by itself.",
         ),
     }
 )

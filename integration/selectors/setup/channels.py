@@ -58,7 +58,7 @@ def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
     uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in rows]
     hidden = channel.targets.count() - len(uses)
     if hidden:
-        uses.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))
+        uses.append(Use("", 0, so_many(hidden, "target"), "of systems that are hidden from you"))
     return uses
 
 

@@ -89,5 +89,5 @@ def stopped_with_endpoint(endpoint: Endpoint) -> str:
         return "nothing. Nothing delivers to it yet."
     return (
         f"Deliveries of {so_many(queues, 'queue')} and {so_many(targets, 'target')} of channels "
-        "wait. No retry is spent, nothing is lost, and they go on when it is switched on."
+        "wait. No retry is spent, nothing is lost, and they continue when it is switched on."
     )

@@ -120,7 +120,7 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
     if not retries:
         return "No retries: the first failure is final, and the message waits for a person."
     if not retries[-1].at:
-        tries = "for ever" if is_unlimited else so_many(len(retries), "time")
+        tries = "forever" if is_unlimited else so_many(len(retries), "time")
         return f"Tried again {tries} at once, without a pause: what is down has no time to come up."
     pauses = [retry.pause_words for retry in retries]
     shown = ", ".join(pauses[:WORDED])
@@ -128,7 +128,7 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
         last_differs = pauses[-1] != pauses[WORDED - 1]
         shown += f", … {pauses[-1]}" if last_differs else " and so on"
     if is_unlimited:
-        return f"Tried again for ever: after {shown}; never given up."
+        return f"Tried again forever: after {shown}; never given up."
     count = so_many(len(retries), "retry", "retries")
     return f"{count}: after {shown}; given up after {retries[-1].at_words}."
 

@@ -55,7 +55,7 @@ def sample_for(service: EnterpriseService | None, scope: Scope, *, may_see: bool
     if service is None or service.structure is not None:
         return Sample(sample_of(None if service is None else service.structure))
     if not may_see:
-        why = "You lack the right to see payloads, so no stored message is copied here."
+        why = "You do not have the right to see payloads, so no stored message is copied here."
         return Sample("", f"{why} {_to_write(service)}")
     for stored in _candidates(service, scope):
         text = _text(stored)

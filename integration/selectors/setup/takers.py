@@ -49,7 +49,7 @@ def standstill(service: EnterpriseService) -> str:
     if service.structure_id is not None or handler_of(service.interface) is not None:
         return ""
     return (
-        f"No handler for {service.interface} is installed on the process that answers you, and it "
+        f"No handler for {service.interface} is installed in the web process, and it "
         "has no structure. If the workers have none either, switching it on stops every partition "
         "at its next message, messages of other services too, until the app is installed on every "
         "worker or the service is off again."

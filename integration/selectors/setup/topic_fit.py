@@ -85,7 +85,8 @@ def _short_retention(queue: Queue, kept_seconds: float) -> list[str]:
     if kept_seconds < WEEK_SECONDS:
         words.append(
             f"{queue.topic} keeps its messages for {time} only, less than 7 d: if the queue stands "
-            "still longer (a weekend with nobody there), unread messages expire and a gap is told."
+            "still longer (a weekend with nobody there), unread messages expire and a gap is "
+            "reported."
         )
     takes = retry_line(queue.retry_policy()).seconds
     if takes is None:

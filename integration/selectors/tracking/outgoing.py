@@ -34,7 +34,7 @@ UNION
 
 STANDS: Final[Mapping[str, str]] = {
     OutboxState.PENDING: "It is committed and waits in the outbox for the relay. Its outgoing "
-    "row says what it waits for.",
+    "row shows what it waits for.",
     OutboxState.STAMPED: "The relay is sending it to Kafka, or nobody knows whether Kafka has "
     "it: its outgoing row says which.",
     OutboxState.PUBLISHED: "It is in Kafka. No try of it is known yet: its queue has not come "
