@@ -46,6 +46,16 @@ def test_no_module_is_longer_than_400_lines():
     assert not {name: lines for name, lines in long.items() if lines > 400}
 
 
+def test_no_line_of_a_template_is_longer_than_160_characters():
+    assert not [
+        f"{name}: {line}"
+        for name in tracked()
+        if name.startswith("templates/")
+        for line in text(name).splitlines()
+        if len(line) > 160
+    ]
+
+
 def test_no_function_has_more_than_30_statements():
     large = [
         f"{name}: {function.name} has {statements(function)}"
