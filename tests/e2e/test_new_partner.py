@@ -89,7 +89,7 @@ def test_a_new_partner_from_nothing_to_an_applied_message(
     make_everything(hand, servers.kafka_bootstrap, topic)
     assert current_step(page) == "Test message"
     hand.write("Payload", '{"n": 7, "do": "ok"}')
-    hand.press("Send it")
+    hand.press("Send")
     works = page.get_by_text("It works: applied").first
     if javascript:
         expect(works).to_be_visible(timeout=60_000)
@@ -130,7 +130,7 @@ def follow_by_hand(page: Page) -> None:
     for _ in range(240):
         if page.get_by_text("It works: applied").count():
             return
-        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("link", name="Check again").click()
         page.wait_for_timeout(250)
     raise AssertionError(page.locator("#journey").inner_text())
 
