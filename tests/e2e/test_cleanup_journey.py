@@ -55,7 +55,7 @@ def test_a_schedule_tells_its_next_runs_before_it_is_saved(
     expect(page.locator("#effect li")).to_have_count(5)
     page.get_by_label("At most").fill("25")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Scheduled reprocessing is there.")).to_be_visible()
+    expect(page.get_by_text("Scheduled reprocessing was added.")).to_be_visible()
     made = CronInstance.objects.get(task="reprocessing")
     assert made.parameters == {"at_most": 25}
     page.get_by_text("Pause…").click()

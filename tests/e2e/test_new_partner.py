@@ -93,7 +93,7 @@ def test_a_new_partner_from_nothing_to_an_applied_message(
     make_everything(hand, servers.kafka_bootstrap, topic)
     assert current_step(page) == "Test message"
     hand.write("Payload", '{"n": 7, "do": "ok"}')
-    hand.press("Send it")
+    hand.press("Send")
     works = page.get_by_text("It works: applied").first
     if javascript:
         expect(works).to_be_visible(timeout=60_000)
@@ -114,7 +114,7 @@ def make_everything(hand: Hand, bootstrap: str, topic: str) -> None:
     hand.write("Name", "main")
     hand.write("Bootstrap servers", bootstrap)
     hand.press("Save and continue")
-    expect(page.get_by_text("main is there.")).to_be_visible()
+    expect(page.get_by_text("main was added.")).to_be_visible()
     hand.follow("Continue")
     assert current_step(page) == "External system"
     hand.write("Name", "erp")
@@ -127,7 +127,7 @@ def make_everything(hand: Hand, bootstrap: str, topic: str) -> None:
     page.locator("#id_topic").fill(topic)
     hand.tick("Sequential: stop at the first failure")
     hand.press("Save and continue")
-    expect(page.get_by_text("erp-obey is there")).to_be_visible()
+    expect(page.get_by_text("erp-obey was added")).to_be_visible()
 
 
 def follow_by_hand(page: Page) -> None:
@@ -135,7 +135,7 @@ def follow_by_hand(page: Page) -> None:
     for _ in range(240):
         if page.get_by_text("It works: applied").count():
             return
-        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("link", name="Check again").click()
         page.wait_for_timeout(250)
     raise AssertionError(page.locator("#journey").inner_text())
 
@@ -162,7 +162,7 @@ def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
         expect(start).to_be_visible()
         page.get_by_label("Create the topic now").check()
         page.get_by_role("button", name="Add the queue").click()
-        expect(page.get_by_text("shop-out is there").first).to_be_visible()
+        expect(page.get_by_text("shop-out was added").first).to_be_visible()
         queue = Queue.objects.get(name="shop-out")
         assert (queue.concurrency, queue.ordering, queue.max_retries) == (4, "key", 5)
         with transaction.atomic():
