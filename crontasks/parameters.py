@@ -33,7 +33,7 @@ def option(
 ) -> Any:
     """A parameter with a default, a sentence for the form, and limits for numbers.
 
-    A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required;
+    A `secret` text is stored encrypted and never shown; `...` as default makes it required;
     `lines`: a text of several lines.
     """
     default_of: dict[str, Any] = {} if default is ... else {"default": default}

@@ -38,14 +38,14 @@ class CronInstance(models.Model):
     class Overlap(models.TextChoices):
         """The rule for a run that is due while the one before is still at work."""
 
-        SKIP = "skip", "Skip it"
+        SKIP = "skip", "Skip the run"
         ALLOW = "allow", "Run both"
 
     class Misfire(models.TextChoices):
         """The rule for moments that passed while nothing could run."""
 
         RUN_ONCE = "run_once", "Run once, late"
-        SKIP = "skip", "Wait for the next moment"
+        SKIP = "skip", "Wait for the next scheduled time"
 
     # Their secrets are encrypted one by one; a rotation of the keys finds them by this.
     sealed_columns = ("parameters",)

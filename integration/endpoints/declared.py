@@ -126,7 +126,7 @@ def private_network() -> Any:
 
 
 def secret(label: str, **about: Any) -> Any:
-    """A text that is stored sealed and shown to nobody."""
+    """A text that is stored sealed and never shown."""
     return declare(label, is_secret=True, **about)
 
 

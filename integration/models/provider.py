@@ -64,10 +64,10 @@ class Provider(models.Model):
     )
     sasl_mechanism = models.CharField(max_length=20, choices=Mechanism.choices, blank=True)
     username = models.CharField(max_length=200, blank=True)
-    password = SecretField(blank=True, help_text="Stored encrypted; shown to nobody.")
+    password = SecretField(blank=True, help_text="Stored encrypted; never shown.")
     ca_certificate = models.TextField(blank=True, help_text="PEM; empty = the system's own list")
     client_certificate = models.TextField(blank=True, help_text="PEM")
-    client_key = SecretField(blank=True, help_text="PEM; stored encrypted, shown to nobody")
+    client_key = SecretField(blank=True, help_text="PEM; stored encrypted, never shown")
     properties = models.JSONField(
         default=dict, blank=True, help_text="Further client properties from the allowed list."
     )

@@ -40,7 +40,7 @@ class Queue(models.Model):
         """The effect of a failure on the messages behind it."""
 
         SEQUENTIAL = "sequential", "Sequential: stop at the first failure"
-        CONTINUOUS = "continuous", "Continuous: go on, try again later"
+        CONTINUOUS = "continuous", "Continuous: continue and retry later"
 
     class Carrier(models.TextChoices):
         """The carrier that reminds the engine of a due retry."""
@@ -51,14 +51,14 @@ class Queue(models.Model):
     class OnHeadExpired(models.TextChoices):
         """The reaction of a sequential queue when Kafka has lost the message it waits for."""
 
-        ADVANCE = "advance", "Go on; the saved failure stays open"
+        ADVANCE = "advance", "Continue; the saved failure stays open"
         STAY_BLOCKED = "stay_blocked", "Stay blocked"
 
     class OnGap(models.TextChoices):
         """The reaction to messages that expired before they were read."""
 
         BLOCK = "block", "Wait for a person's acknowledgement"
-        ADVANCE = "advance", "Record the gap, tell, go on"
+        ADVANCE = "advance", "Record the gap, notify, continue"
 
     class Ordering(models.TextChoices):
         """The order that a continuous outbound queue keeps when one of its messages fails."""

@@ -43,7 +43,7 @@ class Endpoint(models.Model):
     system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="endpoints")
     handler_type = models.CharField(max_length=20, choices=endpoint_properties.choices)
     properties = models.JSONField(default=dict, blank=True)
-    secrets = SecretField(blank=True, help_text="Stored encrypted; shown to nobody.")
+    secrets = SecretField(blank=True, help_text="Stored encrypted; never shown.")
     enabled = models.BooleanField(default=True)
     paused_until = models.DateTimeField(null=True, blank=True)
     idempotent = models.BooleanField(

@@ -156,7 +156,7 @@ def test_the_page_tells_runs_rules_and_next_moments(client: Client, cleanup: Cro
     a_run(cleanup, text="removed twelve rows")
     page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
     assert "12 deleted" in page
-    assert "Skip it" in page
+    assert "Skip the run" in page
     assert "Chunk rows" in page
     assert page.count("UTC</span></li>") == 5
 

@@ -48,7 +48,7 @@ class DatabaseProperties(Properties):
         choices=tuple((m, m) for m in ("disable", "prefer", "require", "verify-ca", "verify-full")),
     )
     ca_certificate: str = declare(
-        "Certificates of the authority",
+        "CA certificates",
         shape=Shape.PEM,
         help="PEM.",
         only=("sslmode", ("verify-ca", "verify-full")),

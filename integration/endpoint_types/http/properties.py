@@ -63,7 +63,7 @@ class HttpProperties(Properties):
         "Headers",
         {},
         shape=Shape.PAIRS,
-        help="One NAME: VALUE a line, with the same fields. Content-Type is the message's own "
+        help="One NAME: VALUE per line, with the same fields. Content-Type is the message's own "
         "unless it stands here.",
         check=checks.headers,
     )
@@ -108,9 +108,9 @@ class HttpProperties(Properties):
     client_id: str = declare("Client id", is_needed=True, only=("auth", ("oauth2",)))
     scope: str = declare("Scope", help="As the partner names it.", only=("auth", ("oauth2",)))
     ca_certificate: str = declare(
-        "Certificates of the authority",
+        "CA certificates",
         shape=Shape.PEM,
-        help="PEM. Empty: the authorities this machine trusts already.",
+        help="PEM. Empty: the machine's trusted authorities.",
     )
     client_certificate: str = declare(
         "Our certificate",
