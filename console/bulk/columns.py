@@ -13,20 +13,20 @@ from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.job_requests.imports import column
-from spark_jobs.imports.parameters import Column, Kind
+from spark_jobs.imports.parameters import Column, ColumnKind
 
-KINDS: Final = tuple(kind.value for kind in Kind)
+KINDS: Final = tuple(kind.value for kind in ColumnKind)
 # A path that is a place to write to: members alone, no index and no search.
 PLAIN: Final = re.compile(r"\$((?:\.[A-Za-z_][\w-]*)+)", re.ASCII)
 SIGNS: Final = re.compile(r"[^a-z0-9]")
 UNFIT: Final = re.compile(r"[^\w-]+")
 DEPTH: Final = 5
-KINDS_OF_TYPES: Final[Mapping[str, Kind]] = {
-    "integer": Kind.INTEGER,
-    "number": Kind.NUMBER,
-    "boolean": Kind.BOOLEAN,
-    "object": Kind.JSON,
-    "array": Kind.JSON,
+KINDS_OF_TYPES: Final[Mapping[str, ColumnKind]] = {
+    "integer": ColumnKind.INTEGER,
+    "number": ColumnKind.NUMBER,
+    "boolean": ColumnKind.BOOLEAN,
+    "object": ColumnKind.JSON,
+    "array": ColumnKind.JSON,
 }
 # What a column's line cannot hold in its name: it ends the name, or the line.
 NEVER: Final = ("=", "\n", "\r")
@@ -37,7 +37,7 @@ class Place:
     """A place for a value in a document: names with dots between them."""
 
     name: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
     required: bool = False
 
 
@@ -53,7 +53,7 @@ def written(columns: Sequence[Column]) -> str:
 
 def mapped(source: str, target: str, kind: Any, *, required: bool = False) -> Column:
     """A column as a form has it; a kind that there is not is refused by the job."""
-    return Column(source=source, target=target, kind=kind or Kind.TEXT, required=required)
+    return Column(source=source, target=target, kind=kind or ColumnKind.TEXT, required=required)
 
 
 def read(text: str) -> Mapping[str, Column]:
@@ -62,12 +62,12 @@ def read(text: str) -> Mapping[str, Column]:
     for line in text.splitlines():
         with suppress(BulkError):
             one = column(line)
-            columns[one.source] = replace(one, kind=one.kind or Kind.TEXT)
+            columns[one.source] = replace(one, kind=one.kind or ColumnKind.TEXT)
     return columns
 
 
 def _line(one: Column) -> str:
-    kind = "" if one.kind == Kind.TEXT else f":{one.kind}"
+    kind = "" if one.kind == ColumnKind.TEXT else f":{one.kind}"
     return f"{one.source}={one.target}{kind}{'!' if one.required else ''}"
 
 
@@ -134,9 +134,11 @@ def _of_schema(schema: Any, before: str, depth: int, *, needed: bool) -> Iterato
             yield Place(f"{before}{name}", _kind(inner), name in required)
 
 
-def _kind(schema: Mapping[str, Any]) -> Kind:
+def _kind(schema: Mapping[str, Any]) -> ColumnKind:
     said = schema.get("type")
     types = [one for one in said if one != "null"] if isinstance(said, list) else [said]
     if types == ["string"] and schema.get("format") == "date":
-        return Kind.DATE
-    return KINDS_OF_TYPES.get(str(types[0]), Kind.TEXT) if len(types) == 1 else Kind.TEXT
+        return ColumnKind.DATE
+    return (
+        KINDS_OF_TYPES.get(str(types[0]), ColumnKind.TEXT) if len(types) == 1 else ColumnKind.TEXT
+    )

@@ -52,7 +52,7 @@ def columns_of(job_request: Mapping[str, Any]) -> Sequence[FoundColumn]:
     """
     if job_request.get("format", Format.CSV) == Format.CSV:
         try:
-            return columns.found(
+            return columns.read(
                 str(job_request["source"]),
                 encoding=str(job_request.get("encoding", ENCODINGS[0])),
                 delimiter=str(job_request.get("delimiter", DELIMITERS[0])),

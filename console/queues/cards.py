@@ -29,7 +29,7 @@ class Card:
 
 def is_blocked(row: QueueRow) -> bool:
     """Return True when it waits for a person's decision, and nobody stopped it on purpose."""
-    return is_wanted(row) and row.found[0] is Status.BLOCKED
+    return is_wanted(row) and row.standing[0] is Status.BLOCKED
 
 
 def cards(

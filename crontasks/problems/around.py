@@ -57,7 +57,7 @@ def providers(facts: Facts) -> Iterator[Problem]:
     """Yield one for each cluster that does not serve us, however many queues wait for it."""
     waiting: dict[str, list[QueueRow]] = defaultdict(list)
     for row in facts.rows:
-        if is_wanted(row) and row.found[0] is Status.OUTAGE and has_kafka_code(row):
+        if is_wanted(row) and row.standing[0] is Status.OUTAGE and has_kafka_code(row):
             waiting[row.provider].append(row)
     ours = {row.provider: row.provider_id for row in facts.rows if is_wanted(row)}
     for name in sorted(waiting.keys() | (facts.away.keys() & ours.keys())):

@@ -25,7 +25,7 @@ FIRST_RUN: Final = timedelta(minutes=1)
 
 def blocked(facts: Facts) -> Iterator[Problem]:
     for row in facts.rows:
-        if row.found[0] is not Status.BLOCKED or not is_wanted(row):
+        if row.standing[0] is not Status.BLOCKED or not is_wanted(row):
             continue
         what = f"{row.name} is blocked"
         head = facts.heads.get(row.failure) if row.failure and is_blocked_by_head(row) else None
@@ -34,7 +34,7 @@ def blocked(facts: Facts) -> Iterator[Problem]:
             continue
         why = f"{blocked_for(row, head, facts.now)} {behind(row, facts.now)}"
         way, subject = (Way.FAILURE, str(head.id)) if head.is_held else (Way.QUEUE, row.name)
-        situation = Situation(why, head.decision or row.found[1].next_step)
+        situation = Situation(why, head.decision or row.standing[1].next_step)
         yield Problem(what, situation, way, rank=20, subject=subject)
 
 
@@ -96,7 +96,7 @@ def unknown(facts: Facts) -> Iterator[Problem]:
 def standstill(facts: Facts) -> Iterator[Problem]:
     """Queues that stand still for a reason of their own."""
     for row in facts.rows:
-        status = row.found[0]
+        status = row.standing[0]
         if not is_wanted(row):
             continue
         if status is Status.BRAKED:
@@ -142,12 +142,12 @@ def _is_explained(row: QueueRow, facts: Facts) -> bool:
 
 def _is_left_alone(row: QueueRow, facts: Facts) -> bool:
     """Nobody reads it although everybody lives who should: what is down is named by itself."""
-    if row.found[0] is Status.NO_READER:
+    if row.standing[0] is Status.NO_READER:
         return bool(facts.live_processes.workers)
     # A queue that was just saved gets its first run within seconds.
-    is_overdue = row.found[0] is Status.NOT_STARTED and facts.now - row.changed_at > FIRST_RUN
+    is_overdue = row.standing[0] is Status.NOT_STARTED and facts.now - row.changed_at > FIRST_RUN
     return is_overdue and bool(facts.live_processes.workers and facts.live_processes.beats)
 
 
 def _of_queue(row: QueueRow, rank: int, what: str, way: Way = Way.QUEUE) -> Problem:
-    return Problem(what, row.found[1], way, rank=rank, subject=row.name, is_grave=rank < 50)
+    return Problem(what, row.standing[1], way, rank=rank, subject=row.name, is_grave=rank < 50)

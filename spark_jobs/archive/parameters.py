@@ -8,7 +8,7 @@ from typing import ClassVar
 from spark_jobs.parameters import JobParameters
 
 
-class Kind(StrEnum):
+class ArchivedKind(StrEnum):
     """The kind of thing that is archived."""
 
     MESSAGES = "messages"
@@ -41,7 +41,7 @@ class ArchiveParameters(JobParameters):
     """
 
     JOB: ClassVar[str] = "archive"
-    kind: Kind
+    kind: ArchivedKind
     folder: str
     at: str
     before: str
@@ -54,5 +54,5 @@ class ArchiveParameters(JobParameters):
                 datetime.fromisoformat(text)
             except ValueError as e:
                 raise self.bad(str(e)) from e
-        if (self.rule is None) != (self.kind is Kind.MESSAGES):
+        if (self.rule is None) != (self.kind is ArchivedKind.MESSAGES):
             raise self.bad(f"the rule of {self.kind} is missing, or they have none")

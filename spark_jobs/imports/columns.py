@@ -17,7 +17,7 @@ class FoundColumn(NamedTuple):
     values: tuple[str, ...]
 
 
-def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
+def read(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
     """The columns of the first file that has any.
 
     Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an impossible encoding or delimiter.

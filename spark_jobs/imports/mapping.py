@@ -12,7 +12,7 @@ from integration.envelope import Flaw as DocumentFlaw
 from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
 from integration.policy.failure import Failure
-from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
+from spark_jobs.imports.parameters import Column, ColumnKind, Format, ImportParameters
 from spark_jobs.imports.quick_mapping import quick
 from spark_jobs.imports.rows import (
     LARGEST_ROW_CHARACTERS,
@@ -171,7 +171,7 @@ class Mapper:
                 continue
             if column.kind is not None:
                 text = value if type(value) is str else _text_of(value)
-                value = text if column.kind is Kind.TEXT else _KINDS[column.kind](text)
+                value = text if column.kind is ColumnKind.TEXT else _KINDS[column.kind](text)
                 if value is WRONG:
                     value = text
                     why = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
@@ -220,12 +220,12 @@ def _json(text: str) -> object:
     return WRONG if isinstance(parsed, DocumentFlaw) else parsed
 
 
-_KINDS: Final[Mapping[Kind, Callable[[str], object]]] = {
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: lambda text: _TRUTH.get(text.lower(), WRONG),
-    Kind.DATE: _date,
-    Kind.JSON: _json,
+_KINDS: Final[Mapping[ColumnKind, Callable[[str], object]]] = {
+    ColumnKind.INTEGER: _integer,
+    ColumnKind.NUMBER: _number,
+    ColumnKind.BOOLEAN: lambda text: _TRUTH.get(text.lower(), WRONG),
+    ColumnKind.DATE: _date,
+    ColumnKind.JSON: _json,
 }
 
 

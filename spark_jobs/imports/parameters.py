@@ -21,7 +21,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The kind of value that a column's text becomes in the document."""
 
     TEXT = "text"
@@ -55,7 +55,7 @@ class Column:
 
     source: str
     target: str
-    kind: Kind | None = None
+    kind: ColumnKind | None = None
     required: bool = False
 
 

@@ -12,7 +12,7 @@ from json import encoder
 from typing import Final, NamedTuple
 
 from integration.paths import MAX_KEY_BYTES
-from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
+from spark_jobs.imports.parameters import Column, ColumnKind, Format, ImportParameters
 
 # JSON's writing of a text, without escaping what is not ASCII.
 _text: Final[Callable[[str], str]] = encoder.encode_basestring
@@ -73,7 +73,7 @@ def quick(parameters: ImportParameters, names: Sequence[str]) -> Quick | None:
     by_target = {column.target: column for column in parameters.columns}
     keys = [_key_column(path, by_target) for path in structure.key_paths]
     is_flat = not any("." in target for target in by_target)
-    if not is_flat or any(column.kind is Kind.JSON for column in parameters.columns):
+    if not is_flat or any(column.kind is ColumnKind.JSON for column in parameters.columns):
         return None
     places = {name: place for place, name in enumerate(names)}
     ways = [
@@ -88,7 +88,7 @@ def _key_column(path: str, by_target: Mapping[str, Column]) -> Column | None:
     """The column that a key path finds, if it is one of texts."""
     member = _MEMBER.fullmatch(path)
     column = by_target.get(member[1]) if member else None
-    return column if column is not None and column.kind in {None, Kind.TEXT} else None
+    return column if column is not None and column.kind in {None, ColumnKind.TEXT} else None
 
 
 def _integer(text: str) -> str | None:
@@ -111,11 +111,11 @@ def _date(text: str) -> str | None:
     return f'"{text}"'
 
 
-_WRITERS: Final[Mapping[Kind | None, Callable[[str], str | None]]] = {
+_WRITERS: Final[Mapping[ColumnKind | None, Callable[[str], str | None]]] = {
     None: _text,
-    Kind.TEXT: _text,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: lambda text: _TRUTH.get(text.lower()),
-    Kind.DATE: _date,
+    ColumnKind.TEXT: _text,
+    ColumnKind.INTEGER: _integer,
+    ColumnKind.NUMBER: _number,
+    ColumnKind.BOOLEAN: lambda text: _TRUTH.get(text.lower()),
+    ColumnKind.DATE: _date,
 }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.imports.mapping import Document, Mapper
-from spark_jobs.imports.parameters import Kind
+from spark_jobs.imports.parameters import ColumnKind
 from spark_jobs.imports.quick_mapping import quick
 from spark_jobs.imports.rows import Row
 from tests.unit.bulk.job_requests import import_parameters
@@ -15,7 +15,7 @@ from tests.unit.bulk.job_requests import import_parameters
 pytestmark = pytest.mark.fast
 
 NAMES = ["a", "b", "c", "d", "e"]
-KINDS = st.sampled_from([None, *(str(kind) for kind in Kind if kind is not Kind.JSON)])
+KINDS = st.sampled_from([None, *(str(kind) for kind in ColumnKind if kind is not ColumnKind.JSON)])
 NUMBERS = st.one_of(
     st.integers().map(str),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),

@@ -10,17 +10,20 @@ from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.removing import database_time, first_kept
 from crontasks.cleanup.rules import Rule
 from crontasks.parameters import option
-from spark_jobs.archive.parameters import ArchiveParameters, Kind
+from spark_jobs.archive.parameters import ArchivedKind, ArchiveParameters
 
 FOLDER: Final = "archive"
-RULES: Final = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r.name == "runs")}
+RULES: Final = {
+    ArchivedKind.FAILURES: FAILURES,
+    ArchivedKind.RUNS: next(r for r in HISTORY if r.name == "runs"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveRequest:
     """The fields of an archive in a form, a command or a schedule."""
 
-    kind: Kind = option(
+    kind: ArchivedKind = option(
         ..., "Tracked messages by whole days, closed failures, or runs of cron tasks."
     )
     older_than_days: int = option(

@@ -17,10 +17,10 @@ from integration.documents import structures
 from integration.models import ExternalSystem, ObjectStructure, Queue
 from spark_jobs.imports.parameters import (
     Column,
+    ColumnKind,
     Duplicates,
     Format,
     ImportParameters,
-    Kind,
     Structure,
 )
 from spark_jobs.topics.target import Target
@@ -99,7 +99,7 @@ def column(line: str) -> Column:
         raise bad_job_request(f"{line!r} is not COLUMN=PLACE, as in SITE=siteid")
     target, _, kind = place.removesuffix("!").partition(":")
     try:
-        known = Kind(kind) if kind else None
+        known = ColumnKind(kind) if kind else None
     except ValueError as e:
         raise BulkError.of(ImportParameters.bad(str(e))) from e
     return Column(source=source, target=target, kind=known, required=place.endswith("!"))

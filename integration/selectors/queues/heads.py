@@ -86,14 +86,14 @@ def _key_of(error: MessageError) -> str:
 
 
 def is_blocked_by_head(row: QueueRow) -> bool:
-    return row.found[0] is Status.BLOCKED and HEAD_CODE in row.blocked_codes
+    return row.standing[0] is Status.BLOCKED and HEAD_CODE in row.blocked_codes
 
 
 def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
     """Say what stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
     since = f" {spoken(now - row.since)}" if row.since is not None else ""
     if head is None:
-        return f"Blocked{since}: {row.found[1].why}"
+        return f"Blocked{since}: {row.standing[1].why}"
     text = _shortened(head.text.strip() or "no reason was given", TEXT_LENGTH).rstrip(".")
     return f"Blocked{since} by {head.name}: {text}."
 

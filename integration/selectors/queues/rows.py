@@ -26,7 +26,7 @@ NEED_BEAT: Final = frozenset({Status.NO_READER, Status.NOT_STARTED})
 class QueueRow:
     """One queue as people see it; `lag`, `held` and the rest count messages.
 
-    `found` is how it stands apart from whether anybody lives to work on it. `sends`: it is
+    `standing` is how it stands apart from whether anybody lives to work on it. `sends`: it is
     outbound, and its messages are delivered to an endpoint from here. `stop` is who paused it or
     switched it off, where that was noted.
     """
@@ -48,7 +48,7 @@ class QueueRow:
     situation: Situation
     partitions: tuple[PartitionRow, ...]
     is_stuck: bool
-    found: Standing
+    standing: Standing
     retention: timedelta
     is_system_off: bool
     changed_at: datetime
@@ -142,7 +142,7 @@ def queue_row(
         situation=reason,
         partitions=rows,
         is_stuck=stuck is not None,
-        found=standing,
+        standing=standing,
         retention=timedelta(seconds=queue.retention_seconds),
         is_system_off=queue.system is not None and not queue.system.enabled,
         changed_at=queue.changed_at,

@@ -44,7 +44,7 @@ def test_a_folder_seems_to_be_what_is_usual(tmp_path: Path) -> None:
 
 def test_columns_are_found_before_anybody_has_mapped_them(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("A;B\n1;x\n2\n3;y\n4;z\n5;w\n")
-    found = columns.found(str(tmp_path), encoding="utf-8", delimiter=";")
+    found = columns.read(str(tmp_path), encoding="utf-8", delimiter=";")
     assert found == [("A", ("1", "3")), ("B", ("x", "y"))], "of the first rows that are whole"
 
 
@@ -58,5 +58,5 @@ def test_columns_are_found_before_anybody_has_mapped_them(tmp_path: Path) -> Non
 def test_what_cannot_be_is_told(tmp_path: Path, said: dict[str, str], code: str) -> None:
     (tmp_path / "a.csv").write_text("A\n")
     with pytest.raises(JobError) as told:
-        columns.found(str(tmp_path), **said)
+        columns.read(str(tmp_path), **said)
     assert told.value.code == code

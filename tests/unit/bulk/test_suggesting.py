@@ -1,7 +1,7 @@
 """Where columns belong, by their names alone; and the map as lines of a job request."""
 
 from console.bulk.columns import Place, mapped, may_be_mapped, places, read, suggest, written
-from spark_jobs.imports.parameters import Kind
+from spark_jobs.imports.parameters import ColumnKind
 
 SCHEMA = {
     "properties": {
@@ -23,14 +23,14 @@ SCHEMA = {
 def test_a_structure_names_its_places() -> None:
     found = {one.name: one for one in places(["$.assetnum", "$.site.id"], "$.changed", SCHEMA)}
     assert found == {
-        "assetnum": Place("assetnum", Kind.TEXT, required=True),
-        "installed": Place("installed", Kind.DATE),
-        "spare": Place("spare", Kind.BOOLEAN, required=True),
-        "facts.weight": Place("facts.weight", Kind.INTEGER, required=True),
+        "assetnum": Place("assetnum", ColumnKind.TEXT, required=True),
+        "installed": Place("installed", ColumnKind.DATE),
+        "spare": Place("spare", ColumnKind.BOOLEAN, required=True),
+        "facts.weight": Place("facts.weight", ColumnKind.INTEGER, required=True),
         "facts.colour": Place("facts.colour"),
-        "tags": Place("tags", Kind.JSON),
+        "tags": Place("tags", ColumnKind.JSON),
         "mixed": Place("mixed"),
-        "site.id": Place("site.id", Kind.TEXT, required=True),
+        "site.id": Place("site.id", ColumnKind.TEXT, required=True),
         "changed": Place("changed"),
     }
 
