@@ -140,11 +140,12 @@ class EndpointForm(SetupForm):
     def _foreign_folder(self, properties: Mapping[str, Any]) -> dict[str, str]:
         """Partners share one base folder: limited people stay below their system's name."""
         system = self.cleaned_data.get("system")
-        if self.handler_type != "file" or self.scope.is_whole or system is None:
+        name = KINDS[self.handler_type].shared_folder
+        if not name or self.scope.is_whole or system is None:
             return {}
         own = str(system)
-        is_own = f"{properties.get('folder', '')}/".startswith(f"{own}/")
-        return {} if is_own else {"folder": NOT_YOUR_FOLDER.format(own=own)}
+        is_own = f"{properties.get(name, '')}/".startswith(f"{own}/")
+        return {} if is_own else {name: NOT_YOUR_FOLDER.format(own=own)}
 
     def _update_errors(self, errors: ValidationError) -> None:
         """Leave out what the row says of its properties: their fields say it already."""

@@ -62,7 +62,8 @@ class Properties:
     repeats of a message id, `drops_repeats` whether it does so by itself. `parts` are the headings
     of its form, each with its names. `waits_at_most` names the property that bounds a call.
     `secrets_go_by` are the properties that decide where secrets go and whose they are: who changes
-    one enters the secrets again.
+    one enters the secrets again. `shared_folder` is the property that names a place which all
+    systems share, `sends_id_by` the one that names the header of the message id, with its default.
     """
 
     __slots__ = ()
@@ -73,6 +74,8 @@ class Properties:
     parts: ClassVar[Sequence[tuple[str, Sequence[str]]]]
     waits_at_most: ClassVar[str] = ""
     secrets_go_by: ClassVar[Sequence[str]] = ()
+    shared_folder: ClassVar[str] = ""
+    sends_id_by: ClassVar[tuple[str, str]] = ("", "")
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -132,7 +132,7 @@ def opened(properties: FileProperties) -> Deliverer:
     root = settings.SLUICE_FILES_ROOT
     if root is None:
         raise ValueError(
-            "This installation has no base folder for files: set SLUICE_FILES_ROOT forevery "
+            "This installation has no base folder for files: set SLUICE_FILES_ROOT for every "
             "process and start them anew."
         )
     return FileEndpoint(properties, root)

@@ -16,6 +16,7 @@ class FileProperties(Properties):
     about: ClassVar[str] = "Files in a folder, one message or many in each: JSON, XML or columns."
     repeats: ClassVar[str] = "A file endpoint does it by itself while the file is where it was put."
     drops_repeats: ClassVar[bool] = True
+    shared_folder: ClassVar[str] = "folder"
     parts = (
         part("File", "folder file_name at_once"),
         part("Content", "format root columns separator heading"),

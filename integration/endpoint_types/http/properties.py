@@ -42,6 +42,7 @@ class HttpProperties(Properties):
         part("Time limits", "connect_seconds read_seconds total_seconds"),
     )
     waits_at_most: ClassVar[str] = "total_seconds"
+    sends_id_by = ("id_header", "Idempotency-Key")
     secrets_go_by = ("url", "token_url", "username", "client_id", "ca_certificate")
 
     url: str = declare(
@@ -69,7 +70,7 @@ class HttpProperties(Properties):
     )
     id_header: str = declare(
         "Header with the message id",
-        "Idempotency-Key",
+        sends_id_by[1],
         help="A partner that remembers it drops repeats; then say below that it does.",
         check=checks.header,
     )

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from integration.endpoints.declared import Properties
+from integration.endpoints.properties import KINDS
 from integration.models import Delivery, MessageError
 from integration.policy.states import DeliveryState, ErrorState
 from integration.selectors.failures.payloads import bytes_as_text
@@ -62,11 +64,11 @@ class Doubt:
 
     @property
     def id_header(self) -> str:
-        """The header that carries the message id to an HTTP endpoint; empty for all others."""
+        """The header that carries the message id to the endpoint; empty where none does."""
         endpoint = self.call.endpoint
-        if endpoint.handler_type != "http":
-            return ""
-        return str(endpoint.properties.get("id_header", "Idempotency-Key"))
+        kind = KINDS.get(endpoint.handler_type, Properties)
+        name, default = kind.sends_id_by
+        return str(endpoint.properties.get(name, default))
 
 
 def counts() -> Counts:
