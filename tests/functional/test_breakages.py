@@ -177,7 +177,7 @@ class Stand:
             ),
             (
                 "Correct the access of the provider vault, or its rights on the cluster; the "
-                "queues go on by themselves."
+                "queues continue by themselves."
             ),
         )
 
