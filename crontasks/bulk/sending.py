@@ -30,7 +30,8 @@ EXPIRES_SECONDS: Final = 30
 _AT_ONCE: Final = {"max_retries": 0, "socket_connect_timeout": 1.0, "socket_timeout": 1.0}
 logger = logging.getLogger(__name__)
 
-# What was applied has only its end to be written: no driver dies under that.
+# What was applied has only its end to be written: no driver dies under that. As an array the runs
+# to send are chosen once; a join may choose again for each, and pass over those it has sent.
 _LOOK: Final = f"""
     WITH lost AS (
         SELECT id, deaths + 1 >= {MOST_DEATHS} AND NOT applied AS is_over
@@ -52,13 +53,13 @@ _LOOK: Final = f"""
               SELECT 1 FROM integration_bulkrun r WHERE r.state = 'RUNNING' AND r.owner = h.node)
     )
     UPDATE integration_bulkrun SET sent_at = clock_timestamp()
-    WHERE id IN (
+    WHERE id = ANY(ARRAY(
         SELECT id FROM integration_bulkrun
         WHERE state = 'ASKED' AND (lease_until IS NULL OR lease_until < clock_timestamp())
           AND (sent_at IS NULL
                OR sent_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS}))
         ORDER BY asked_at FOR UPDATE SKIP LOCKED LIMIT (SELECT drivers FROM idle)
-    )
+    ))
     RETURNING id"""
 _NOTE: Final = """
     UPDATE integration_bulkrun SET sent_at = clock_timestamp()

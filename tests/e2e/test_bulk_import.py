@@ -57,7 +57,7 @@ class Driver(Child):
 
 def upload_and_map(page: Page, file: Path, queue: Queue) -> None:
     page.goto(reverse("bulk"))
-    page.get_by_role("link", name="Ask for: Import").click()
+    page.get_by_role("link", name="Request: Import").click()
     page.get_by_label("File", exact=True).set_input_files(file)
     page.get_by_role("button", name="Upload and continue").click()
     page.get_by_label("Structure").select_option("ASSET")

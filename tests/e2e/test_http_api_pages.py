@@ -50,5 +50,5 @@ def test_a_token_is_made_used_rotated_and_revoked(
     found += faults(page, "two tokens")
     page.get_by_text("Revoke…").first.click()
     page.get_by_role("button", name="Revoke erp", exact=True).click()
-    expect(page.get_by_text("erp is revoked")).to_be_visible()
+    expect(page.get_by_text("erp was revoked")).to_be_visible()
     assert found == []

@@ -68,7 +68,7 @@ def ask(client: Client, number: str = "", **job_request: Any) -> Any:
 
 
 def hidden(page: str, name: str) -> str:
-    found = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)">', page)
+    found = re.search(rf'<input\s+type="hidden"\s+name="{name}"\s+value="([^"]*)">', page)
     assert found is not None, name
     return html.unescape(found[1])
 

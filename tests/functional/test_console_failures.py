@@ -59,11 +59,11 @@ class TestList:
             page = client.get(address).text
             pages.append(page)
             seen += shown(page)
-            link = re.search(r'href="(\?[^"]*)" rel="next"', page)
+            link = re.search(r'href="(\?[^"]*)"\s+rel="next"', page)
             address = reverse("failure-list") + link[1].replace("&amp;", "&") if link else ""
         assert seen == expected
         assert len(pages) == 3
-        link = re.search(r'href="(\?[^"]*)" rel="prev"', pages[2])
+        link = re.search(r'href="(\?[^"]*)"\s+rel="prev"', pages[2])
         assert link is not None
         back = client.get(reverse("failure-list") + link[1].replace("&amp;", "&")).text
         assert shown(back) == expected[50:100]

@@ -41,7 +41,7 @@ def act(client: Client, operation: Operation, name: str, **form):
 def shown(client: Client, operation: Operation, **query) -> str:
     answer = client.get(reverse("operation", args=[operation.pk]), query)
     assert answer.status_code == 200
-    return answer.text
+    return " ".join(answer.text.split())
 
 
 def test_all_that_match_become_a_plan_that_tells_its_reach():

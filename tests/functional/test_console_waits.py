@@ -177,7 +177,8 @@ def test_a_continuous_queue_does_not_wait_for_its_system_but_holds_again() -> No
 
 
 def page_of(client: Client, operation: UUID) -> str:
-    return unescape(client.get(reverse("operation", args=[operation])).text)
+    page = client.get(reverse("operation", args=[operation])).text
+    return unescape(" ".join(page.split()))
 
 
 def test_an_operation_says_what_its_released_messages_wait_for(client: Client) -> None:

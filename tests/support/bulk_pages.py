@@ -90,7 +90,7 @@ def a_reject(run: BulkRun, queue: Queue, place: int, **fields: Any) -> MessageEr
 def see(client: Client, run: BulkRun) -> str:
     answer = client.get(reverse("bulk-run", args=[run.pk]))
     assert answer.status_code == 200
-    return answer.text
+    return " ".join(answer.text.split())
 
 
 def act(client: Client, run: BulkRun, verb: str, **form: Any) -> Any:
