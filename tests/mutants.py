@@ -134,7 +134,12 @@ def is_noticed(copy: Path, place: str) -> bool:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
-        os._exit(int(pytest.main([*OPTIONS, *tests])))
+        ended = 1
+        try:
+            ended = int(pytest.main([*OPTIONS, *tests]))
+        finally:
+            # Whatever a fault raises: this process must not tidy up the copy.
+            os._exit(ended)
     until = time.monotonic() + WITHIN_SECONDS
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
