@@ -1,4 +1,4 @@
-"""What tracking keeps of a message besides its ids: search ids, its cause, its payload."""
+"""Facts that tracking keeps of a message besides its ids: search ids, its cause, its payload."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ QUICKEST: Final = 1
 new_tuple: Final = tuple.__new__
 Texts = Sequence[str | None]
 Reader = Callable[[Sequence[object]], Texts]
-"""What a path finds in each of many bodies."""
+"""Return what a path finds in each of many bodies."""
 
 
 class Trace(NamedTuple):
@@ -59,20 +59,20 @@ A plain tuple: one is made for every message on the hot path.
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What one service or channel wants to be followed: up to three texts, and the payload."""
+    """Paths that one service or channel has followed: up to three texts; and the payload."""
 
     readers: tuple[Reader | None, Reader | None, Reader | None]
     keeps_payload: bool = False
 
 
 NOTHING_MORE: Final = Following((None, None, None))
-"""Where only a header tells something: what the message answers."""
+"""Paths of a service that follows none: a header alone tells what the message answers."""
 
 
 def following(
     external_id_path: str, search_paths: Sequence[str], *, keeps_payload: bool
 ) -> Following | None:
-    """What is to be followed, None for nothing. A path that is none any more finds nothing."""
+    """Return the paths to follow, None for none. A path that no longer parses finds nothing."""
     wanted = [external_id_path, *search_paths[:2], "", ""][:3]
     first, second, third = (_compiled(path) for path in wanted)
     if not keeps_payload and (first, second, third) == (None, None, None):
@@ -81,7 +81,7 @@ def following(
 
 
 def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Sequence[Trace]:
-    """What tracking keeps of each message. Never raises.
+    """Return the facts that tracking keeps of each message. Never raises.
 
     Column by column: it is asked of every message, and so most of it runs at C's speed.
     """

@@ -75,7 +75,7 @@ def _lines(place: Place, tracks: Sequence[Track]) -> str:
 
 
 def _whole(place: Place, track: Track) -> str:
-    """What a line ends with, with a sign before all that needs one."""
+    """Return the end of a line, with a sign before all that needs one."""
     offset, message_id, interface, _, key, ms, trace = track
     text = key.decode("utf-8", "replace") if key else ""
     ids, payload = ((None,) * 4, None) if trace is None else (trace[:4], trace[4])
@@ -101,7 +101,7 @@ def _bytes(value: bytes) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    """Whether COPY's text format needs no escaping in it, and it is not NOTHING: at C speed."""
+    """Return True where COPY's format escapes nothing in it, and it is not NOTHING: at C speed."""
     return text.isprintable() and "\\" not in text
 
 
