@@ -93,7 +93,7 @@ def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
         names.SUPPLIER_ADDRESS,
         names.SUPPLIER,
         {
-            "handler_type": "http",
+            "endpoint_type": "http",
             "url": f"{partners.supplier_address()}/orders",
             "private_network": True,
             "read_seconds": 10,
@@ -105,7 +105,7 @@ def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
         names.ARCHIVE_FOLDER,
         names.ARCHIVE,
         {
-            "handler_type": "file",
+            "endpoint_type": "file",
             "folder": partners.ORDERS_FOLDER,
             "file_name": "{$.ponum}-{$.revision}-{message_id}.json",
             "format": "json",
@@ -116,7 +116,7 @@ def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
         names.LEDGER_TABLE,
         names.LEDGER,
         {
-            "handler_type": "database",
+            "endpoint_type": "database",
             **partners.database_properties(),
             "password": partners.database_password(),
             "idempotent": True,

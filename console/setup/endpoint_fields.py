@@ -1,4 +1,4 @@
-"""Form fields for the properties and secrets of a handler type, made of their declarations."""
+"""Form fields for the properties and secrets of an endpoint type, made of their declarations."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -62,10 +62,12 @@ class Names(forms.CharField):
         return bool(self.prepare_value(initial or []) != (data or ""))
 
 
-def fields_of(kind: type[Properties], stored: Mapping[str, str]) -> dict[str, forms.Field]:
+def fields_of(
+    properties_class: type[Properties], stored: Mapping[str, str]
+) -> dict[str, forms.Field]:
     """A field for each property and secret; one to remove each secret that is stored."""
     fields: dict[str, forms.Field] = {}
-    for name, declared in declarations(kind).items():
+    for name, declared in declarations(properties_class).items():
         if declared.is_secret:
             fields[name] = _secret(declared)
             guard(fields, name, is_stored=name in stored)
@@ -74,12 +76,12 @@ def fields_of(kind: type[Properties], stored: Mapping[str, str]) -> dict[str, fo
     return fields
 
 
-def parts_of(kind: type[Properties], fields: Mapping[str, Any]) -> list[Fieldset]:
+def parts_of(properties_class: type[Properties], fields: Mapping[str, Any]) -> list[Fieldset]:
     """The parts of a type, with what counts only beside another field marked as such."""
-    known = declarations(kind)
+    known = declarations(properties_class)
     return [
         Fieldset(title, *(_laid(name, known[name], fields) for name in names))
-        for title, names in kind.parts
+        for title, names in properties_class.parts
     ]
 
 
@@ -93,11 +95,11 @@ def _laid(name: str, declared: Declared, fields: Mapping[str, Any]) -> Div:
     return Div(*names, css_class=f"only {marks}")
 
 
-def initial_of(kind: type[Properties], properties: Mapping[str, Any]) -> dict[str, Any]:
+def initial_of(properties_class: type[Properties], properties: Mapping[str, Any]) -> dict[str, Any]:
     """The initial values of the fields: the stored ones, and defaults where none is stored."""
     return {
-        name: _plain(properties.get(name, default_of(kind, name)))
-        for name, declared in declarations(kind).items()
+        name: _plain(properties.get(name, default_of(properties_class, name)))
+        for name, declared in declarations(properties_class).items()
         if not declared.is_secret
     }
 
@@ -107,29 +109,29 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def properties_in(kind: type[Properties], cleaned: Mapping[str, Any]) -> dict[str, Any]:
+def properties_in(properties_class: type[Properties], cleaned: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that a form says: those that count beside the others and were chosen.
 
     What is as it comes is not stored, so that only choices are seen in the history.
     """
     return {
         name: cleaned[name]
-        for name, declared in declarations(kind).items()
+        for name, declared in declarations(properties_class).items()
         if not declared.is_secret
-        and counts(declared, kind, cleaned)
-        and cleaned.get(name) not in (None, "", [], {}, default_of(kind, name))
+        and counts(declared, properties_class, cleaned)
+        and cleaned.get(name) not in (None, "", [], {}, default_of(properties_class, name))
     }
 
 
 def secrets_in(
-    kind: type[Properties], cleaned: Mapping[str, Any], stored: Mapping[str, str]
+    properties_class: type[Properties], cleaned: Mapping[str, Any], stored: Mapping[str, str]
 ) -> dict[str, str]:
     """The secrets after a form: entered anew, kept, or gone with what they were for."""
     return {
         name: value
-        for name, declared in declarations(kind).items()
+        for name, declared in declarations(properties_class).items()
         if declared.is_secret
-        and counts(declared, kind, cleaned)
+        and counts(declared, properties_class, cleaned)
         and (value := kept(name, cleaned, stored.get(name)))
     }
 

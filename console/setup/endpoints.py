@@ -1,4 +1,4 @@
-"""Endpoints: where messages of a partner are delivered, and by which handler type."""
+"""Endpoints: where messages of a partner are delivered, and how: their endpoint types."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from integration.actions.configuration import Author
 from integration.actions.endpoint_test import Sample
 from integration.endpoints.declared import Properties, declarations
 from integration.endpoints.properties import (
-    KINDS,
+    ENDPOINT_TYPES,
     choices,
     mistakes,
     read_secrets,
@@ -56,18 +56,18 @@ ENTER_AGAIN: Final = (
 
 
 class EndpointForm(SetupForm):
-    """The form of an endpoint; its fields are those of its handler type."""
+    """The form of an endpoint; its fields are those of its endpoint type."""
 
-    types = KINDS
+    endpoint_types = ENDPOINT_TYPES
     # Assembled of the type's own fields, and never entered as a whole.
     properties = forms.JSONField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Endpoint
-        fields = (*OWN, "handler_type", "properties", *DELIVERY)
-        widgets: ClassVar[dict[str, Any]] = {"handler_type": forms.HiddenInput}
+        fields = (*OWN, "endpoint_type", "properties", *DELIVERY)
+        widgets: ClassVar[dict[str, Any]] = {"endpoint_type": forms.HiddenInput}
         labels: ClassVar[dict[str, str]] = {
-            "handler_type": "Type",
+            "endpoint_type": "Type",
             "idempotent": "Drops repeats",
             "rate_per_second": "Messages a second, at most",
             "max_concurrent": "Calls at the same time, at most",
@@ -90,39 +90,43 @@ class EndpointForm(SetupForm):
         system: Any = self.fields["system"]
         system.queryset = nouns.systems(self.scope)
         if self.instance.pk is not None:
-            self.fields["handler_type"].disabled = True
+            self.fields["endpoint_type"].disabled = True
         is_stored = self.instance.pk is not None
-        said = self.instance.handler_type if is_stored else self.entered("handler_type")
-        self.handler_type = str(said)
-        self.type = KINDS.get(self.handler_type)
+        said = self.instance.endpoint_type if is_stored else self.entered("endpoint_type")
+        self.endpoint_type = str(said)
+        self.properties_class = ENDPOINT_TYPES.get(self.endpoint_type)
         self._stored = read_secrets(self.instance.secrets) if self.instance.pk else {}
-        if self.type is not None:
-            self._add_typed(self.type)
+        if self.properties_class is not None:
+            self._add_typed(self.properties_class)
 
-    def _add_typed(self, kind: type[Properties]) -> None:
+    def _add_typed(self, properties_class: type[Properties]) -> None:
         """The fields of its type, with what is stored or said by the address."""
-        self.fields.update(fields_of(kind, self._stored))
+        self.fields.update(fields_of(properties_class, self._stored))
         known = self.initial.get("properties")
-        of_type = initial_of(kind, known if isinstance(known, dict) else {})
+        of_type = initial_of(properties_class, known if isinstance(known, dict) else {})
         self.initial = {**of_type, **self.initial}
         repeats = self.fields["idempotent"]
-        repeats.help_text = f"{repeats.help_text} {kind.repeats}"
+        repeats.help_text = f"{repeats.help_text} {properties_class.repeats}"
         if self.instance.pk is None:
-            self.initial.setdefault("idempotent", kind.drops_repeats)
+            self.initial.setdefault("idempotent", properties_class.drops_repeats)
 
     def lay_out(self) -> None:
-        own = Fieldset("", *OWN, "handler_type")
-        typed = [] if self.type is None else parts_of(self.type, self.fields)
+        own = Fieldset("", *OWN, "endpoint_type")
+        typed = (
+            [] if self.properties_class is None else parts_of(self.properties_class, self.fields)
+        )
         self.helper.layout = Layout(own, *typed, Fieldset("Deliveries", *DELIVERY), "reason")
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()
-        if self.type is None or any(name in self.errors for name in declarations(self.type)):
+        if self.properties_class is None or any(
+            name in self.errors for name in declarations(self.properties_class)
+        ):
             return self.cleaned_data
-        properties = properties_in(self.type, self.cleaned_data)
-        secrets = secrets_in(self.type, self.cleaned_data, self._stored)
-        wrong = mistakes(self.handler_type, properties) or secret_mistakes(
-            self.handler_type, properties, secrets
+        properties = properties_in(self.properties_class, self.cleaned_data)
+        secrets = secrets_in(self.properties_class, self.cleaned_data, self._stored)
+        wrong = mistakes(self.endpoint_type, properties) or secret_mistakes(
+            self.endpoint_type, properties, secrets
         )
         for name, sentence in (wrong or self._foreign_folder(properties)).items():
             field = self.fields.get(name)
@@ -140,7 +144,7 @@ class EndpointForm(SetupForm):
     def _foreign_folder(self, properties: Mapping[str, Any]) -> dict[str, str]:
         """Partners share one base folder: limited people stay below their system's name."""
         system = self.cleaned_data.get("system")
-        name = KINDS[self.handler_type].shared_folder
+        name = ENDPOINT_TYPES[self.endpoint_type].shared_folder
         if not name or self.scope.is_whole or system is None:
             return {}
         own = str(system)
@@ -158,7 +162,7 @@ class EndpointForm(SetupForm):
         before = self.instance.properties
         return any(
             _place(before.get(name)) != _place(properties.get(name))
-            for name in KINDS[self.handler_type].secrets_go_by
+            for name in ENDPOINT_TYPES[self.endpoint_type].secrets_go_by
         )
 
 
@@ -178,7 +182,7 @@ class EndpointTable(tables.Table):
 
     name = Named("endpoint")
     system = tables.Column(linkify=("system", [tables.A("system_id")]))
-    handler_type = tables.Column("Type")
+    endpoint_type = tables.Column("Type")
     enabled = Switched()
 
 
@@ -196,7 +200,7 @@ ENDPOINTS = Noun(
     filters=filters_by(
         "name",
         "system__name",
-        handler_type=django_filters.ChoiceFilter(
+        endpoint_type=django_filters.ChoiceFilter(
             choices=choices, label="Type", empty_label="all types"
         ),
     ),

@@ -32,7 +32,7 @@ class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as abo
     """Endpoints with their type."""
 
     def label_from_instance(self, obj: Any) -> str:
-        return f"{obj.name} ({obj.get_handler_type_display()}, {obj.system})"
+        return f"{obj.name} ({obj.get_endpoint_type_display()}, {obj.system})"
 
 
 PARTS: Final = (

@@ -93,7 +93,7 @@ def endpoint(queue: Queue) -> HealthCheck:
     if stopped is not None:
         why, step = stopped.situation
         return broken("endpoint", f"{stopped.name}: {why}", step)
-    names = ", ".join(f"{row.name} ({row.type})" for row in rows)
+    names = ", ".join(f"{row.name} ({row.endpoint_type})" for row in rows)
     shaky = [row for row in rows if row.standing is Standing.SHAKY]
     if shaky:
         return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].situation.why}")

@@ -10,7 +10,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Answer, Deliverer, OutboundMessage, Unreachable
-from integration.endpoints.properties import KINDS, EndpointSettingsError
+from integration.endpoints.properties import ENDPOINT_TYPES, EndpointSettingsError
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
 from integration.store.sessions import database_now
@@ -90,13 +90,13 @@ def _bounded(endpoint: Endpoint) -> Endpoint:
         for n, v in stored.items()
         if n in LIMITS and isinstance(v, int | float)
     }
-    kind = KINDS.get(endpoint.handler_type)
-    if kind is not None and kind.waits_at_most:
-        bounded.setdefault(kind.waits_at_most, MOST_SECONDS)
+    properties_class = ENDPOINT_TYPES.get(endpoint.endpoint_type)
+    if properties_class is not None and properties_class.waits_at_most:
+        bounded.setdefault(properties_class.waits_at_most, MOST_SECONDS)
     return Endpoint(
         name=endpoint.name,
         system=endpoint.system,
-        handler_type=endpoint.handler_type,
+        endpoint_type=endpoint.endpoint_type,
         properties={**stored, **bounded},
         secrets=endpoint.secrets,
     )

@@ -1,4 +1,4 @@
-"""Opens the handler of an endpoint: what is stored in its row becomes something that delivers."""
+"""Opens an endpoint: what is stored in its row becomes something that delivers."""
 
 from django.utils.module_loading import import_string
 
@@ -8,7 +8,7 @@ from integration.models import Endpoint
 
 
 def open_endpoint(endpoint_id: int) -> Deliverer:
-    """The opened handler of an endpoint; close it when done.
+    """The opened endpoint of this number; close it when done.
 
     Asks nothing of the other side. Raises EndpointSettingsError where properties or secrets are
     wrong, Endpoint.DoesNotExist where there is no such endpoint.
@@ -17,11 +17,11 @@ def open_endpoint(endpoint_id: int) -> Deliverer:
 
 
 def opened(endpoint: Endpoint) -> Deliverer:
-    """The opened handler of a row, which need not be stored. Raises EndpointSettingsError."""
+    """The opened endpoint of a row, which need not be stored. Raises EndpointSettingsError."""
     try:
         secrets = read_secrets(endpoint.secrets)
-        properties = read(endpoint.handler_type, endpoint.properties, secrets)
-        deliverer: Deliverer = import_string(OPENERS[endpoint.handler_type])(properties)
+        properties = read(endpoint.endpoint_type, endpoint.properties, secrets)
+        deliverer: Deliverer = import_string(OPENERS[endpoint.endpoint_type])(properties)
     except ValueError as problem:
         raise EndpointSettingsError(str(endpoint), [str(problem)]) from problem
     return deliverer

@@ -136,46 +136,48 @@ def secret(label: str, **about: Any) -> Any:
 Made = TypeVar("Made")
 
 
-def declarations(kind: type[Any]) -> dict[str, Declared]:
+def declarations(properties_class: type[Any]) -> dict[str, Declared]:
     """Every property and secret of a class of properties, in the order of its fields."""
-    return {one.name: one.metadata[_MARK] for one in dataclasses.fields(kind)}
+    return {one.name: one.metadata[_MARK] for one in dataclasses.fields(properties_class)}
 
 
-def default_of(kind: type[Any], name: str) -> Any:
-    return getattr(kind(), name)
+def default_of(properties_class: type[Any], name: str) -> Any:
+    return getattr(properties_class(), name)
 
 
-def made(kind: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Made:
+def made(
+    properties_class: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, str]
+) -> Made:
     """The values as the class has them. They were judged before."""
     values: dict[str, Any] = {}
-    for name, declared in declarations(kind).items():
+    for name, declared in declarations(properties_class).items():
         source: Mapping[str, Any] = secrets if declared.is_secret else properties
         if name in source:
             values[name] = source[name]
-    return kind(**values)
+    return properties_class(**values)
 
 
-def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
+def judged(properties_class: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
     """Tell what is wrong with each property, as the rest of a sentence that its name begins."""
     mistakes: dict[str, str] = {}
-    for name, declared in declarations(kind).items():
+    for name, declared in declarations(properties_class).items():
         if declared.is_secret:
             continue
         value = properties.get(name)
         if _is_nothing(value):
-            if declared.is_needed and counts(declared, kind, properties):
+            if declared.is_needed and counts(declared, properties_class, properties):
                 mistakes[name] = "is missing: an endpoint of this type needs it"
         elif mistake := _of_value(declared, value):
             mistakes[name] = mistake
     return mistakes
 
 
-def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -> bool:
+def counts(declared: Declared, properties_class: type[Any], properties: Mapping[str, Any]) -> bool:
     """Return whether a property means anything beside what the others say."""
     if declared.only is None:
         return True
     name, values = declared.only
-    return (properties.get(name) or default_of(kind, name)) in values
+    return (properties.get(name) or default_of(properties_class, name)) in values
 
 
 def _is_nothing(value: object) -> bool:

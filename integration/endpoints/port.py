@@ -1,6 +1,6 @@
 """The port of endpoints: what the engine asks, and what may be answered. Verdicts are values.
 
-Each handler type (HTTP, file, database, Python function) is one implementation; one contract
+Each endpoint type (HTTP, file, database, Python function) is one implementation; one contract
 suite runs over all of them and over the in-memory fake.
 """
 
@@ -91,7 +91,7 @@ CLOSED: Final = Unreachable(
 class Deliverer(Protocol):
     """One opened endpoint, used by one run. Its calls never raise: each ending is an Answer.
 
-    `at_once` is how many messages one call takes (1, unless the handler type gathers them, as a
+    `at_once` is how many messages one call takes (1, unless the endpoint type gathers them, as a
     file of many messages does). Safe for calls from several threads at a time.
     `within_seconds` is the longest that a call can take, whatever the other side does; None where
     nobody can promise it, as with other people's code or a file system that hangs.

@@ -1,4 +1,4 @@
-"""The properties and secrets of every handler type: judged, and read as its handler takes them."""
+"""The properties and secrets of every endpoint type: judged, and read as its opener takes them."""
 
 import json
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final
 from integration.endpoints.declared import Properties, counts, declarations, judged, made
 from integration.errors import IntegrationError
 
-# Handler type -> its properties; and -> where its opener is found, a function that takes them.
+# Endpoint type -> its properties; and -> where its opener is found, a function that takes them.
 # Filled by `register` when Django starts.
-KINDS: Final[dict[str, type[Properties]]] = {}
+ENDPOINT_TYPES: Final[dict[str, type[Properties]]] = {}
 OPENERS: Final[dict[str, str]] = {}
 
 
@@ -26,51 +26,55 @@ class EndpointSettingsError(IntegrationError):
         self.mistakes = mistakes
 
 
-def register(handler_type: str, kind: type[Properties], opener: str) -> None:
+def register(endpoint_type: str, properties_class: type[Properties], opener: str) -> None:
     """Make an endpoint type known.
 
     `opener` is the dotted name of what takes the properties and returns a Deliverer, or raises
     ValueError with a sentence. It is loaded where something is sent, and nowhere else.
     """
-    KINDS[handler_type] = kind
-    OPENERS[handler_type] = opener
+    ENDPOINT_TYPES[endpoint_type] = properties_class
+    OPENERS[endpoint_type] = opener
 
 
 def choices() -> list[tuple[str, str]]:
     """Every endpoint type with what pages call it, in the order of registration."""
-    return [(name, kind.label) for name, kind in KINDS.items()]
+    return [(name, properties_class.label) for name, properties_class in ENDPOINT_TYPES.items()]
 
 
-def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
+def mistakes(endpoint_type: str, properties: Any) -> dict[str, str]:
     """Tell what is wrong, as a sentence for each property; empty when they can be kept."""
-    kind = KINDS.get(handler_type)
-    if kind is None:
-        return {"": f"There is no handler type {handler_type[:80]}."}
+    properties_class = ENDPOINT_TYPES.get(endpoint_type)
+    if properties_class is None:
+        return {"": f"There is no endpoint type {endpoint_type[:80]}."}
     if not isinstance(properties, dict):
         return {"": "The properties are names with values."}
-    names = {name for name, field in declarations(kind).items() if not field.is_secret}
-    wrong = {name: f"{name} {mistake}." for name, mistake in judged(kind, properties).items()}
+    names = {name for name, field in declarations(properties_class).items() if not field.is_secret}
+    wrong = {
+        name: f"{name} {mistake}." for name, mistake in judged(properties_class, properties).items()
+    }
     for name in properties.keys() - names:
-        wrong[name] = _unknown(str(name), kind, names)
-    return wrong or kind.conflicts(properties)
+        wrong[name] = _unknown(str(name), properties_class, names)
+    return wrong or properties_class.conflicts(properties)
 
 
-def _unknown(name: str, kind: type[Properties], names: set[str]) -> str:
-    if name in declarations(kind):
+def _unknown(name: str, properties_class: type[Properties], names: set[str]) -> str:
+    if name in declarations(properties_class):
         return f"{name} is a secret: it is stored encrypted, among the secrets."
     return f"{name[:80]} is no property of this type; known are {', '.join(sorted(names))}."
 
 
 def secret_mistakes(
-    handler_type: str, properties: Mapping[str, Any], secrets: Mapping[str, str]
+    endpoint_type: str, properties: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """Tell which secrets are missing beside these properties, or known to nobody, as sentences."""
-    kind = KINDS[handler_type]
-    secret_fields = {name: field for name, field in declarations(kind).items() if field.is_secret}
+    properties_class = ENDPOINT_TYPES[endpoint_type]
+    secret_fields = {
+        name: field for name, field in declarations(properties_class).items() if field.is_secret
+    }
     wrong = {
         name: f"{name} is missing: this login needs it."
         for name, field in secret_fields.items()
-        if field.is_needed and counts(field, kind, properties) and not secrets.get(name)
+        if field.is_needed and counts(field, properties_class, properties) and not secrets.get(name)
     }
     for name in secrets.keys() - secret_fields.keys():
         wrong[name] = f"{name[:80]} is no secret of this type."
@@ -96,9 +100,11 @@ def read_secrets(text: str) -> dict[str, str]:
     return secrets
 
 
-def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:
-    """The properties as their handler takes them. Raises ValueError with all that is wrong."""
-    wrong = mistakes(handler_type, properties) or secret_mistakes(handler_type, properties, secrets)
+def read(endpoint_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:
+    """The properties as their opener takes them. Raises ValueError with all that is wrong."""
+    wrong = mistakes(endpoint_type, properties) or secret_mistakes(
+        endpoint_type, properties, secrets
+    )
     if wrong:
         raise ValueError(" ".join(wrong.values()))
-    return made(KINDS[handler_type], properties, secrets)
+    return made(ENDPOINT_TYPES[endpoint_type], properties, secrets)

@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(max_length=60, unique=True)),
-                ('handler_type', models.CharField(choices=integration.endpoints.properties.choices, max_length=20)),
+                ('endpoint_type', models.CharField(choices=integration.endpoints.properties.choices, max_length=20)),
                 ('properties', models.JSONField(blank=True, default=dict)),
                 ('secrets', integration.models.fields.SecretField(blank=True, help_text='Stored encrypted; never shown.')),
                 ('enabled', models.BooleanField(default=True)),

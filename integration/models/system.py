@@ -34,14 +34,14 @@ class ExternalSystem(models.Model):
 
 
 class Endpoint(models.Model):
-    """A place where outbound messages of a partner are delivered, by a handler type.
+    """A place where outbound messages of a partner are delivered; `endpoint_type` says how.
 
     `properties` hold no secrets; `secrets` is a JSON object of names and texts, sealed as a whole.
     """
 
     name = models.SlugField(max_length=60, unique=True)
     system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="endpoints")
-    handler_type = models.CharField(max_length=20, choices=endpoint_properties.choices)
+    endpoint_type = models.CharField(max_length=20, choices=endpoint_properties.choices)
     properties = models.JSONField(default=dict, blank=True)
     secrets = SecretField(blank=True, help_text="Stored encrypted; never shown.")
     enabled = models.BooleanField(default=True)
@@ -69,14 +69,14 @@ class Endpoint(models.Model):
         return self.name
 
     def clean(self) -> None:
-        mistakes = endpoint_properties.mistakes(self.handler_type, self.properties)
+        mistakes = endpoint_properties.mistakes(self.endpoint_type, self.properties)
         if mistakes:
             raise ValidationError({"properties": list(mistakes.values())})
         try:
             secrets = endpoint_properties.read_secrets(self.secrets)
         except ValueError as problem:
             raise ValidationError({"secrets": str(problem)}) from problem
-        wrong = endpoint_properties.secret_mistakes(self.handler_type, self.properties, secrets)
+        wrong = endpoint_properties.secret_mistakes(self.endpoint_type, self.properties, secrets)
         if wrong:
             raise ValidationError({"secrets": list(wrong.values())})
 

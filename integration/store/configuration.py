@@ -70,7 +70,7 @@ def _routes(queue: Queue) -> tuple[EndpointSnapshot | None, dict[str, EndpointSn
 def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
     if row is None:
         return None
-    settings = repr((row.handler_type, sorted(row.properties.items()), row.secrets))
+    settings = repr((row.endpoint_type, sorted(row.properties.items()), row.secrets))
     return EndpointSnapshot(
         id=row.pk,
         name=row.name,

@@ -1,4 +1,4 @@
-"""One world for each handler type: how it is opened, made to fail, and what arrived in it."""
+"""One world for each endpoint type: how it is opened, made to fail, and what arrived in it."""
 
 import json
 import threading
@@ -43,9 +43,9 @@ def an_outbound_message(message_id: str, **fields: Any) -> OutboundMessage:
     return OutboundMessage(message_id=message_id, **(known | fields))
 
 
-def an_endpoint(handler_type: str, properties: dict[str, Any], **secrets: str) -> Endpoint:
+def an_endpoint(endpoint_type: str, properties: dict[str, Any], **secrets: str) -> Endpoint:
     return Endpoint(
-        name="e", handler_type=handler_type, properties=properties, secrets=json.dumps(secrets)
+        name="e", endpoint_type=endpoint_type, properties=properties, secrets=json.dumps(secrets)
     )
 
 

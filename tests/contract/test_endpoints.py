@@ -1,4 +1,4 @@
-"""What every opened endpoint does, whatever its handler type: one suite over all of them."""
+"""What every opened endpoint does, whatever its endpoint type: one suite over all of them."""
 
 import time
 from collections.abc import Iterator

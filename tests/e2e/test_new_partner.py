@@ -149,7 +149,7 @@ def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
     a_provider(servers.kafka_bootstrap)
     with an_http_partner() as partner:
         properties = {"url": f"{partner.address}/take", "private_network": True}
-        end = an_endpoint(name="shop-in", handler_type="http", properties=properties)
+        end = an_endpoint(name="shop-in", endpoint_type="http", properties=properties)
         page = open_page("Administrators", javascript=False, width=WIDE)
         page.goto("/queues/new/?direction=outbound")
         concurrency = page.get_by_label("Concurrency")

@@ -31,7 +31,7 @@ def a_partner(servers: Servers) -> dict[str, int]:
     endpoint = Endpoint.objects.create(
         name="post",
         system=system,
-        handler_type="http",
+        endpoint_type="http",
         properties={"url": "https://partner.example/" + "long/" * 30},
     )
     a_queue_row(provider=provider, system=system, default_service=service)
@@ -107,7 +107,7 @@ def in_conflict(page: Page, system: int) -> list[str]:
 
 
 def mistaken(page: Page) -> list[str]:
-    page.goto(reverse("endpoint-new") + "?handler_type=http")
+    page.goto(reverse("endpoint-new") + "?endpoint_type=http")
     page.get_by_label("Name").fill("with blanks")
     save(page)
     expect(page.get_by_role("alert")).to_contain_text("Use only letters, digits")

@@ -61,7 +61,7 @@ def a_whole_configuration() -> None:
     Endpoint.objects.create(
         name="eam-in",
         system=system,
-        handler_type="http",
+        endpoint_type="http",
         properties={"url": "https://eam.example/in"},
         rate_per_second=2.5,
         open_after=7,

@@ -83,7 +83,7 @@ def test_the_stamp_notices_a_secret_and_does_not_give_it_away() -> None:
 
 def test_what_is_in_use_stays_and_leaves_no_audit() -> None:
     system = ExternalSystem.objects.create(name="eam")
-    Endpoint.objects.create(name="post", system=system, handler_type="http")
+    Endpoint.objects.create(name="post", system=system, endpoint_type="http")
     with pytest.raises(InUseError, match="eam is still needed by endpoint post"):
         configuration.delete(system, ANNA)
     assert ExternalSystem.objects.exists()

@@ -37,7 +37,7 @@ def client() -> Client:
 def endpoint() -> Endpoint:
     system = ExternalSystem.objects.create(name="plant")
     return Endpoint.objects.create(
-        name="plant-orders", system=system, handler_type="http", properties={"url": "http://x/"}
+        name="plant-orders", system=system, endpoint_type="http", properties={"url": "http://x/"}
     )
 
 

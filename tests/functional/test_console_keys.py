@@ -46,7 +46,7 @@ def test_the_messages_behind_a_blocked_one_show_theirs() -> None:
 
 def test_the_page_of_a_queue_that_sends_shows_them() -> None:
     endpoint = Endpoint.objects.create(
-        name="orders", system=ExternalSystem.objects.create(name="plant"), handler_type="http"
+        name="orders", system=ExternalSystem.objects.create(name="plant"), endpoint_type="http"
     )
     queue, _, error = a_blocked_queue(direction="outbound", endpoint=endpoint)
     MessageError.objects.filter(pk=error.pk).update(key=KEY.encode())

@@ -203,7 +203,7 @@ class TestMessage:
     def test_a_delivered_one_tells_each_call_and_its_length(self) -> None:
         system = ExternalSystem.objects.create(name="eam")
         queue = a_queue_row(name="orders-out", system=system, direction="outbound")
-        endpoint = Endpoint.objects.create(name="their-api", system=system, handler_type="http")
+        endpoint = Endpoint.objects.create(name="their-api", system=system, endpoint_type="http")
         now = timezone.now()
         for number, state in ((1, DeliveryState.FAILED), (2, DeliveryState.DELIVERED)):
             Delivery.objects.create(
@@ -245,7 +245,7 @@ class TestMessage:
     def test_one_that_is_being_sent_is_found_when_its_outgoing_row_is_gone(self) -> None:
         queue = by("orders-out", "eam", direction="outbound")
         endpoint = Endpoint.objects.create(
-            name="their-api", system=queue.system, handler_type="http"
+            name="their-api", system=queue.system, endpoint_type="http"
         )
         Delivery.objects.create(
             queue=queue, endpoint=endpoint, topic_uuid=TOPIC_UUID, partition=0, offset=1,

@@ -47,7 +47,7 @@ def a_failure(kind: str = "continuous", **fields: object) -> MessageError:
 
 def an_outgoing_failure() -> MessageError:
     system = ExternalSystem.objects.create(name="partner")
-    endpoint = Endpoint.objects.create(name="post", system=system, handler_type="file")
+    endpoint = Endpoint.objects.create(name="post", system=system, endpoint_type="file")
     return a_failure(direction="outbound", endpoint=endpoint)
 
 

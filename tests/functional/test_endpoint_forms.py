@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from integration.actions import configuration
-from integration.endpoints.properties import KINDS
+from integration.endpoints.properties import ENDPOINT_TYPES
 from integration.models import ConfigurationChange, Endpoint, EndpointTest, ExternalSystem
 from tests.functional.config_world import Config
 from tests.support.http_partner import HttpPartner
@@ -37,21 +37,23 @@ def changed(client: Client, row: Endpoint, **values: Any) -> Any:
     return client.post(reverse("endpoint-change", args=[row.pk]), known)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_property_has_its_place_and_its_help(client: Client, kind: str) -> None:
-    laid = [name for _, names in KINDS[kind].parts for name in names]
-    assert sorted(laid) == sorted(one.name for one in dataclasses.fields(KINDS[kind]))
-    assert KINDS[kind].about
-    assert KINDS[kind].repeats
-    answer = client.get(reverse("endpoint-new"), {"handler_type": kind})
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_each_property_has_its_place_and_its_help(client: Client, endpoint_type: str) -> None:
+    laid = [name for _, names in ENDPOINT_TYPES[endpoint_type].parts for name in names]
+    assert sorted(laid) == sorted(
+        one.name for one in dataclasses.fields(ENDPOINT_TYPES[endpoint_type])
+    )
+    assert ENDPOINT_TYPES[endpoint_type].about
+    assert ENDPOINT_TYPES[endpoint_type].repeats
+    answer = client.get(reverse("endpoint-new"), {"endpoint_type": endpoint_type})
     for name in laid:
         assert f'name="{name}"' in answer.text
 
 
 def test_the_type_is_chosen_first(client: Client) -> None:
     answer = client.get(reverse("endpoint-new"), {"system": "7"})
-    for kind in KINDS:
-        assert f"?handler_type={kind}&amp;system=7" in answer.text
+    for endpoint_type in ENDPOINT_TYPES:
+        assert f"?endpoint_type={endpoint_type}&amp;system=7" in answer.text
     assert "<textarea" not in answer.text
 
 
@@ -68,9 +70,9 @@ def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
     }
     found = {
         "http": made(client, headers="X-Key: {key}\nX-Id: {message_id}"),
-        "file": made(client, name="f", handler_type="file", file_name="{key}.json", at_once=5),
-        "database": made(client, name="d", handler_type="database", **database),
-        "python": made(client, name="p", handler_type="python", function="plant.send"),
+        "file": made(client, name="f", endpoint_type="file", file_name="{key}.json", at_once=5),
+        "database": made(client, name="d", endpoint_type="database", **database),
+        "python": made(client, name="p", endpoint_type="python", function="plant.send"),
     }
     assert found["http"].properties["headers"] == {"X-Key": "{key}", "X-Id": "{message_id}"}
     assert found["file"].properties == {"file_name": "{key}.json", "at_once": 5}
@@ -126,9 +128,9 @@ def test_a_stored_secret_goes_nowhere_else(client: Client, url: str) -> None:
 
 def test_the_type_stays_as_it_is(client: Client) -> None:
     row = made(client)
-    changed(client, row, handler_type="python", function="plant.send")
+    changed(client, row, endpoint_type="python", function="plant.send")
     row.refresh_from_db()
-    assert row.handler_type == "http"
+    assert row.endpoint_type == "http"
 
 
 def test_switching_it_off_is_a_change_like_any_other(client: Client) -> None:
@@ -226,7 +228,7 @@ def test_files_of_limited_people_stay_in_the_folder_of_their_system(
     folder: str, status: int
 ) -> None:
     mine = ExternalSystem.objects.create(name="mine")
-    sent = {**forms()["endpoint"], "system": mine.pk, "handler_type": "file"}
+    sent = {**forms()["endpoint"], "system": mine.pk, "endpoint_type": "file"}
     sent |= {"folder": folder, "file_name": "{message_id}.txt"}
     assert limited_to(mine).post(reverse("endpoint-new"), sent).status_code == status
     assert Endpoint.objects.filter(system=mine).exists() is (status == 303)

@@ -54,7 +54,7 @@ def ask(address: str, method: str = "GET") -> dict:
 def two_queues(broker: Kafka, address: str) -> list[Queue]:
     """One endpoint, a queue that sends one by one and a queue that sends two at once."""
     endpoint = an_endpoint(
-        handler_type="http", properties={"url": address, "private_network": True}
+        endpoint_type="http", properties={"url": address, "private_network": True}
     )
     first = an_outbound_queue(broker, endpoint=endpoint, stay_seconds=30)
     second = an_outbound_queue(

@@ -39,7 +39,7 @@ def a_system(name: str) -> ExternalSystem:
 
 
 def an_endpoint(name: str, system: str) -> Endpoint:
-    return Endpoint.objects.create(name=name, system=a_system(system), handler_type="file")
+    return Endpoint.objects.create(name=name, system=a_system(system), endpoint_type="file")
 
 
 class TestTargets:

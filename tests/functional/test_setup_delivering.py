@@ -47,7 +47,10 @@ class TestDelivery:
 
     def end(self, **fields: Any) -> Endpoint:
         system, _ = ExternalSystem.objects.get_or_create(name="shop")
-        values: dict[str, Any] = {"handler_type": "http", "properties": {"url": "http://x.example"}}
+        values: dict[str, Any] = {
+            "endpoint_type": "http",
+            "properties": {"url": "http://x.example"},
+        }
         return Endpoint.objects.create(name="shop-in", system=system, **{**values, **fields})
 
     def delivering(self, client: Client, provider: Provider, **more: Any) -> dict[str, Any]:

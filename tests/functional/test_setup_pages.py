@@ -236,7 +236,7 @@ class TestUses:
 class TestLimits:
     def test_a_limited_person_knows_of_their_systems_only(self) -> None:
         mine, other = (ExternalSystem.objects.create(name=n) for n in ("mine", "other"))
-        hidden = Endpoint.objects.create(name="secluded", system=other, handler_type="http")
+        hidden = Endpoint.objects.create(name="secluded", system=other, endpoint_type="http")
         client = limited_to(mine)
         assert "other" not in client.get(reverse("systems")).text
         assert "secluded" not in client.get(reverse("endpoints")).text
@@ -293,10 +293,10 @@ class TestMistakes:
             ("endpoint", {"headers": "Host: b.example"}, "must not be Host"),
             ("endpoint", {"success": "yes"}, "must be HTTP statuses"),
             ("endpoint", {"auth": "bearer"}, "Token is missing"),
-            ("endpoint", {"handler_type": "file", "file_name": ""}, "File name is missing"),
+            ("endpoint", {"endpoint_type": "file", "file_name": ""}, "File name is missing"),
             (
                 "endpoint",
-                {"handler_type": "file", "file_name": "a", "folder": "../a"},
+                {"endpoint_type": "file", "file_name": "a", "folder": "../a"},
                 "without . and ..",
             ),
             ("system", {"name": "with blanks"}, "only letters, digits, - and _"),

@@ -187,7 +187,7 @@ def _a_bulk_run(name: str, queue: Queue) -> BulkRun:
 
 def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     """The numbers of configured things, for each address of theirs."""
-    endpoint = Endpoint.objects.create(name=name, system=system, handler_type="file")
+    endpoint = Endpoint.objects.create(name=name, system=system, endpoint_type="file")
     structure = ObjectStructure.objects.create(name="shared-structure", key_paths=["$.a"])
     service = EnterpriseService.objects.create(interface="SharedService", structure=structure)
     token = ApiToken.objects.create(

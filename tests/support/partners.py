@@ -18,7 +18,7 @@ def an_endpoint(**fields: Any) -> Endpoint:
     defaults: dict[str, Any] = {
         "name": f"e-{uuid.uuid4().hex[:10]}",
         "system": system,
-        "handler_type": "python",
+        "endpoint_type": "python",
         "properties": {},
     }
     return Endpoint.objects.create(**(defaults | fields))

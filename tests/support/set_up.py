@@ -54,7 +54,7 @@ def forms() -> dict[str, dict[str, Any]]:
         "endpoint": {
             "name": "post",
             "system": partner.pk,
-            "handler_type": "http",
+            "endpoint_type": "http",
             "url": "https://partner.example/in",
             "max_concurrent": 8,
             "open_after": 5,

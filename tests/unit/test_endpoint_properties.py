@@ -7,7 +7,7 @@ import pytest
 from devstack import paths
 from integration.endpoints.declared import declarations, default_of, judged, lines_of, pairs_of
 from integration.endpoints.properties import (
-    KINDS,
+    ENDPOINT_TYPES,
     mistakes,
     read,
     read_secrets,
@@ -20,28 +20,30 @@ pytestmark = pytest.mark.fast
 URL = {"url": "https://a.example/in"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_property_is_in_the_guide(kind):
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_each_property_is_in_the_guide(endpoint_type):
     guide = (paths.ROOT / "docs" / "endpoints.md").read_text()
-    for one in dataclasses.fields(KINDS[kind]):
+    for one in dataclasses.fields(ENDPOINT_TYPES[endpoint_type]):
         assert f"\n| `{one.name}` | " in guide
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_type_with_secrets_says_where_they_go(kind):
-    known = {name: one.is_secret for name, one in declarations(KINDS[kind]).items()}
-    deciding = KINDS[kind].secrets_go_by
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_a_type_with_secrets_says_where_they_go(endpoint_type):
+    known = {
+        name: one.is_secret for name, one in declarations(ENDPOINT_TYPES[endpoint_type]).items()
+    }
+    deciding = ENDPOINT_TYPES[endpoint_type].secrets_go_by
     assert bool(deciding) is any(known.values())
     assert not any(known[name] for name in deciding)
 
 
 def test_each_type_is_held_to_the_contract():
-    assert set(WORLDS) == {"memory", *KINDS}
+    assert set(WORLDS) == {"memory", *ENDPOINT_TYPES}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_property_comes_with_may_be_written_down(kind):
-    cls = KINDS[kind]
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_what_a_property_comes_with_may_be_written_down(endpoint_type):
+    cls = ENDPOINT_TYPES[endpoint_type]
     known = {n: default_of(cls, n) for n, d in declarations(cls).items() if not d.is_secret}
     assert all("is missing" in told for told in judged(cls, known).values())
 
@@ -76,7 +78,7 @@ def test_a_mistake_is_told(properties, told):
 
 
 def test_secrets_are_judged_beside_the_properties():
-    secrets = [name for name, one in declarations(KINDS["http"]).items() if one.is_secret]
+    secrets = [name for name, one in declarations(ENDPOINT_TYPES["http"]).items() if one.is_secret]
     assert tuple(secrets) == ("password", "token", "api_key", "client_secret", "client_key")
     assert not secret_mistakes("http", URL, {})
     assert "token" in secret_mistakes("http", {**URL, "auth": "bearer"}, {})

@@ -23,7 +23,7 @@ DOWN = EndpointCircuit(state=CircuitState.OPEN, opened_at=NOW - timedelta(hours=
 
 def an_endpoint(circuit: EndpointCircuit = DOWN, **switches: Any) -> EndpointRow:
     plant = ExternalSystem(pk=2, name="plant")
-    endpoint = Endpoint(pk=5, name="supplier", system=plant, handler_type="http", **switches)
+    endpoint = Endpoint(pk=5, name="supplier", system=plant, endpoint_type="http", **switches)
     standing, situation = judge(endpoint, circuit, 7, is_used=True, now=NOW)
     return EndpointRow(
         endpoint=endpoint,

@@ -102,7 +102,7 @@ def delivery_words(
         else:
             yield "Nothing is delivered from here: the partner reads the topic."
         return
-    yield f"Each message is delivered to {end} ({end.get_handler_type_display()}, {end.system})."
+    yield f"Each message is delivered to {end} ({end.get_endpoint_type_display()}, {end.system})."
     if end.idempotent:
         yield "A message that may have arrived is sent again: this endpoint drops repeats."
     else:

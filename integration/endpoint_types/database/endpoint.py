@@ -263,7 +263,7 @@ def _is_lost(problem: psycopg.Error) -> bool:
 
 
 def opened(properties: DatabaseProperties) -> Deliverer:
-    """The handler type's opener. Raises ValueError for a certificate that cannot be read."""
+    """The endpoint type's opener. Raises ValueError for a certificate that cannot be read."""
     text = properties.ca_certificate
     own = partial(raw_connection, "sluice endpoint")
     return DatabaseEndpoint(properties, authorities_file(text) if text else None, own)

@@ -128,7 +128,7 @@ def _unreachable(problem: OSError) -> Unreachable:
 
 
 def opened(properties: FileProperties) -> Deliverer:
-    """The handler type's opener. Raises ValueError where there is no base folder."""
+    """The endpoint type's opener. Raises ValueError where there is no base folder."""
     root = settings.SLUICE_FILES_ROOT
     if root is None:
         raise ValueError(

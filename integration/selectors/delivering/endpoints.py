@@ -45,8 +45,8 @@ class EndpointRow:
         return self.endpoint.name
 
     @property
-    def type(self) -> str:
-        return self.endpoint.get_handler_type_display()
+    def endpoint_type(self) -> str:
+        return self.endpoint.get_endpoint_type_display()
 
     @property
     def is_paused(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from integration.endpoints.declared import Properties
-from integration.endpoints.properties import KINDS
+from integration.endpoints.properties import ENDPOINT_TYPES
 from integration.models import Delivery, MessageError
 from integration.policy.states import DeliveryState, ErrorState
 from integration.selectors.failures.payloads import bytes_as_text
@@ -66,8 +66,8 @@ class Doubt:
     def id_header(self) -> str:
         """The header that carries the message id to the endpoint; empty where none does."""
         endpoint = self.call.endpoint
-        kind = KINDS.get(endpoint.handler_type, Properties)
-        name, default = kind.sends_id_by
+        properties_class = ENDPOINT_TYPES.get(endpoint.endpoint_type, Properties)
+        name, default = properties_class.sends_id_by
         return str(endpoint.properties.get(name, default))
 
 

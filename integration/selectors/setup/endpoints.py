@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.counting import so_many
 from integration.endpoints.declared import Shape, counts, declarations, default_of
-from integration.endpoints.properties import KINDS, read_secrets
+from integration.endpoints.properties import ENDPOINT_TYPES, read_secrets
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
 from integration.selectors.scope import Scope
@@ -36,14 +36,14 @@ def about(endpoint: Endpoint) -> Mapping[str, object]:
 
 def settings_of(endpoint: Endpoint) -> list[Setting]:
     """The properties that count, with the values that hold where nothing is stored."""
-    kind = KINDS.get(endpoint.handler_type)
-    if kind is None or not isinstance(endpoint.properties, dict):
+    properties_class = ENDPOINT_TYPES.get(endpoint.endpoint_type)
+    if properties_class is None or not isinstance(endpoint.properties, dict):
         return []
     settings = []
-    for name, declared in declarations(kind).items():
-        if declared.is_secret or not counts(declared, kind, endpoint.properties):
+    for name, declared in declarations(properties_class).items():
+        if declared.is_secret or not counts(declared, properties_class, endpoint.properties):
             continue
-        value = endpoint.properties.get(name, default_of(kind, name))
+        value = endpoint.properties.get(name, default_of(properties_class, name))
         is_default = name not in endpoint.properties
         if value in ("", None, [], {}):
             continue
@@ -58,8 +58,8 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
 
 def secrets_of(endpoint: Endpoint) -> list[Setting]:
     """Name the secrets that are stored, of those that count; never their values."""
-    kind = KINDS.get(endpoint.handler_type)
-    if kind is None:
+    properties_class = ENDPOINT_TYPES.get(endpoint.endpoint_type)
+    if properties_class is None:
         return []
     try:
         stored: Mapping[str, str] = read_secrets(endpoint.secrets)
@@ -67,8 +67,8 @@ def secrets_of(endpoint: Endpoint) -> list[Setting]:
         return [Setting("Secrets", "cannot be read; enter them again")]
     return [
         Setting(declared.label, "set" if stored.get(name) else "not set")
-        for name, declared in declarations(kind).items()
-        if declared.is_secret and counts(declared, kind, endpoint.properties)
+        for name, declared in declarations(properties_class).items()
+        if declared.is_secret and counts(declared, properties_class, endpoint.properties)
     ]
 
 

@@ -63,7 +63,7 @@ class Command(BaseCommand):
         endpoint = Endpoint(
             name=request["name"],
             system=system,
-            handler_type="http",
+            endpoint_type="http",
             properties={"url": address, "private_network": True},
             idempotent=request.pop("idempotent", False),
         )
