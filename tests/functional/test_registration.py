@@ -232,7 +232,7 @@ def test_a_group_without_or_beyond_its_position_is_refused(provider: Provider) -
     topic = a_topic(provider)
     queue = a_queue(provider, topic, start_from="group", start_group="nobody-knows-it")
     queue.save()
-    with pytest.raises(ValidationError, match="has no position"):
+    with pytest.raises(ValidationError, match="nobody-knows-it"):
         registration.register(queue)
     group = f"group-{uuid.uuid4().hex[:8]}"
     member = Consumer({"bootstrap.servers": provider.bootstrap_servers, "group.id": group})
@@ -240,7 +240,7 @@ def test_a_group_without_or_beyond_its_position_is_refused(provider: Provider) -
     member.close()
     queue.start_group = group
     queue.save()
-    with pytest.raises(ValidationError, match="beyond its end"):
+    with pytest.raises(ValidationError, match="400"):
         registration.register(queue)
     assert not queue.partitions.exists()
 
