@@ -318,5 +318,5 @@ def test_pruning_keeps_a_queue_whose_messages_wait_in_the_outbox(config: Config)
     a_message_to_send(queue, strict_queue=queue.pk)
     code, said = config("apply", "--prune", text="format: 1\nqueues: []\n")
     assert code == 1
-    assert "wait in the outbox" in said
+    assert "outbox" in said
     assert Queue.objects.filter(pk=queue.pk).exists()
