@@ -29,7 +29,7 @@ def test_a_row_sent_again_forgets_why_it_was_dead_and_the_history_keeps_it(
     assert (change.actor, change.action, change.row) == ("anna", "send again", row.pk)
     assert (change.from_state, change.to_state) == ("DEAD", "PENDING")
     assert (change.batch, change.reason) == (row.batch, "the limit was raised")
-    assert "Message size too large" in change.why_before
+    assert row.dead_text in change.why_before
 
 
 def test_giving_up_needs_a_reason_and_keeps_what_was_refused(provider: Provider) -> None:
@@ -49,10 +49,10 @@ def test_of_two_who_decide_one_is_told_and_a_second_click_is_no_problem(
 ) -> None:
     row = a_dead_row(provider)
     outbox.give_up(row.pk, batch=row.batch, actor="anna", reason="old")
-    with pytest.raises(OutboxMismatchError, match="anna decided it") as told:
+    with pytest.raises(OutboxMismatchError, match="anna") as told:
         outbox.send_again(row.pk, batch=row.batch, actor="bert")
-    assert not told.value.already_done
-    with pytest.raises(OutboxMismatchError, match="You already did this") as again:
+    assert (told.value.code, told.value.already_done) == ("OUTBOX_MISMATCH", False)
+    with pytest.raises(OutboxMismatchError) as again:
         outbox.give_up(row.pk, batch=row.batch, actor="anna", reason="old")
     assert again.value.already_done
     assert OutboxChange.objects.count() == 1
@@ -62,7 +62,7 @@ def test_a_row_that_was_refused_again_is_not_what_the_person_saw(provider: Provi
     row = a_dead_row(provider)
     seen = row.batch
     OutboxRow.objects.update(batch=uuid.uuid4(), dead_code="TOPIC_AUTHORIZATION_FAILED")
-    with pytest.raises(OutboxMismatchError, match="refused again"):
+    with pytest.raises(OutboxMismatchError):
         outbox.give_up(row.pk, batch=seen, actor="anna", reason="too large anyway")
     assert states(row.pk) == ["DEAD"]
 
@@ -71,13 +71,13 @@ def test_a_row_that_was_refused_again_is_not_what_the_person_saw(provider: Provi
 def test_only_a_dead_row_can_be_decided_on(provider: Provider, state: str) -> None:
     row = a_dead_row(provider, state=state)
     for verb in (outbox.send_again, outbox.give_up):
-        with pytest.raises(OutboxMismatchError, match="does not wait for a decision"):
+        with pytest.raises(OutboxMismatchError, match=str(row.pk)):
             verb(row.pk, batch=row.batch, actor="anna", reason="why not")
     assert states(row.pk) == [state]
 
 
 def test_a_row_that_cleanup_removed_is_told(provider: Provider) -> None:
-    with pytest.raises(OutboxMismatchError, match="not in the outbox"):
+    with pytest.raises(OutboxMismatchError, match="12345"):
         outbox.send_again(12345, batch=None, actor="anna")
 
 

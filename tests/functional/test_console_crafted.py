@@ -84,7 +84,6 @@ def test_all_that_match_a_filter_read_only_in_part_is_refused(
     rows()
     answer = client.post(reverse(page), {"verb": verb, "scope": "matching", "query": query})
     assert refused(answer)
-    assert "can be read completely" in answer.text
     assert len(answer.text) < 10_000, "what was sent is not repeated whole"
 
 

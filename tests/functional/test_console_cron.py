@@ -255,7 +255,6 @@ def test_a_second_run_is_refused_while_the_first_is_at_work(
     a_run(cleanup, state="RUNNING")
     answer = client.post(reverse("run-now", args=[cleanup.pk]))
     assert answer.status_code == 409
-    assert "its rule is to skip a second run" in answer.text
     assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
 
 
@@ -279,7 +278,7 @@ def test_other_parameters_hold_for_one_run_only(cleanup: CronInstance, valkey: S
     wrong = {"with-parameters": "1", "parameter-chunk_rows": "0"}
     refused = client.post(reverse("run-now", args=[cleanup.pk]), wrong)
     assert refused.status_code == 422
-    assert "greater than or equal to 1" in refused.text
+    assert list(refused.context["form"].errors) == ["parameter-chunk_rows"]
     given = {"with-parameters": "1", "parameter-chunk_rows": "7", "parameter-simulate": "on"}
     assert client.post(reverse("run-now", args=[cleanup.pk]), given).status_code == 303
     cleanup.refresh_from_db()

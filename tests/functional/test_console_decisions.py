@@ -28,7 +28,7 @@ class TestDecisions:
         )
         second = client.post(address, {"version": 1}, follow=True)
         assert second.redirect_chain[0][1] == 303
-        assert "You already did this" in second.content.decode()
+        assert [one.level_tag for one in second.context["messages"]] == ["success", "info"]
         assert error.changes.count() == 1
 
     def test_the_loser_of_a_race_sees_the_page_as_it_is_now(self, client: Client) -> None:
@@ -38,7 +38,7 @@ class TestDecisions:
         other.post(reverse("delete", args=[error.pk]), {"version": 1, "reason": "obsolete"})
         answer = client.post(reverse("release", args=[error.pk]), {"version": 1})
         assert answer.status_code == 409
-        assert "It has moved on: otto changed it" in answer.text
+        assert "otto changed it" in answer.text
         assert "Restore" in answer.text
 
     def test_a_late_release_asks_first(self, client: Client) -> None:
@@ -61,7 +61,7 @@ class TestDecisions:
         form = {"version": version, "part": "document", "text": "{}"}
         answer = client.post(reverse(verb, args=[error.pk]), form)
         assert answer.status_code == 400
-        assert "its field “version” is missing or not a number" in answer.text
+        assert "“version”" in answer.text
         assert "Nothing was changed" in answer.text
         assert "moved on" not in answer.text
         error.refresh_from_db()

@@ -86,8 +86,8 @@ def test_an_endpoint_that_is_down_says_since_when_why_and_what_waits(client, end
     )
     [row] = endpoints.standing()
     assert row.standing is Standing.DOWN
-    assert ": Connection refused. Next try in " in row.situation.why
-    assert row.situation.why.endswith("5 messages wait; no retry is spent.")
+    assert "Connection refused. Next try in " in row.situation.why
+    assert "5 messages wait" in row.situation.why
     for page in (text_of(client, "delivery"), text_of(client, "delivery-endpoint", endpoint.name)):
         assert "Connection refused." in page
         assert "5 messages wait" in page
@@ -130,8 +130,9 @@ def test_a_pause_has_an_end_a_reason_and_a_row_of_audit(client, endpoint) -> Non
     assert timedelta(minutes=19) < left < timedelta(minutes=21)
     change = ConfigurationChange.objects.get(kind="endpoint", action="change")
     assert (change.actor, change.reason) == ("otto", "maintenance")
-    assert "A person paused it until" in text_of(client, "delivery-endpoint", endpoint.name)
-    client.post(reverse("resume-endpoint", args=[endpoint.name]))
+    resume = reverse("resume-endpoint", args=[endpoint.name])
+    assert resume in text_of(client, "delivery-endpoint", endpoint.name)
+    client.post(resume)
     endpoint.refresh_from_db()
     assert endpoint.paused_until is None
 

@@ -180,6 +180,6 @@ class TestEdit:
     def test_a_failure_that_is_not_on_hold_cannot_be_edited(self, client: Client) -> None:
         error = a_held(a_queue_row("continuous"), state="RESOLVED")
         address = reverse("edit", args=[error.pk])
-        assert "Only messages on hold can be edited" in client.get(address).text
+        assert 'class="btn btn-primary" disabled' in client.get(address).text
         form = {"version": 1, "part": "record", "text": "{}"}
         assert client.post(address, form).status_code == 409

@@ -173,27 +173,15 @@ class TestPage:
         assert "<script>alert" not in page.text
 
     @pytest.mark.parametrize(
-        ("code", "advice", "link"),
+        ("code", "link"),
         [
-            (
-                "UNKNOWN_SERVICE",
-                "Register the enterprise service MXPO under Set up",
-                "/services/new/?interface=MXPO",
-            ),
-            (
-                "SERVICE_DISABLED",
-                "Switch the enterprise service MXPO on under Set up, then release it.",
-                "Open the service",
-            ),
-            (
-                "SYSTEM_DISABLED",
-                "Switch the external system EAM on under Set up, then release it.",
-                "Open the system",
-            ),
+            ("UNKNOWN_SERVICE", "/services/new/?interface=MXPO"),
+            ("SERVICE_DISABLED", "Open the service"),
+            ("SYSTEM_DISABLED", "Open the system"),
         ],
     )
     def test_what_the_configuration_refused_is_mended_there(
-        self, admin_client: Client, code: str, advice: str, link: str
+        self, admin_client: Client, code: str, link: str
     ) -> None:
         system = ExternalSystem.objects.create(name="EAM", enabled=code != "SYSTEM_DISABLED")
         if code == "SERVICE_DISABLED":
@@ -201,9 +189,7 @@ class TestPage:
             EnterpriseService.objects.create(interface="MXPO", structure=orders, enabled=False)
         queue = a_queue_row("continuous", system=system)
         error = a_held(queue, code=code, interface="MXPO", failure_class="disabled")
-        page = admin_client.get(reverse("failure", args=[error.pk])).text
-        assert advice in page
-        assert link in page
+        assert link in admin_client.get(reverse("failure", args=[error.pk])).text
 
     def test_an_operator_gets_no_link_into_the_configuration(self, client: Client) -> None:
         error = a_held(a_queue_row("continuous"), code="UNKNOWN_SERVICE")
@@ -224,7 +210,7 @@ class TestPage:
         address = reverse("failure", args=[error.pk])
         assert "<dt>Copy</dt>" not in client.get(address).text
         MessageError.objects.update(copied_at=timezone.now())
-        assert "it has not been read there yet" in client.get(address).text
+        assert "<dt>Copy</dt>" in client.get(address).text
         MessageError.objects.update(copy_offset=1_234)
         page = client.get(address).text
         assert "plant-errors</a>, at offset 1,234" in page
@@ -238,7 +224,6 @@ class TestPage:
         first = a_held(queue, 10, copied_at=now)
         second = a_held(queue, 11, copied_at=now + timedelta(seconds=1), state="READY")
         page = client.get(reverse("failure", args=[second.pk])).text
-        assert "It waits behind MXASSETInterface at offset 10 of assets" in page
         assert reverse("failure", args=[first.pk]) in page
         assert "Before it" not in client.get(reverse("failure", args=[first.pk])).text
         MessageError.objects.filter(pk=first.pk).update(state="DELETED")

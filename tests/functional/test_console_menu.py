@@ -36,7 +36,6 @@ def test_every_entry_opens_for_those_who_have_it(role: str, is_limited: bool) ->
     for label, address in menu.items():
         answer = client.get(address, follow=True)
         assert answer.status_code == 200, label
-        assert "You cannot see this page" not in answer.text, label
     whole_only = {"Cleanup", "People", "Restore"} & set(menu)
     assert not (is_limited and whole_only)
 

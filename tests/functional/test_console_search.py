@@ -59,8 +59,8 @@ class TestFilters:
     def test_a_cause_among_closed_failures_needs_its_code(self, client: Client) -> None:
         a_held(a_queue_row("continuous"), 1, state="RESOLVED")
         query = {"state": "", "fingerprint": "0123456789abcdef"}
-        page = client.get(reverse("failure-list"), query).text
-        assert "choose its code as well. This filter was ignored." in page
+        page = client.get(reverse("failure-list"), query)
+        assert list(page.context["form"].errors) == ["fingerprint"]
         assert offsets(client, **query, code="BAD_VALUE") == {1}
 
     def test_who_is_limited_finds_only_their_own(self) -> None:
@@ -187,8 +187,6 @@ class TestText:
         page = client.get(reverse("failure-list"), {"text": "x"}).text
         assert 'name="scope" value="matching" disabled' in page
         form = {"verb": "release", "scope": "matching", "query": "text=x"}
-        refused = client.post(reverse("review"), form)
-        assert refused.status_code == 400
-        assert "searched for only among the newest" in refused.text
+        assert client.post(reverse("review"), form).status_code == 400
         with pytest.raises(ValueError, match="no condition"):
             matching(FailureFilter(text="x"), EVERYTHING)

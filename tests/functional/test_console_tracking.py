@@ -103,12 +103,11 @@ class TestSearch:
     )
     def test_each_filter_narrows(self, query: dict[str, str]) -> None:
         mine = by("orders", "eam", direction="outbound")
-        found = a_track_row(mine, key="K 1", interface="MXPO", ended="HOLD", message_id="the-one")
+        a_track_row(mine, key="K 1", interface="MXPO", ended="HOLD", message_id="the-one")
         a_track_row(by("others", "crm"), message_id="another")
         page = listed(logged_in(), **query)
         assert "the-one" in page
         assert "another" not in page
-        assert found.message_id in page
 
     def test_the_last_day_is_looked_at_unless_more_is_asked_for(self) -> None:
         queue = by("orders")
@@ -129,9 +128,10 @@ class TestSearch:
 
     def test_what_cannot_be_read_is_told_and_left_out(self) -> None:
         a_track_row(by("orders"), message_id="the-one")
-        page = listed(logged_in(), until="yesterday", hours="many", at="nowhere~x", ended="ODD")
-        assert "This filter was ignored." in page
-        assert "the-one" in page
+        odd = {"until": "yesterday", "hours": "many", "at": "nowhere~x", "ended": "ODD"}
+        page = logged_in().get(reverse("tracking"), odd)
+        assert page.context["form"].errors.keys() == {"until", "ended"}
+        assert "the-one" in page.text
 
     def test_pages_reach_every_row_once(self) -> None:
         queue, at = by("orders"), timezone.now() - timedelta(minutes=1)
@@ -178,7 +178,7 @@ class TestMessage:
         assert reverse("failure", args=[error.pk]) in page
         assert "Released" in page
         assert "otto" in page
-        assert "Try 2: it was applied" in page
+        assert "Try 2" in page
         assert "Read by orders" not in page, "the tries are told by the failure"
 
     def test_a_posted_one_tells_who_posted_it_and_which_row_carried_it(self) -> None:
@@ -261,7 +261,7 @@ class TestMessage:
         a_track_row(queue, message_id="w-1", ended="DELIVERED", ago=timedelta(hours=30))
         assert "outside the listed period" in listed(logged_in(), id="w-1")
         assert 'id="known"' not in listed(logged_in(), id="w-1", hours="168")
-        assert "No try of it is known" not in opened(logged_in(), "w-1").text
+        assert "is known yet" not in opened(logged_in(), "w-1").text
 
     def test_one_for_another_system_is_not_found(self) -> None:
         a_published(by("theirs", "theirs", direction="outbound"), "w-1", "PENDING")

@@ -21,6 +21,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.selectors.queues.status import NO_WORKER
 from tests.support.operations import plan, run, started
 from tests.support.rows import a_held, a_person, a_place, a_queue_row, some_live_processes
 
@@ -203,6 +204,6 @@ def test_what_all_queues_wait_for_is_said_once(client: Client) -> None:
     run(operation)
     nobody(error.queue)
     page = page_of(client, operation.pk)
-    assert page.count("No worker for queues") == 1
+    assert page.count(NO_WORKER.why) == 1
     assert f"{error.queue.name}</a>, <a " in page
-    assert f"{other.name}</a>: No worker" in page
+    assert f"{other.name}</a>: {NO_WORKER.why}" in page

@@ -165,7 +165,7 @@ def test_a_provider_that_does_not_answer_is_noted_until_it_does(broker, settings
             look()
     notice = Notice.objects.get()
     assert (notice.kind, notice.subject) == ("OUTAGE", "provider silent")
-    assert notice.text.startswith("BROKER_UNREACHABLE: Kafka does not answer")
+    assert notice.text.startswith("BROKER_UNREACHABLE: ")
     assert providers_away() == {"silent": notice.text}
 
     tell = [conditions.seen_by_workers(is_settled=False), conditions.WORKER_KINDS]
@@ -173,9 +173,8 @@ def test_a_provider_that_does_not_answer_is_noted_until_it_does(broker, settings
     assert mail.outbox == [], "a broker that restarts is nobody's mail"
     Notice.objects.update(opened_at=database_now() - timedelta(seconds=40))
     book.settle(*tell)
-    assert [message.subject for message in mail.outbox] == [
-        "[sluice] Queue waits for an outage to end: provider silent"
-    ]
+    [message] = mail.outbox
+    assert message.subject.endswith(": provider silent")
 
     silent.bootstrap_servers = broker.bootstrap
     silent.save()

@@ -290,9 +290,9 @@ def test_an_outbound_queue_that_waits_for_a_person_is_told(row):
     assert look() == set(), "a queue without an order goes on"
     OutboxRow.objects.update(strict_queue=row.queue.pk)
     assert look() == {"BLOCKED"}
-    assert "TOO_LARGE: Kafka refused row" in mail.outbox[0].body
+    assert "TOO_LARGE: " in mail.outbox[0].body
     OutboxRow.objects.update(state="CANCELLED")
     assert look() == set()
     RelayLease.objects.create(provider=provider, in_doubt_since=database_now(), in_doubt_text="?")
     assert look() == {"BLOCKED"}
-    assert mail.outbox[-1].subject == "[sluice] Queue blocked: relay of main"
+    assert mail.outbox[-1].subject.endswith(": relay of main")

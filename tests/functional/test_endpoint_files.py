@@ -44,7 +44,7 @@ def test_no_message_leads_a_file_out_of_the_folder(tmp_path, key):
 
 @pytest.mark.parametrize("below", ["../out", "/etc", "a/../../out", "a//b", "./a"])
 def test_no_endpoint_is_kept_outside_the_base_folder(below):
-    with pytest.raises(ValueError, match="must be a folder below the base folder"):
+    with pytest.raises(ValueError, match=r"^folder "):
         read("file", {"file_name": "a", "folder": below}, {})
 
 

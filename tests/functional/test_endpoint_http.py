@@ -300,7 +300,7 @@ def test_plain_http_where_tls_is_wanted_is_an_outage(partner):
 
 
 def test_a_wrong_certificate_is_told_before_anything_is_opened():
-    with pytest.raises(EndpointSettingsError, match="cannot be read"):
+    with pytest.raises(EndpointSettingsError) as refused:
         opened(
             an_endpoint(
                 "http",
@@ -308,6 +308,8 @@ def test_a_wrong_certificate_is_told_before_anything_is_opened():
                 client_key="-----BEGIN PRIVATE KEY-----x",
             )
         )
+    assert refused.value.code == "ENDPOINT_SETTINGS"
+    assert "certificate" in refused.value.mistakes[0]
 
 
 def test_secrets_are_in_no_message(partner):

@@ -134,8 +134,9 @@ def test_our_headers_replace_the_author_s(outbound_queue: Queue) -> None:
 
 def test_only_outbound_queues_can_be_published_to(outbound_queue: Queue) -> None:
     Queue.objects.update(direction=Queue.Direction.INBOUND)
-    with pytest.raises(UnknownQueueError, match="no outbound queue named 'orders-out'"):
+    with pytest.raises(UnknownQueueError) as refused:
         publish_to("orders-out", {})
+    assert (refused.value.code, refused.value.queue) == ("UNKNOWN_QUEUE", "orders-out")
 
 
 # --- inside a handler ---------------------------------------------------------------------------
@@ -383,5 +384,5 @@ def test_two_handlers_cannot_have_one_interface(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("integration.handlers.registry.registry", Registry())
     inbound("MXONEInterface")(asks_other)
     inbound("MXONEInterface")(asks_other)
-    with pytest.raises(HandlerConflictError, match=r"asks_other and .*a_queue"):
+    with pytest.raises(HandlerConflictError, match=r"asks_other.* .*a_queue"):
         inbound("MXONEInterface")(a_queue)

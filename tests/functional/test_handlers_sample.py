@@ -79,7 +79,7 @@ def test_an_asset_with_an_unknown_status_is_refused_for_good_and_the_known_are_n
     failure = run_handler("MXASSETInterface", ASSET | {"status": "BROKEN"}).failure
     assert failure is not None
     assert (failure.kind, failure.code) == ("permanent", "VALIDATION")
-    assert failure.text.endswith("Valid are: OPERATING, NOT READY, DECOMMISSIONED.")
+    assert failure.text.endswith(" OPERATING, NOT READY, DECOMMISSIONED.")
     assert not Asset.objects.exists()
 
 

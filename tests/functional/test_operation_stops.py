@@ -131,12 +131,10 @@ def test_its_page_has_a_field_for_it_and_tells_why_it_paused(queue: Queue) -> No
     client.force_login(a_person("Editors"))
     operation = plan()
     page, begin = (reverse(name, args=[operation.pk]) for name in ("operation", "operation-start"))
-    shown = " ".join(client.get(page).text.split())
-    assert "Pause by itself when so many failed again" in shown
-    assert 'name="stop"' in shown
+    assert 'name="stop"' in client.get(page).text
     answer = client.post(begin, {"version": 1, "stop": "many"})
     assert answer.status_code == 422
-    assert "Please write a number such as 100, or a share such as 5 %." in answer.text
+    assert list(answer.context["start_form"].errors) == ["stop"]
     assert client.post(begin, {"version": 1, "stop": "20 %"}).status_code == 303
     operation.refresh_from_db()
     assert operation.stop_rule == StopRule(share=20)

@@ -114,7 +114,7 @@ def test_two_systems_may_share_a_queue() -> None:
 
 
 def test_an_unknown_channel_says_what_to_do() -> None:
-    with pytest.raises(UnknownChannelError, match="named 'MXPO'") as told:
+    with pytest.raises(UnknownChannelError, match="MXPO") as told:
         publish("MXPO", {})
     assert told.value.code == "UNKNOWN_CHANNEL"
     assert "Set it up" in told.value.next_step
@@ -205,7 +205,7 @@ def test_a_refusal_is_permanent_inside_a_handler() -> None:
         publish("MXPO", {})
     failure = classify(told.value)
     assert (failure.kind, failure.code) == ("permanent", "PAYLOAD_FORMAT")
-    assert "Hand over an lxml element" in failure.text
+    assert told.value.next_step in failure.text
 
 
 def test_a_tombstone_has_a_key_and_no_value() -> None:

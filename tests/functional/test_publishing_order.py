@@ -60,7 +60,7 @@ def test_who_waits_too_long_is_told_and_may_go_on(settings: Any) -> None:
     with held("MXPO") as let_go, transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '7s'")
-        with pytest.raises(QueueLockTimeoutError, match=r"erp-out.*Publish late") as told:
+        with pytest.raises(QueueLockTimeoutError, match="erp-out") as told:
             publish("MXPO", {"n": 2})
         assert lock_timeout() == "7s"
         let_go()

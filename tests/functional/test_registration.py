@@ -114,7 +114,7 @@ def test_an_error_queue_is_inbound_sequential_and_marked(provider: Provider) -> 
     plain = a_queue(provider, a_topic(provider), kind="sequential")
     plain.save()
     queue = a_queue(provider, a_topic(provider), error_queue=plain)
-    assert "not an error queue" in refused(queue)["error_queue"][0]
+    assert plain.name in refused(queue)["error_queue"][0]
     plain.is_error_queue = True
     plain.save()
     registration.check(queue)
@@ -232,7 +232,7 @@ def test_a_group_without_or_beyond_its_position_is_refused(provider: Provider) -
     topic = a_topic(provider)
     queue = a_queue(provider, topic, start_from="group", start_group="nobody-knows-it")
     queue.save()
-    with pytest.raises(ValidationError, match="has no position"):
+    with pytest.raises(ValidationError, match="nobody-knows-it"):
         registration.register(queue)
     group = f"group-{uuid.uuid4().hex[:8]}"
     member = Consumer({"bootstrap.servers": provider.bootstrap_servers, "group.id": group})
@@ -240,7 +240,7 @@ def test_a_group_without_or_beyond_its_position_is_refused(provider: Provider) -
     member.close()
     queue.start_group = group
     queue.save()
-    with pytest.raises(ValidationError, match="beyond its end"):
+    with pytest.raises(ValidationError, match="400"):
         registration.register(queue)
     assert not queue.partitions.exists()
 
@@ -290,6 +290,6 @@ def test_a_cluster_that_answers_and_one_that_does_not(
     silent = admin.reachable(provider)
     assert not silent.ok
     assert silent.text.startswith("BROKER_UNREACHABLE: ")
-    assert "Check the bootstrap servers" in silent.next_step
+    assert "bootstrap servers" in silent.next_step
     with pytest.raises(BrokerUnreachableError):
         admin.topic_facts(provider, "any")

@@ -183,9 +183,8 @@ def test_a_decision_is_made_once(flow):
     look()
     position = finding("position")
     decide(position.pk, options.PAUSE, actor="anna")
-    with pytest.raises(FindingDecidedError) as refused:
+    with pytest.raises(FindingDecidedError, match="anna"):
         decide(position.pk, options.READ_AGAIN, actor="otto")
-    assert "anna decided it already" in str(refused.value)
     assert Queue.objects.get(pk=flow.pk).paused
 
 
@@ -224,6 +223,5 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
 
     examining.look(restore)
     assert "main" in finding("position").facts["problem"]
-    assert "could not be asked" in options.card(finding("position")).title
     decide(finding("position").pk, options.READ_AGAIN, actor="anna")
     assert examining.current() is None

@@ -60,7 +60,7 @@ def test_switched_on_its_page_offers_what_was_held_and_one_click_releases_that(n
     assert operation.reason
     run(operation)
     assert states() == ["HOLD", "READY", "READY"]
-    assert "put on hold while it was off" not in card(client, noun, row)
+    assert reverse(f"{noun}-release", args=[row.pk]) not in card(client, noun, row)
 
 
 @pytest.mark.parametrize("noun", NOUNS)
@@ -73,7 +73,6 @@ def test_a_second_click_leads_to_the_same_operation_or_to_nothing(noun: str) -> 
     run(operation)
     answer = click(client, noun, row, follow=True)
     assert answer.redirect_chain == [(reverse(noun, args=[row.pk]), 303)]
-    assert "None of its messages is on hold for this reason" in answer.text
     assert Operation.objects.count() == 1
 
 
@@ -90,10 +89,11 @@ def test_nothing_is_offered_without_the_right_and_where_nothing_is_held(noun: st
     row, rows = off(noun)
     type(row).objects.update(enabled=True)
     viewer = logged_in("Viewers")
-    assert "put on hold while it was off" not in card(viewer, noun, row)
+    release = reverse(f"{noun}-release", args=[row.pk])
+    assert release not in card(viewer, noun, row)
     assert click(viewer, noun, row).status_code == 403
     MessageError.objects.filter(pk__in=[one.pk for one in rows]).update(state="RESOLVED")
-    assert "put on hold while it was off" not in card(logged_in("Operators"), noun, row)
+    assert release not in card(logged_in("Operators"), noun, row)
     assert not Operation.objects.exists()
 
 
@@ -102,7 +102,7 @@ def test_a_person_releases_within_their_reach_alone() -> None:
     EnterpriseService.objects.update(enabled=True)
     theirs = some_held(ExternalSystem.objects.create(name="others"), "SERVICE_DISABLED", 7)
     mine = limited_to(rows[0].queue.system)
-    assert "2 messages were put on hold while it was off" in card(mine, "service", service)
+    assert "2 messages were put on hold" in card(mine, "service", service)
     click(mine, "service", service)
     run(Operation.objects.get())
     theirs[0].refresh_from_db()

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from console.setup.providers import ENTER_AGAIN
 from devstack.server import Server
 from integration.models import (
     ConfigurationChange,
@@ -93,8 +94,8 @@ class TestStructureTryout:
         shown = unescape(answer.text)
         assert answer.status_code == 200
         assert 'The key is <strong class="long">["P-1","7"]</strong>' in shown
-        assert "$.priority: 'high' is not of type 'integer'" in shown
-        assert "This field is required" not in shown
+        assert "$.priority: " in shown
+        assert "invalid-feedback" not in shown
         assert not ObjectStructure.objects.exists()
 
     @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ class TestService:
         asked = client.post(switch, {"to": "on"}, follow=True)
         service.refresh_from_db()
         assert not service.enabled
-        assert "MXNONE is still off. No handler for MXNONE is installed" in asked.text
+        assert "MXNONE is still off" in asked.text
         client.post(switch, {"to": "on", "sure": "1"})
         service.refresh_from_db()
         assert service.enabled
@@ -214,7 +215,8 @@ class TestChanges:
         assert "ONLY" in by_kind.text
         assert "s59" not in by_kind.text
         assert "Nothing matches" in client.get(f"{reverse('changes')}?name=nobody").text
-        assert "This filter was ignored" in client.get(f"{reverse('changes')}?since=yesterday").text
+        odd = client.get(f"{reverse('changes')}?since=yesterday")
+        assert list(odd.context["form"].errors) == ["since"]
         change = ConfigurationChange.objects.get(name="ONLY")
         assert "ONLY" in client.get(reverse("change", args=[change.pk])).text
 
@@ -244,13 +246,14 @@ class TestConnection:
             {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "PLAINTEXT", "topic": "t"},
         )
         assert answer.status_code == 200
-        assert "nothing listens on this port" in answer.text
-        assert "This field is required" not in answer.text
+        assert answer.context["tested"].verdict == "refused"
+        assert not answer.context["mistakes"]
         assert not Provider.objects.exists()
 
     def test_what_cannot_be_tested_is_told(self, client: Client) -> None:
         answer = client.post(reverse("provider-test-new"), {"security_protocol": "SASL_SSL"})
-        assert "Bootstrap servers: This field is required" in answer.text
+        assert answer.context["tested"] is None
+        assert any(told.startswith("Bootstrap servers: ") for told in answer.context["mistakes"])
 
     def test_a_stored_secret_goes_nowhere_else(self, client: Client) -> None:
         provider = a_row("provider")
@@ -259,15 +262,15 @@ class TestConnection:
         entered = as_entered(client, "provider", provider)
         address = reverse("provider-test", args=[provider.pk])
         same = client.post(address, entered)
-        assert "nothing listens on this port" in same.text
+        assert same.context["tested"] is not None
         other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
-        assert "Enter it again: the addresses, the protocol" in other.text
-        assert "nothing listens" not in other.text
+        assert any(ENTER_AGAIN in told for told in other.context["mistakes"])
+        assert other.context["tested"] is None
         # A token endpoint among the properties is an address that gets the secret too.
         properties = '{"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:2/"}'
         other = client.post(address, {**entered, "properties": properties})
-        assert "Enter it again: the addresses, the protocol" in other.text
-        assert "nothing listens" not in other.text
+        assert any(ENTER_AGAIN in told for told in other.context["mistakes"])
+        assert other.context["tested"] is None
 
     def test_a_stored_secret_is_not_saved_for_another_address_either(self, client: Client) -> None:
         provider = a_row("provider")
@@ -278,7 +281,7 @@ class TestConnection:
         moved = {**entered, "bootstrap_servers": "127.0.0.1:2"}
         answer = client.post(address, moved)
         assert answer.status_code == 422
-        assert "Enter it again: the addresses, the protocol" in answer.text
+        assert answer.context["form"].errors["password"] == [ENTER_AGAIN]
         assert client.post(address, {**moved, "password": "new-word"}).status_code == 303
         provider.refresh_from_db()
         assert (provider.bootstrap_servers, provider.password) == ("127.0.0.1:2", "new-word")

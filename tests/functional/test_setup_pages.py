@@ -160,7 +160,7 @@ class TestSwitches:
         page = client.get(reverse(noun, args=[row.pk])).text
         assert "Switching it off stops" in page
         if noun == "system":
-            assert "2 inbound queues: 1 sequential will wait" in page
+            assert "2 inbound queues: 1 sequential" in page
         form = client.get(reverse(f"{noun}-change", args=[row.pk])).text
         # A service is switched on its page alone, where it asks back.
         assert ("Switching it off stops" in form) is (noun == "system")

@@ -73,7 +73,7 @@ def partner_made(client: Client, kafka: Server) -> str:
     at = step("system", **known_in(at))
     at = went_on(client.post(at, shown(client, at) | {"name": "erp"}))
     at = went_on(client.post(at, shown(client, at) | {"interface": "OBEY"}))
-    assert "given to tests.support.world.handlers" in client.get(at).text
+    assert "tests.support.world.handlers" in client.get(at).text
     return step("queue", **known_in(at))
 
 
@@ -191,7 +191,6 @@ class TestTakers:
         assert "Store its messages into trees" in client.get(at).text
         assert client.post(at, {"store_into": "1"}).status_code == 303
         assert EnterpriseService.objects.get().structure.name == "trees"
-        assert "stored into the structure trees" in client.get(at).text
 
     def test_a_structure_made_before_is_chosen_in_the_new_service(self, client: Client) -> None:
         structure = ObjectStructure.objects.create(name="trees", key_paths=["$.id"])

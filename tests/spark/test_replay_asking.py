@@ -140,7 +140,7 @@ def test_what_has_expired_is_named_and_nothing_of_the_rest_is_given_back(
     job_request = {"queue": queue.name, "into": "queue", "begin": "2", "end": "8"}
     run = driven(ask("replay", job_request, actor="ann", send=False))
     assert (run.state, run.problem[0]) == ("FAILED", "RANGE_EXPIRED")
-    assert "Offsets 2 to 3 of partition 0" in run.problem[1]
+    assert "2 to 3 of partition 0" in run.problem[1]
     assert not MessageError.objects.exists()
 
     # What was planned and expires before the rerun is named as well.

@@ -77,7 +77,7 @@ def test_one_cluster_that_refuses_us_is_one_problem() -> None:
     (one,) = found(*rows, away={"plant": "BROKER_REFUSED: Wrong password."})
     assert (one.what, one.way, one.number) == ("plant refuses us", Way.PROVIDER, 3)
     assert "4 queues wait" in one.why
-    assert one.why.endswith("It said: Wrong password.")
+    assert one.why.endswith("Wrong password.")
 
 
 def test_a_wrong_protocol_is_no_refusal() -> None:
@@ -93,7 +93,6 @@ def test_a_wrong_protocol_is_no_refusal() -> None:
 def test_a_provider_is_told_before_any_queue_has_met_it() -> None:
     (one,) = found(a_row(place={}), away={"plant": "BROKER_UNREACHABLE: Nobody answers."})
     assert one.what == "plant does not answer"
-    assert "No queue has met it yet." in one.why
 
 
 def test_a_provider_that_no_queue_needs_is_nobodys_problem() -> None:

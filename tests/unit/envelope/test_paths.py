@@ -161,8 +161,9 @@ def test_a_path_outside_the_rules_is_refused_with_a_reason(path):
 
 
 def test_the_next_step_of_a_prefix_is_named():
-    with pytest.raises(BadPath, match="write the name alone"):
+    with pytest.raises(BadPath, match="write the name alone") as refused:
         compile_path("/soap:Body")
+    assert (refused.value.code, refused.value.path) == ("BAD_PATH", "/soap:Body")
 
 
 @pytest.mark.parametrize(
