@@ -204,8 +204,6 @@ structures:
         "line 5: providers plant, sasl_mechanism: SASL_SSL needs a SASL mechanism.",
         "line 8: queues assets, kind: Value 'sideways' is not a valid choice.",
         "line 9: queues assets, batch_size: Ensure this value is greater than or equal to 1.",
-        "line 10: queues assets, ordering: An inbound queue does not keep the messages of one key",
-        "KEY_ORDER_INBOUND",
         "line 12: queues orders, strict_order: Only an error queue can keep this order.",
         "line 14: queues zz-errors, error_queue: Failures would go round in a circle",
         "line 17: cron_instances Typed, parameters: name is missing: write text.",

@@ -107,6 +107,7 @@ AFTER_CLASS: Final[Mapping[str, str]] = {
 NOW: Final[Mapping[ErrorState, str]] = {
     ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
     ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
+    ErrorState.PARKED: "Release or delete the earlier message of its key; this one follows then.",
     ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
     ErrorState.RESOLVED: "Nothing: it is done.",
     ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
