@@ -100,7 +100,7 @@ class TestDelivery:
             "is_error_queue",
             "strict_order",
         }
-        assert outbound.keys() - inbound.keys() == {"endpoint", "ordering", "concurrency"}
+        assert outbound.keys() - inbound.keys() == {"endpoint", "concurrency"}
 
     def test_an_adopted_topic_needs_a_start(
         self, client: Client, provider: Provider, broker: Kafka

@@ -40,6 +40,8 @@ DEEDS = [
 ]
 INTERFACES = ["", "ONE", "ALONE", "BATCH", "MUTE"]
 GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
+# Codes of failures that no try has led to, or several.
+NO_TRY = {"PROCESS_CRASH", "SERVICE_DISABLED", "PARKED"}
 VERBS = ["release", "hold", "delete", "restore", "edit"]
 
 
@@ -299,10 +301,7 @@ class RunContext(KeepsOrder):
         for row in self.world.database.errors.values():
             numbers = [t.number for t in self.world.database.tries if t.error == row.id]
             settled = [
-                t
-                for t in self.world.database.tries
-                if t.error == row.id
-                and t.code not in {"PROCESS_CRASH", "SERVICE_DISABLED", "PARKED"}
+                t for t in self.world.database.tries if t.error == row.id and t.code not in NO_TRY
             ]
             crashes = row.crashes + self.world.forgiven[row.id]
             assert row.attempts == len(settled) + crashes, row

@@ -201,8 +201,7 @@ class MemoryDatabase:
         unknown = {new.id for new in batch_result.new_errors} - self.errors.keys()
         for change in batch_result.changes:
             self._change(change, copied=change.row.id in copied)
-        if self.queue.keeps_keys_in_order:
-            self.wake_parked()
+        self.wake_parked()
         for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
