@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from integration.policy.states import OPEN_SQL
+from integration.models import MessageError
+from integration.policy.states import OPEN_SQL, ErrorState
 from integration.store.locks import LockClass
+from integration.store.sessions import fetch_all
 
 Run = Callable[[str, Any], Any]
 
@@ -45,6 +47,34 @@ WAKE_ALL: Final = f"""
 UPDATE integration_messageerror e
 SET state = 'RETRY', not_before = clock_timestamp(), version = e.version + 1
 WHERE e.queue_id = %s AND e.state = 'PARKED' AND (NOT %s OR {IS_FIRST_OF_KEY})"""
+
+
+FIRST_OF_KEY: Final = f"""
+SELECT o.id FROM integration_messageerror o
+WHERE o.queue_id = %s AND o.order_key = %s AND o.state IN {OPEN_SQL}
+ORDER BY o.arrival_batch, o.arrival_index LIMIT 1"""
+PARKED_OF_KEY: Final = """
+SELECT count(*) FROM (SELECT 1 FROM integration_messageerror o
+  WHERE o.queue_id = %s AND o.order_key = %s AND o.state = 'PARKED'
+    AND (o.arrival_batch, o.arrival_index) > (%s, %s) LIMIT %s) parked"""
+
+
+def ahead_of(error: MessageError) -> UUID | None:
+    """The open failure that a parked one waits behind, or None."""
+    if error.state != ErrorState.PARKED or error.order_key is None:
+        return None
+    first = fetch_all(FIRST_OF_KEY, [error.queue_id, bytes(error.order_key)])
+    return next((id_ for (id_,) in first if id_ != error.pk), None)
+
+
+def parked_behind(error: MessageError, cap: int) -> int:
+    """Count what is parked behind this open failure, up to the cap."""
+    if error.order_key is None or not error.queue.keeps_keys_in_order:
+        return 0
+    place = [error.arrival_batch, error.arrival_index]
+    key = [error.queue_id, bytes(error.order_key)]
+    [(count,)] = fetch_all(PARKED_OF_KEY, [*key, *place, cap])
+    return int(count)
 
 
 def wake(run: Run, failures: Sequence[UUID]) -> None:
