@@ -59,6 +59,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.REFUSED: ("refused at once", "refused at once"),
         Ended.DELETED: ("passed over as deleted", "passed over as deleted"),
         Ended.PASSED: ("passed over as not ours", "passed over as not ours"),
+        Ended.PARKED: ("parked", "parked"),
         Ended.STALE: ("retry marker no longer needed", "retry markers no longer needed"),
     }
 )

@@ -8,7 +8,7 @@ from typing import Final
 from crontasks.cursor import Cursor
 from crontasks.running.starts import IS_FREE, LOCKED, MAY_ASK
 from integration.store import strict_order
-from integration.store.rows import IS_FIRST_OF_KEY
+from integration.store.key_order import IS_FIRST_OF_KEY
 from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
@@ -48,7 +48,7 @@ rows AS (
                                                   ELSE 0 END)))
       AND NOT (f.state IN ('BACKOFF', 'OUTAGE') AND f.resume_at > clock_timestamp())
       AND (NOT EXISTS (SELECT 1 FROM integration_queue k WHERE k.id = e.queue_id
-             AND k.direction = 'outbound' AND k.ordering = 'key') OR {IS_FIRST_OF_KEY})
+             AND k.kind = 'continuous' AND k.ordering = 'key') OR {IS_FIRST_OF_KEY})
       AND NOT EXISTS (
           SELECT 1 FROM turn JOIN integration_queue q ON q.error_queue_id = turn.error_queue
           WHERE q.id = e.queue_id AND {strict_order.WAITS})

@@ -19,6 +19,7 @@ from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
 from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
 from integration.policy.states import (
+    CLOSED,
     DeliveryState,
     Ended,
     ErrorState,
@@ -26,7 +27,8 @@ from integration.policy.states import (
     OutboxState,
 )
 from integration.selectors.failures.lateness import why_late
-from integration.store.sessions import database_now
+from integration.store import key_order
+from integration.store.sessions import database_now, execute
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]
@@ -195,6 +197,8 @@ def _move(
         raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), request)
     if move is not EDIT:
         cancel_retry_markers([row.pk])
+    if move.target in CLOSED:
+        key_order.wake(execute, [row.pk])
     ErrorChange.objects.create(
         error=row,
         at=database_now(),

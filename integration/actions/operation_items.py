@@ -22,12 +22,14 @@ from integration.models import MessageError, Operation, OperationItem
 from integration.policy import moves
 from integration.policy.moves import Move
 from integration.policy.operations import ItemOutcome, verdict
-from integration.policy.states import ErrorState, OperationState
+from integration.policy.states import CLOSED, ErrorState, OperationState
 from integration.recipe_rules import rules_now, subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe
+from integration.store import key_order
 from integration.store import operations as store
 from integration.store.operations import Ended, Item, Locked, Tenure
+from integration.store.sessions import execute
 from integration.store.starts import leave_request
 
 # A request of the dry run takes about so long, and reads so many messages at once.
@@ -283,6 +285,8 @@ def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:
             # The rows are locked and their states were looked at: nothing else can match.
             MessageError.objects.filter(pk__in=ids).update(**values)
     _note(job, move, [(id_, row.seen.state, None) for id_, row in fit.items()])
+    if move.target in CLOSED:
+        key_order.wake(execute, list(fit))
     with_marker = [id_ for id_, row in fit.items() if row.carrier == "topic"]
     if with_marker:
         errors.cancel_retry_markers(with_marker)

@@ -13,6 +13,7 @@ STATE_WORDS = {
     ErrorState.RETRY: "waiting for its next try",
     ErrorState.HOLD: "on hold",
     ErrorState.READY: "released and about to be tried",
+    ErrorState.PARKED: "parked behind an earlier message of its key",
     ErrorState.PROCESSING: "being tried alone after a crash",
     ErrorState.RESOLVED: "resolved",
     ErrorState.DELETED: "deleted",

@@ -10,7 +10,8 @@ from django.db import DatabaseError
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
 from integration.delivery.context import RunContext
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
-from integration.delivery.outcome import DUPLICATE, STALE, Failed, Outcome
+from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
+from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork
 from integration.delivery.steps import Step
@@ -79,9 +80,12 @@ def _in_transaction(
     context.observer.step(Step.BEGUN)
     count, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
+    keys = _key_order(context, units)
     if context.queue.dedupe:
         _find_duplicates(work, units)
-    handler_transaction = HandlerTransaction(work, outbound, context.queue, context.manager)
+    handler_transaction = HandlerTransaction(
+        work, outbound, context.queue, context.manager, keys=keys
+    )
     if mode is Mode.OPTIMISTIC:
         outcomes = handler_transaction.optimistic(units)
     else:
@@ -108,15 +112,27 @@ def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
     if not rows:
         return units
     claimed = work.claim([(row.id, row.version) for row in rows])
+    # What was to follow one that was moved stays parked, or waits for its turn anew.
+    moved_keys = {row.order_key for row in rows if row.id not in claimed} - {None}
     live: list[Unit] = []
     for unit in units:
         if unit.row is None or unit.row.id in claimed:
-            live.append(unit)
+            if unit.row is None or unit.moves or unit.row.order_key not in moved_keys:
+                live.append(unit)
         elif unit.moves and unit.at != unit.row.offset:
             stale = Unit(unit.record, None, None, STALE, "", "")
             stale.at = unit.at
             live.append(stale)
     return live
+
+
+def _key_order(context: RunContext, units: Sequence[Unit]) -> KeyOrder | None:
+    """Return which keys may not go on: the commit that parks their messages asks for it."""
+    if not context.queue.keeps_keys_in_order:
+        return None
+    read_order_keys(units)
+    untried = untried_keys(units)
+    return KeyOrder(context.repository.open_keys(untried) if untried else ())
 
 
 def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
@@ -187,6 +203,6 @@ def _reused(message_id: str) -> Failure:
 
 def _remember_ids(result: BatchOutcome, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
     for unit, outcome in zip(units, outcomes, strict=False):
-        if not isinstance(outcome, Failed) and unit.known is None:
+        if isinstance(outcome, Good) and unit.known is None:
             value = content_hash(unit.record.value)
             result.batch_result.seen.append((unit.message_id, value, unit.record.offset))

@@ -6,8 +6,8 @@ from typing import Final
 
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.context import RunContext
-from integration.delivery.endings import Ending, end_failed, end_good, end_waiting
-from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
+from integration.delivery.endings import Ending, end_failed, end_good, end_parked, end_waiting
+from integration.delivery.outcome import APPLIED, Failed, Outcome, Parked, Waits
 from integration.delivery.owned import Owned
 from integration.delivery.reading import copied_failure
 from integration.delivery.tracing import Track
@@ -65,6 +65,8 @@ def ending_of(context: RunContext, owned: Owned, unit: Unit, outcome: Outcome) -
         return end_failed(unit, outcome, context.queue, context.chance(owned))
     if isinstance(outcome, Waits):
         return end_waiting(outcome)
+    if isinstance(outcome, Parked):
+        return end_parked(unit, context.chance(owned))
     return end_good(unit, outcome)
 
 

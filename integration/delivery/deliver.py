@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from integration.counting import so_many
@@ -44,8 +44,8 @@ class Delivered:
 def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
     """Settle every message of the batch, in as many commits as it takes. Raises LostError."""
     todo = deque(_plan(context, owned, units))
-    while todo:
-        part = todo.popleft()
+    settled = SettledKeys()
+    while (part := settled.next_of(todo)) is not None:
         if _runs_alone(owned, part) and not _marked(context, owned, part.units[0]):
             return Delivered(fenced=True)
         read_late(context, part.units)
@@ -60,10 +60,37 @@ def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Re
                 todo.extendleft(reversed(_narrow(context, part, result)))
             case Settled(count, batch_outcome):
                 report.add(batch_outcome)
+                settled.add(part)
                 if _must_stop(context, owned, batch_outcome):
                     return Delivered(stopped=True)
                 _put_back(todo, part, count)
     return Delivered()
+
+
+class SettledKeys:
+    """The keys whose failures a commit of this batch has settled.
+
+    That commit has woken what is first of them now, so what was read of them before is out of
+    date: it has its turn with the next rows.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[bytes | None] = set()
+
+    def add(self, part: Part) -> None:
+        self._keys |= {unit.row.order_key for unit in part.units if unit.row is not None} - {None}
+
+    def next_of(self, todo: deque[Part]) -> Part | None:
+        """Take the next part, without what is out of date; None when nothing is left."""
+        while todo:
+            part = todo.popleft()
+            units = [u for u in part.units if not self._follows(u)] if self._keys else part.units
+            if units:
+                return replace(part, units=units)
+        return None
+
+    def _follows(self, unit: Unit) -> bool:
+        return unit.row is not None and not unit.moves and unit.row.order_key in self._keys
 
 
 def _put_back(todo: deque[Part], part: Part, count: int) -> None:
@@ -173,4 +200,6 @@ def _must_stop(context: RunContext, owned: Owned, batch_outcome: BatchOutcome) -
     """Return whether to leave the partition alone: a stop was settled, or a threshold reached."""
     if batch_outcome.stop is not None:
         return True
-    return batch_outcome.failed > 0 and context.stops_at_threshold(owned, batch_outcome.last_cause)
+    if not batch_outcome.failed and not batch_outcome.batch_result.new_errors:
+        return False
+    return context.stops_at_threshold(owned, batch_outcome.last_cause)

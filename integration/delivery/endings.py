@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from integration.delivery.batch_result import Counters, NewError, RowChange, StateChange
@@ -15,6 +15,12 @@ from integration.policy import retry
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended, ErrorState, OutboxKind, PartitionState
 from integration.values import Outgoing
+
+PARKED: Final = Failure(
+    FailureClass.DEPENDENCY,
+    "PARKED",
+    "An earlier message of its key is still open; this one is tried after it.",
+)
 
 
 @dataclass(slots=True)
@@ -61,6 +67,25 @@ def end_waiting(outcome: Waits) -> Ending:
         error=outcome.error,
     )
     return Ending(None, stop=stop)
+
+
+def end_parked(unit: Unit, chance: Chance) -> Ending:
+    """A message behind an open one of its key waits as a row; one that has a row stays as it is.
+
+    That is no try, and spends nothing.
+    """
+    if unit.row is not None:
+        return Ending(None)
+    new = NewError(
+        id=chance.new_id,
+        unit=unit,
+        failure=PARKED,
+        state=ErrorState.PARKED,
+        counters=Counters(attempts=0, retry_no=0, spent=0),
+        carrier="row",
+        delay_seconds=None,
+    )
+    return Ending(Ended.PARKED, new_error=new)
 
 
 def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:

@@ -1,12 +1,13 @@
 """Running the handlers of a batch inside one transaction, optimistically or with savepoints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import DatabaseError
 
 from integration.delivery.calling import SWALLOWED, call_batch, call_one
-from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
+from integration.delivery.key_order import KeyOrder, passed_over
+from integration.delivery.outcome import APPLIED, PARKED, Failed, Outcome, Waits
 from integration.delivery.ports import PartitionManager, UnitOfWork
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
@@ -80,18 +81,30 @@ def _is_one_call(units: Sequence[Unit]) -> bool:
 
 
 class HandlerTransaction:
-    """The handler calls of one transaction. Made for one attempt, used once."""
+    """The handler calls of one transaction. Made for one attempt, used once.
+
+    `keys` is None where the messages of a key need not keep their order.
+    """
 
     def __init__(
-        self, work: UnitOfWork, outbound: Outbound, queue: QueueSnapshot, manager: PartitionManager
+        self,
+        work: UnitOfWork,
+        outbound: Outbound,
+        queue: QueueSnapshot,
+        manager: PartitionManager,
+        *,
+        keys: KeyOrder | None = None,
     ) -> None:
         self.work = work
         self.outbound = outbound
         self.queue = queue
         self.manager = manager
+        self.keys = keys
 
     def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
         """All in one go; ends at the first failure of a handler, or after a known stop."""
+        if self.keys is not None:
+            self.keys.judge(units)
         result = self._run(units)
         if isinstance(result, FailedAt):
             return result
@@ -116,7 +129,7 @@ class HandlerTransaction:
 
     def _run(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
         outcomes: list[Outcome] = []
-        for piece in pieces(units):
+        for piece in self._pieces(units, outcomes):
             result = self._call(piece)
             if isinstance(result, FailedAt):
                 place = None if result.place is None else len(outcomes) + result.place
@@ -125,6 +138,21 @@ class HandlerTransaction:
             if result[-1] is not APPLIED and stops(piece[-1], result[-1], self.queue):
                 break
         return outcomes
+
+    def _pieces(self, units: Sequence[Unit], outcomes: list[Outcome]) -> Iterator[list[Unit]]:
+        """Pieces of what may run after these outcomes, which grow meanwhile."""
+        if self.keys is None:
+            yield from pieces(units)
+            return
+        keys, place = self.keys.copy(), 0
+        rest = pieces(units)
+        while (piece := next(rest, None)) is not None:
+            yield piece
+            place += len(piece)
+            if keys.note_all(piece, outcomes[place - len(piece) :]):
+                behind = units[place:]
+                keys.judge(behind)
+                rest = pieces(behind)
 
     def _call(self, piece: list[Unit]) -> list[Outcome] | FailedAt:
         unit = piece[0]
@@ -152,13 +180,50 @@ class HandlerTransaction:
             return FailedAt(None, SWALLOWED)
         if result.count(APPLIED) == len(result):
             return result
+        return self._past_none(piece, result)
+
+    def _past_none(self, piece: list[Unit], result: list[Outcome]) -> list[Outcome] | FailedAt:
+        """The outcomes of one call, unless something in it ran that must not be kept."""
+        passed = None if self.keys is None else passed_over(piece, result)
+        if passed is not None:
+            return FailedAt(*passed)
         for place, outcome in enumerate(result[:-1]):
-            # What follows a stop in the same call has run already: it must not be kept.
+            # What follows a stop in the same call has run already.
             if stops(piece[place], outcome, self.queue) and isinstance(outcome, Failed):
                 return FailedAt(place, outcome.failure)
         return result
 
     def _guarded(self, units: Sequence[Unit]) -> list[Outcome]:
+        """A group under its savepoint; what stands behind a failure of its key is left out."""
+        if self.keys is None:
+            return self._saved(units)
+        self.keys.judge(units)
+        if len(units) == 1 or not any(unit.known is PARKED for unit in units):
+            outcomes = self._saved(units)
+        else:
+            outcomes = self._in_parts(pieces(units), units, {})
+        self.keys.note_all(units, outcomes)
+        return outcomes
+
+    def _in_parts(
+        self,
+        parts: Iterable[Sequence[Unit]],
+        units: Sequence[Unit],
+        judged: Mapping[int, Outcome],
+    ) -> list[Outcome]:
+        """Consecutive parts of these messages, one after the other, up to the first stop.
+
+        A part that begins at a place of `judged` is one message, whose outcome stands there.
+        """
+        outcomes: list[Outcome] = []
+        for part in parts:
+            known = judged.get(len(outcomes))
+            outcomes += self._guarded(part) if known is None else self._judged(part, known)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
+        return outcomes
+
+    def _saved(self, units: Sequence[Unit]) -> list[Outcome]:
         """A group under its savepoint; where it fails it is narrowed down to the culprit."""
         if len(units) == 1 and units[0].known is not None:
             return [units[0].known]
@@ -184,14 +249,12 @@ class HandlerTransaction:
         place = failed.place
         if place is None:
             middle = len(units) // 2
-            parts = [units[:middle], units[middle:]]
-        else:
-            parts = [units[:place], units[place : place + 1], units[place + 1 :]]
-        outcomes: list[Outcome] = []
-        for part in filter(None, parts):
-            # It failed behind the same messages already: trying it again would tell nothing new.
-            is_judged = len(outcomes) == place and not is_one_call
-            outcomes += [culprit] if is_judged else self._guarded(part)
-            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
-                break
-        return outcomes
+            return self._in_parts([units[:middle], units[middle:]], units, {})
+        parts = filter(None, (units[:place], units[place : place + 1], units[place + 1 :]))
+        # It failed behind the same messages already: trying it again would tell nothing new.
+        return self._in_parts(parts, units, {} if is_one_call else {place: culprit})
+
+    def _judged(self, units: Sequence[Unit], outcome: Outcome) -> list[Outcome]:
+        if self.keys is not None:
+            self.keys.note_all(units, [outcome])
+        return [outcome]

@@ -31,7 +31,12 @@ class Waits:
     error: UUID
 
 
-Outcome = Good | Failed | Waits
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The message was not tried: it waits behind an earlier one of its key, which is open."""
+
+
+Outcome = Good | Failed | Waits | Parked
 
 APPLIED: Final = Good(Ended.APPLIED)
 DELIVERED: Final = Good(Ended.DELIVERED)
@@ -42,3 +47,4 @@ PASSED: Final = Good(Ended.PASSED, "Nothing to apply.")
 HAS_ROW: Final = Good(Ended.PASSED, "Its failure is still open and continues from the error table.")
 UNREAD: Final = Good(Ended.PASSED, "Not read yet: it is read alone, under its marker.")
 DELETED: Final = Good(Ended.DELETED, "A person deleted it.")
+PARKED: Final = Parked()

@@ -154,6 +154,10 @@ class Repository(Protocol):
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         """READY rows and overdue RETRY rows of this partition, in arrival order.
 
+        Where keys keep their order, only the first open row of each, and behind it the rows of
+        its key that may be tried in the same go, parked ones too; never behind one that waits.
+        A queue that sends gets no more than the first ones.
+
         Where the queue's error queue keeps its order, of those copied to it only the one whose
         turn it is: no failure copied earlier by any queue that feeds it is open, and the error
         queue stands at no failure of its own. One whose copy the error queue has passed waits
@@ -174,7 +178,14 @@ class Repository(Protocol):
         """Read what is known of calls of endpoints from the position on; sending only."""
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        """Return those of these record keys that have an open failure in the queue."""
+        """Return those of these order keys under which a failure of the queue is open."""
+
+    def wake_parked(self) -> None:
+        """Make due what is parked behind nothing, or in a queue that keeps no key in order.
+
+        A commit that closes a failure wakes what is parked behind it. This is for whatever became
+        of rows and settings while no run looked.
+        """
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         """Commit a crash suspect's marker; False when fenced.

@@ -53,6 +53,7 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
             owned.isolate_until = owned.next_offset + context.queue.batch_size
             context.isolates = True
     watch.identify()
+    context.repository.wake_parked()
     while True:
         work(context, fetcher.from_heads(), held, report)
         work(context, fetcher.from_rows(), held, report)

@@ -8,6 +8,7 @@ from integration.delivery.outcome import Outcome
 from integration.delivery.tracing import Trace
 from integration.handlers.registry import Registration
 from integration.message import Message
+from integration.policy.states import ErrorState
 from integration.values import Record
 
 
@@ -43,11 +44,19 @@ class OpenError:
     timestamp: datetime | None
     message_id: str
     interface: str
+    order_key: bytes | None
     record: Record
 
     @property
     def due(self) -> bool:
         return self.due_in_seconds <= 0
+
+    @property
+    def is_runnable(self) -> bool:
+        """Return whether it may be tried now, once nothing of its key stands before it."""
+        if self.state == ErrorState.RETRY:
+            return self.due
+        return self.state in {ErrorState.READY, ErrorState.PARKED}
 
 
 class Unit:
@@ -58,7 +67,7 @@ class Unit:
     marker).
     `row` is its error row when it comes from one. `moves` tells whether settling it
     moves the partition's position (records and the head of a sequential queue). `trace` is what
-    tracking keeps of it besides its ids.
+    tracking keeps of it besides its ids. `order_key` is read off where keys keep their order.
     """
 
     __slots__ = (
@@ -68,6 +77,7 @@ class Unit:
         "message",
         "message_id",
         "moves",
+        "order_key",
         "record",
         "row",
         "taker",
@@ -93,3 +103,4 @@ class Unit:
         self.row: OpenError | None = None
         self.moves = True
         self.trace: Trace | None = None
+        self.order_key: bytes | None = None

@@ -20,9 +20,11 @@ _FAILED: Final = {
     ErrorState.RETRY: "waiting_for_retry",
     ErrorState.HOLD: "held",
     ErrorState.READY: "released",
+    ErrorState.PARKED: "parked",
     ErrorState.PROCESSING: "released",
     ErrorState.DELETED: "deleted",
 }
+_EXPLAINED: Final = {ErrorState.RETRY, ErrorState.HOLD, ErrorState.PARKED}
 _QUEUED: Final = {
     OutboxState.PENDING: "accepted",
     OutboxState.STAMPED: "accepted",
@@ -133,7 +135,7 @@ def _failed(row: MessageError) -> Fate:
         return Fate(row.message_id, ended, row.closed_at, attempts=row.attempts)
     if state is ErrorState.DELETED:
         return Fate(row.message_id, "deleted", row.closed_at, attempts=row.attempts)
-    why = (row.code, row.text) if state in {ErrorState.RETRY, ErrorState.HOLD} else ("", "")
+    why = (row.code, row.text) if state in _EXPLAINED else ("", "")
     return Fate(row.message_id, _FAILED[state], row.last_failed_at, *why, row.attempts)
 
 

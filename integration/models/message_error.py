@@ -32,6 +32,9 @@ class MessageError(models.Model):
     interface = models.CharField(max_length=100, blank=True)
     sender = models.CharField(max_length=200, blank=True)
     key = models.BinaryField(null=True)
+    order_key = models.BinaryField(
+        null=True, help_text="what messages that keep their order have in common, hashed"
+    )
     headers = models.JSONField(default=list, help_text="[[name, base64 or null], …] as they came")
     payload = models.BinaryField(null=True, help_text="the record's value, byte for byte")
     edited_payload = models.BinaryField(null=True)
@@ -110,6 +113,11 @@ class MessageError(models.Model):
                 include=["state", "first_failed_at", "last_failed_at"],
                 name="error_cause_open",
                 condition=models.Q(state__in=in_order(OPEN)),
+            ),
+            models.Index(
+                fields=["queue", "order_key", "arrival_batch", "arrival_index"],
+                name="error_order_open",
+                condition=models.Q(state__in=in_order(OPEN), order_key__isnull=False),
             ),
             HashIndex(fields=["key"], name="error_by_key"),
             # A partner chooses message ids: hashed, their length cannot break an insert.

@@ -1,30 +1,15 @@
 """A queue: a Kafka topic registered with a direction, a kind and rules for failures."""
 
 from datetime import timedelta
-from typing import ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from integration.errors import IntegrationError
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import Backoff, RetryPolicy
-
-
-class KeyOrderInboundError(IntegrationError):
-    """An inbound queue is to keep the order within a key, which only outbound ones do so far."""
-
-    code: ClassVar[str] = "KEY_ORDER_INBOUND"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "An inbound queue does not keep the messages of one key in order when one of them "
-            f"fails ({self.code}).",
-            next_step="Set ordering to none; where the order counts, use a sequential queue.",
-        )
 
 
 class Queue(models.Model):
@@ -61,7 +46,7 @@ class Queue(models.Model):
         ADVANCE = "advance", "Record the gap, notify, continue"
 
     class Ordering(models.TextChoices):
-        """The order that a continuous outbound queue keeps when one of its messages fails."""
+        """The order that a continuous queue keeps when one of its messages fails."""
 
         NONE = "none", "Nothing: each message for itself"
         KEY = "key", "Messages of one key"
@@ -203,9 +188,6 @@ class Queue(models.Model):
     def clean(self) -> None:
         """Raises ValidationError; what was stored before these rules hinders no other change."""
         stored = Queue.objects.filter(pk=self.pk).first()
-        if self.promises_key_order and not (stored and stored.promises_key_order):
-            problem = KeyOrderInboundError()
-            raise ValidationError({"ordering": ValidationError(str(problem), code=problem.code)})
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -213,9 +195,10 @@ class Queue(models.Model):
                 self._check_targets()
 
     @property
-    def promises_key_order(self) -> bool:
-        """Return whether it says that it keeps the order within a key, and does not."""
-        return self.direction == self.Direction.INBOUND and self.ordering == self.Ordering.KEY
+    def keeps_keys_in_order(self) -> bool:
+        """Return whether later messages of a key wait while an earlier one is open."""
+        by_key = self.ordering == self.Ordering.KEY
+        return by_key and self.kind == self.Kind.CONTINUOUS and not self.is_error_queue
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""

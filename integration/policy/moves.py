@@ -18,10 +18,14 @@ class Move:
 
 
 RELEASE: Final = Move("release", frozenset({ErrorState.HOLD}), ErrorState.READY)
-HOLD: Final = Move("hold", frozenset({ErrorState.RETRY, ErrorState.READY}), ErrorState.HOLD)
+HOLD: Final = Move(
+    "hold",
+    frozenset({ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED}),
+    ErrorState.HOLD,
+)
 DELETE: Final = Move(
     "delete",
-    frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY}),
+    frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED}),
     ErrorState.DELETED,
 )
 RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)

@@ -16,13 +16,20 @@ class ErrorState(StrEnum):
     RETRY = "RETRY"  # the engine will try again by itself
     HOLD = "HOLD"  # waits for a person
     READY = "READY"  # released by a person, not yet tried
+    PARKED = "PARKED"  # behind an earlier message of its key, which is open: its turn comes
     PROCESSING = "PROCESSING"  # a crash suspect's committed marker, never an ordinary attempt
     RESOLVED = "RESOLVED"  # ended well (applied, superseded or a duplicate)
     DELETED = "DELETED"  # a person decided that it is not to be applied
 
 
 OPEN: Final = frozenset(
-    {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
+    {
+        ErrorState.RETRY,
+        ErrorState.HOLD,
+        ErrorState.READY,
+        ErrorState.PARKED,
+        ErrorState.PROCESSING,
+    }
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
 # States of the rows that the engine tries next.
@@ -48,9 +55,9 @@ OPEN_SQL: Final = listed(OPEN)
 CLOSED_SQL: Final = listed(CLOSED)
 DUE_SQL: Final = listed(DUE)
 
-# "Closed stays closed" has exceptions. To RETRY and HOLD by the engine: a rewind that meets a
-# failing offset with a closed row reopens that row. DELETED -> HOLD by a person. RESOLVED -> READY
-# by a replay, which gives the message back to the engine.
+# "Closed stays closed" has exceptions. To RETRY, HOLD and PARKED by the engine: a rewind that
+# meets a failing offset with a closed row reopens that row. DELETED -> HOLD by a person.
+# RESOLVED -> READY by a replay, which gives the message back to the engine.
 TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
     ErrorState.RETRY: frozenset(
         {
@@ -71,11 +78,18 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
             ErrorState.PROCESSING,
         }
     ),
+    # To RETRY when nothing of its key is open before it any more; tried behind a due one of its
+    # key it may end as any other.
+    ErrorState.PARKED: frozenset(
+        {ErrorState.RETRY, ErrorState.RESOLVED, ErrorState.HOLD, ErrorState.DELETED}
+    ),
     ErrorState.PROCESSING: frozenset(
         {ErrorState.RESOLVED, ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}
     ),
-    ErrorState.RESOLVED: frozenset({ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}),
-    ErrorState.DELETED: frozenset({ErrorState.HOLD, ErrorState.RETRY}),
+    ErrorState.RESOLVED: frozenset(
+        {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PARKED}
+    ),
+    ErrorState.DELETED: frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.PARKED}),
 }
 
 
@@ -182,6 +196,7 @@ class Ended(StrEnum):
     PASSED = "PASSED"  # not ours to apply: a foreign retry marker, a copy without a row
     RETRY = "RETRY"  # failed, will be tried again
     HOLD = "HOLD"  # failed, waits for a person
+    PARKED = "PARKED"  # not tried: an earlier message of its key is open
     DELETED = "DELETED"  # passed over because a person deleted it
     REFUSED = "REFUSED"  # run at once for its sender, failed, and the sender was told
     EXPIRED = "EXPIRED"  # gone from Kafka before it could be applied

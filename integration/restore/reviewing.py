@@ -7,6 +7,7 @@ from django.db.models import F
 
 from integration.actions.errors import cancel_retry_markers
 from integration.codec import encode_headers
+from integration.delivery.key_order import order_key_of
 from integration.delivery.reading import Reader
 from integration.delivery.unit import Unit
 from integration.kafka import aftermath
@@ -19,7 +20,7 @@ from integration.store.sessions import database_now, next_arrival
 from integration.worker import worker_name
 
 ROWS_AT_ONCE: Final = 500
-WAITING: Final = (ErrorState.RETRY, ErrorState.READY)
+WAITING: Final = (ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED)
 REVIEW: Final = Failure(
     FailureClass.PERMANENT,
     "RESTORED_REVIEW",
@@ -59,6 +60,7 @@ def _row(finding: RestoreFinding, unit: Unit, arrival: int) -> MessageError:
         message_id=unit.message_id,
         interface=unit.interface[:100],
         key=record.key,
+        order_key=order_key_of(record),
         headers=encode_headers(record.headers),
         payload=record.value,
         state=ErrorState.HOLD,

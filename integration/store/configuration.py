@@ -52,7 +52,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         endpoint=endpoint,
         routes=routes,
         concurrency=1 if queue.is_sequential else queue.concurrency,
-        keeps_keys_in_order=sends and queue.ordering == Queue.Ordering.KEY,
+        keeps_keys_in_order=queue.keeps_keys_in_order,
         worker=worker,
         mark=(_mark(queue, rows), endpoint, tuple(routes.items())),
     )

@@ -85,10 +85,6 @@ SELECT "offset", payload FROM integration_messageerror
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
   AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
-OPEN_KEYS: Final = (
-    "SELECT DISTINCT key FROM integration_messageerror WHERE queue_id = %s AND key = ANY(%s) "
-    f"AND state IN {OPEN_SQL}"
-)
 Run = Callable[[str, Any], Any]
 
 

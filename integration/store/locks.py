@@ -22,6 +22,7 @@ class LockClass(IntEnum):
     DISPATCHER = 20_004  # the dispatcher that leads; id = 0
     INSTANCE = 20_005  # a cron instance's run; id = CronInstance.id
     STRICT_QUEUE = 20_006  # the turn to publish to a sequential queue; id = Queue.id
+    KEY_ORDER = 20_007  # what waits behind what within a key; id = see store.key_order
     CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
     PROBE = 20_009  # what `doctor` tries things out with; id = any
 

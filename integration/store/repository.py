@@ -19,7 +19,15 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.models import Queue
 from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState, listed
-from integration.store import at_once, configuration, deliveries, rows, strict_order, waiting
+from integration.store import (
+    at_once,
+    configuration,
+    deliveries,
+    key_order,
+    rows,
+    strict_order,
+    waiting,
+)
 from integration.store.positions import add_new_partitions
 from integration.store.sessions import alias, backend_of, django_connection, execute, fetch_all
 from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
@@ -198,7 +206,29 @@ class DatabaseRepository:
         due = self._all(rows.DUE_IN_TURN if is_strict else by_key, parameters)
         if owned.is_lowest and not due and not is_strict:
             due = self._all(rows.DUE_OF_NOBODY, parameters)
-        return [rows.open_error(row) for row in due]
+        first = [rows.open_error(row) for row in due]
+        if not self.queue.keeps_keys_in_order or self.queue.sends:
+            return first
+        return self._with_followers(owned, first, limit)
+
+    def _with_followers(
+        self, owned: Owned, first: list[OpenError], limit: int
+    ) -> Sequence[OpenError]:
+        """The first of each key, and behind it what may be tried once that is through."""
+        keys = [row.order_key for row in first if row.order_key is not None]
+        if not keys or len(first) >= limit or owned.isolate_until is not None:
+            return first
+        # The first one of each is among them.
+        each, in_all = limit // len(keys) + 1, limit + len(keys)
+        behind = self._all(rows.OF_KEYS, [keys, self.queue.id, owned.partition, each, in_all])
+        waiting: set[bytes | None] = set()
+        known, together = {row.id for row in first}, list(first)
+        for row in map(rows.open_error, behind):
+            if row.order_key not in waiting and row.id not in known:
+                waiting |= set() if row.is_runnable else {row.order_key}
+                together += [row] if row.is_runnable else []
+        together.sort(key=lambda row: (row.arrival_batch or 0, row.arrival_index or 0))
+        return together[:limit]
 
     def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
         ids, numbers = [t.error for t in markers], [t.retry_no for t in markers]
@@ -219,8 +249,11 @@ class DatabaseRepository:
         return deliveries.past(self._all, parameters)
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        open_keys = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])
+        open_keys = self._all(key_order.OPEN_KEYS, [list(keys), self.queue.id])
         return frozenset(bytes(key) for (key,) in open_keys)
+
+    def wake_parked(self) -> None:
+        self._count(key_order.WAKE_ALL, [self.queue.id, self.queue.keeps_keys_in_order])
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:

@@ -10,12 +10,14 @@ from psycopg.types.json import Jsonb
 
 from integration.codec import decode_headers, encode_headers
 from integration.delivery.batch_result import NewError, RowChange
+from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import strict_order
+from integration.store.key_order import IS_FIRST_OF_KEY
 from integration.values import Record
 
 # The delay of a retry marker before its row is taken without it (design: continuous).
@@ -37,7 +39,7 @@ COLUMNS: Final = """
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.copied_at IS NOT NULL, e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
- e.message_id, e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers
+ e.message_id, e.interface, e.order_key, e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
 HEAD: Final = f"""
@@ -77,16 +79,20 @@ SELECT * FROM (
 DUE_OF_NOBODY: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL} AND {of_nobody("e")}
-  AND (e.state = 'READY' OR {_IS_DUE}) {_IN_ORDER}
+  AND (e.state = 'READY' OR {_IS_DUE}) AND (NOT %(keyed)s OR {IS_FIRST_OF_KEY}) {_IN_ORDER}
 """
-# Over an open failure `e`: nothing that arrived before it is open under its key.
-IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
-    SELECT 1 FROM integration_messageerror o
-    WHERE o.queue_id = e.queue_id AND o.key = e.key
-      AND o.state IN {OPEN_SQL}
-      AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
-# Only where the messages of a key keep their order. The index of keys answers for each row.
-DUE_BY_KEY: Final = f"{_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER}"
+# Only where the messages of a key keep their order.
+DUE_BY_KEY: Final = f"""
+SELECT * FROM (
+  ({_OWN} AND e.state = 'READY' AND {IS_FIRST_OF_KEY} {_IN_ORDER})
+  UNION ALL ({_OWN} AND e.state = 'RETRY' AND {_IS_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER})
+) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
+OF_KEYS: Final = f"""
+SELECT {COLUMNS} FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
+  SELECT * FROM integration_messageerror o
+  WHERE o.queue_id = %s AND o.order_key = k.key AND o.state IN {OPEN_SQL} AND o.partition = %s
+  ORDER BY o.arrival_batch, o.arrival_index LIMIT %s) e
+ORDER BY e.arrival_batch, e.arrival_index LIMIT %s"""
 # Only where the queue's error queue is strict; everybody else's query knows nothing of turns.
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
@@ -102,6 +108,8 @@ WHERE e.queue_id = %s AND e.state = 'RETRY'
 def open_error(row: Sequence[Any]) -> OpenError:
     """One selected row as a value; its record carries the payload to be tried next."""
     by_name = dict(zip(_NAMES, row, strict=False))
+    if by_name["order_key"] is not None:
+        by_name["order_key"] = bytes(by_name["order_key"])
     key, payload, headers = row[len(_NAMES) : len(_NAMES) + 3]
     stamp = by_name["timestamp"]
     record = Record(
@@ -127,6 +135,7 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
         "uuid": owned.topic_uuid,
         "next": owned.next_offset,
         "limit": limit,
+        "keyed": queue.keeps_keys_in_order,
     }
 
 
@@ -140,13 +149,14 @@ INSERT_COLUMNS: Final = (
     'id, queue_id, topic_uuid, partition, "offset", kafka_timestamp, message_id, interface, '
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
-    "copied_at, first_failed_at, last_failed_at, late, apply_as_newest, version, edited_by, ended"
+    "order_key, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, version, "
+    "edited_by, ended"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
 INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
-    "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, "
+    "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, clock_timestamp(), clock_timestamp(), "
     "false, false, 1, '', '')"
 )
@@ -155,7 +165,8 @@ REOPEN: Final = (
     'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
     "text = excluded.text, detail = excluded.detail, fingerprint = excluded.fingerprint, "
-    "attempts = integration_messageerror.attempts + 1, spent = excluded.spent, "
+    "attempts = integration_messageerror.attempts + least(excluded.attempts, 1), "
+    "spent = excluded.spent, order_key = excluded.order_key, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
     f"WHERE integration_messageerror.state IN {CLOSED_SQL} "
@@ -202,6 +213,7 @@ def insert_values(
         new.carrier,
         arrival_batch,
         record.offset,
+        order_key_of(record),
         copied,
     ]
 

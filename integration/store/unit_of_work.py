@@ -15,8 +15,8 @@ from psycopg.pq.abc import PGresult
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
-from integration.policy.states import OPEN_SQL, OutboxKind
-from integration.store import deliveries, outbox, rows, tracks
+from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
+from integration.store import deliveries, key_order, outbox, rows, tracks
 from integration.values import content_hash
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
@@ -231,6 +231,16 @@ class DatabaseUnitOfWork:
             if markers:
                 self._run(CANCEL_RETRY_MARKERS, [markers])
         self._attempts(batch_result, written)
+        if self.queue.keeps_keys_in_order:
+            self._wake(batch_result, written)
+
+    def _wake(self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]) -> None:
+        """Make due what is first of its key after this commit."""
+        news = [new for new in batch_result.new_errors if new.state is ErrorState.PARKED]
+        parked = [written[new.id][0] for new in news if new.id in written]
+        closed = [c.row.id for c in batch_result.changes if c.state is ErrorState.RESOLVED]
+        if parked or closed:
+            key_order.wake(self._run, parked + closed)
 
     def _adopt_known(
         self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]

@@ -204,8 +204,6 @@ structures:
         "line 5: providers plant, sasl_mechanism: ",
         "line 8: queues assets, kind: ",
         "line 9: queues assets, batch_size: ",
-        "line 10: queues assets, ordering: ",
-        "KEY_ORDER_INBOUND",
         "line 12: queues orders, strict_order: ",
         "line 14: queues zz-errors, error_queue: ",
         "line 17: cron_instances Typed, parameters: ",

@@ -103,7 +103,7 @@ class TestDelivery:
             "is_error_queue",
             "strict_order",
         }
-        assert outbound.keys() - inbound.keys() == {"endpoint", "ordering", "concurrency"}
+        assert outbound.keys() - inbound.keys() == {"endpoint", "concurrency"}
 
     def test_an_adopted_topic_needs_a_start(
         self, client: Client, provider: Provider, broker: Kafka
@@ -184,27 +184,14 @@ class TestDelivery:
 
 
 class TestKeyOrderOfInboundQueues:
-    """It has no effect there: nobody sets it any more, and what is stored says so."""
+    """It is set up like everything else, and the queue's page says so."""
 
-    def test_a_new_one_is_refused_with_its_code(self) -> None:
+    def test_it_is_chosen_in_the_form_and_shown(self, client: Client) -> None:
         queue = a_queue_row("continuous")
-        queue.ordering = Queue.Ordering.KEY
-        with pytest.raises(ValidationError) as refusal:
-            queue.full_clean()
-        assert [one.code for one in refusal.value.error_dict["ordering"]] == ["KEY_ORDER_INBOUND"]
-
-    def test_a_stored_one_says_so_and_can_be_changed_and_cleared(self, client: Client) -> None:
-        queue = a_queue_row("continuous", ordering="key")
         a_place(queue)
-        assert "no effect" in client.get(reverse("queue", args=[queue.name])).text
         address = reverse("queue-change", args=[queue.name])
-        assert client.post(address, a_form(client, address, batch_size=7)).status_code == 303
+        assert client.post(address, a_form(client, address, ordering="key")).status_code == 303
         queue.refresh_from_db()
-        assert (queue.ordering, queue.batch_size) == ("key", 7)
-        assert client.post(address, a_form(client, address, ordering="none")).status_code == 303
-        assert "ordering" not in client.get(address).context["form"].fields
-
-    def test_a_copy_leaves_it_out(self, client: Client) -> None:
-        queue = a_queue_row("continuous", ordering="key")
-        form = client.get(f"{reverse(NEW)}?like={queue.name}").context["form"]
-        assert form.instance.ordering == "none"
+        assert queue.keeps_keys_in_order
+        page = client.get(reverse("queue", args=[queue.name]))
+        assert "Order within a key" in page.text

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -19,7 +18,8 @@ from integration.delivery.steps import Step
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import Ended, ErrorState, may_move
-from tests.support.fake_world import Died, FakeWorld, Script, Written
+from tests.property.delivery_order import KeepsOrder
+from tests.support.fake_world import Died, FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.tables import MemoryDatabase
 
@@ -40,10 +40,12 @@ DEEDS = [
 ]
 INTERFACES = ["", "ONE", "ALONE", "BATCH", "MUTE"]
 GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
+# Codes of failures that no try has led to, or several.
+NO_TRY = {"PROCESS_CRASH", "SERVICE_DISABLED", "PARKED"}
 VERBS = ["release", "hold", "delete", "restore", "edit"]
 
 
-class RunContext(RuleBasedStateMachine):
+class RunContext(KeepsOrder):
     """Partners send, runs come and go and die, people decide; nothing is lost or doubled."""
 
     tables: type[MemoryDatabase] = MemoryDatabase
@@ -59,8 +61,11 @@ class RunContext(RuleBasedStateMachine):
         dedupe=st.booleans(),
         failure_threshold=st.sampled_from([0, 3]),
         copies=st.booleans(),
+        keyed=st.booleans(),
     )
-    def begin(self, *, sequential: bool, partitions: int, copies: bool, **fields: Any) -> None:
+    def begin(
+        self, *, sequential: bool, partitions: int, copies: bool, keyed: bool, **fields: Any
+    ) -> None:
         retries, failure_threshold = fields.pop("retries"), fields.pop("failure_threshold")
         self.world = FakeWorld(
             partitions=1 if sequential else partitions,
@@ -72,12 +77,16 @@ class RunContext(RuleBasedStateMachine):
                 failure_threshold=failure_threshold, max_open_errors=12
             ),
             error_topic="errors" if copies else None,
+            keeps_keys_in_order=keyed and not sequential,
             **fields,
         )
         self.bodies: dict[tuple[int, int], tuple[int, str]] = {}
+        self.keys: dict[tuple[int, int], bytes | None] = {}
         self.markers: set[tuple[int, int]] = set()
+        self.deleted: set[tuple[int, int]] = set()
         self.late: set[int] = set()
         self.clean = True
+        self.deaths = 0
         self.ids = 0
 
     # partners
@@ -86,10 +95,11 @@ class RunContext(RuleBasedStateMachine):
         deeds=st.lists(st.sampled_from(DEEDS), min_size=1, max_size=5),
         interface=st.sampled_from(INTERFACES),
         partition=st.integers(0, 1),
+        key=st.sampled_from([b"a", b"a", b"b", None]),
     )
-    def send(self, deeds: list[str], interface: str, partition: int) -> None:
+    def send(self, deeds: list[str], interface: str, partition: int, key: bytes | None) -> None:
         for do in deeds:
-            self._sent(do, partition, interface=interface, until=2)
+            self._sent(do, partition, interface=interface, until=2, key=key)
 
     def _sent(self, do: str, partition: int, **body: Any) -> None:
         partition %= len(self.world.database.places)
@@ -97,6 +107,7 @@ class RunContext(RuleBasedStateMachine):
         message_id = body.pop("id", None) or f"id-{self.ids}"
         offset = self.world.send(do, partition=partition, id=message_id, **body)
         self.bodies[partition, offset] = (message_id, do)
+        self.keys[partition, offset] = body.get("key")
 
     @rule(
         deeds=st.lists(st.sampled_from(["ok", "transient", "new"]), min_size=2, max_size=6),
@@ -223,12 +234,14 @@ class RunContext(RuleBasedStateMachine):
         self._run(Script(at, lambda _: self.person(verb, which)))
 
     def _run(self, script: Script, manager: MemoryPartitionManager | None = None) -> None:
-        self.clean = False
+        self.clean, deaths = False, self.deaths
         try:
             report = self.world.run(script, manager)
         except Died:
+            self.deaths += 1
             return
-        self.clean = report.ending is not RunEnding.LOST
+        # One that was stopped meanwhile knows nothing of the death of the other.
+        self.clean = report.ending is not RunEnding.LOST and self.deaths == deaths
 
     # what must hold
 
@@ -263,11 +276,6 @@ class RunContext(RuleBasedStateMachine):
         assert effects == applied
         assert all(count == 1 for count in effects.values()), effects
 
-    def _effects(self) -> list[Written]:
-        found = self.world.database.effects
-        assert all(isinstance(effect, Written) for effect in found), "an orphan was committed"
-        return list(found)
-
     @invariant()
     def nothing_beyond_the_position_has_an_effect(self) -> None:
         for effect in self._effects():
@@ -282,17 +290,6 @@ class RunContext(RuleBasedStateMachine):
             assert [e.offset for e in by_age] == sorted(e.offset for e in effects)
 
     @invariant()
-    def a_sequential_queue_applies_in_order(self) -> None:
-        if not self.world.database.queue.sequential:
-            return
-        for row in self.world.database.errors.values():
-            passed = row.record.offset < self.world.place().next_offset
-            if row.expired or (passed and row.state is not ErrorState.RESOLVED):
-                self.late.add(row.record.offset)
-        in_order = [offset for offset in self.world.effects() if offset not in self.late]
-        assert in_order == sorted(in_order)
-
-    @invariant()
     def markers_stand_only_after_a_crash(self) -> None:
         if self.clean:
             states = [row.state for row in self.world.database.errors.values()]
@@ -304,9 +301,7 @@ class RunContext(RuleBasedStateMachine):
         for row in self.world.database.errors.values():
             numbers = [t.number for t in self.world.database.tries if t.error == row.id]
             settled = [
-                t
-                for t in self.world.database.tries
-                if t.error == row.id and t.code not in {"PROCESS_CRASH", "SERVICE_DISABLED"}
+                t for t in self.world.database.tries if t.error == row.id and t.code not in NO_TRY
             ]
             crashes = row.crashes + self.world.forgiven[row.id]
             assert row.attempts == len(settled) + crashes, row
@@ -376,5 +371,6 @@ class RunContext(RuleBasedStateMachine):
         self.effects_are_those_of_the_applied()
         self.ages_follow_the_log()
         self.a_sequential_queue_applies_in_order()
+        self.messages_of_a_key_are_applied_in_order()
         self.attempts_are_exact()
         self.states_move_as_drawn()

@@ -56,6 +56,7 @@ PLAIN = {
     "dedupe": False,
     "failure_threshold": 0,
     "copies": False,
+    "keyed": False,
 }
 
 

@@ -101,6 +101,7 @@ def a_row(**fields: Any) -> OpenError:
         "timestamp": None,
         "message_id": "id-5",
         "interface": "X",
+        "order_key": None,
     }
     known |= fields
     known.setdefault("record", a_record(known["offset"], partition=known["partition"]))

@@ -219,13 +219,21 @@ class FakeWorld:
 
     # partners and the relay
 
-    def send(self, do: str = "ok", *, partition: int = 0, interface: str = "", **body: Any) -> int:
+    def send(
+        self,
+        do: str = "ok",
+        *,
+        partition: int = 0,
+        interface: str = "",
+        key: bytes | None = None,
+        **body: Any,
+    ) -> int:
         headers = [("sluice-interface", interface.encode())] if interface else []
         message_id = body.pop("id", None)
         if message_id is not None:
             headers.append(("MEAMessageID", str(message_id).encode()))
         value = json.dumps({"do": do, **body}).encode()
-        return self.topic.append(value, partition=partition, headers=headers)
+        return self.topic.append(value, partition=partition, headers=headers, key=key)
 
     def feed(self, error_queue: "FakeWorld") -> None:
         """Send copies of held messages to that error queue."""
@@ -296,9 +304,9 @@ class FakeWorld:
                     "late": row.record.offset < self.place(row.record.partition).next_offset,
                 },
             ),
-            "hold": ({"RETRY", "READY"}, {"state": ErrorState.HOLD, "not_before": None}),
+            "hold": ({"RETRY", "READY", "PARKED"}, {"state": ErrorState.HOLD, "not_before": None}),
             "delete": (
-                {"HOLD", "RETRY", "READY"},
+                {"HOLD", "RETRY", "READY", "PARKED"},
                 {"state": ErrorState.DELETED, "ended": "DELETED", "not_before": None},
             ),
             "restore": ({"DELETED"}, {"state": ErrorState.HOLD, "ended": ""}),

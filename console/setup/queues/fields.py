@@ -181,8 +181,9 @@ HELPS: Final = {
     "id with other content is put on hold. Costs one look-up per message. Ids are remembered as "
     "long as the topic keeps the message, and at least as long as the history cleanup says: 30 "
     "days.",
-    "ordering": "It has no effect on inbound queues: they do not keep the order within a key when "
-    "a message fails. Choose the first; if the order matters, use a sequential queue.",
+    "ordering": "Continuous only. Within a key: while a message of a key has failed, later ones of "
+    "that key are parked behind it and follow in order once it is resolved or deleted. Other keys, "
+    "and messages without a key, never wait.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
     "unlimited_retries": "Never give up on a message. A sequential queue then stops until a person "
     "acts, and there is never a notice that retries are spent.",

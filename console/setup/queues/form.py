@@ -147,8 +147,6 @@ class QueueForm(SetupForm):
         self.has_position = is_stored_out and self.instance.partitions.exists()
         if is_stored_out and not self.has_position:
             kept |= set(words.STARTS)
-        if not (self.is_outbound or self.instance.promises_key_order):
-            kept.discard("ordering")
         for name in [name for name in self.fields if name not in kept]:
             del self.fields[name]
 

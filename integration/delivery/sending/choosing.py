@@ -70,7 +70,9 @@ class Choosing:
 
     def _open_keys(self) -> set[bytes]:
         keys = {u.record.key for u in self.pending if u.row is None and u.record.key is not None}
-        return set(self.context.repository.open_keys(sorted(keys))) if keys else set()
+        by_order_key = {content_hash(key): key for key in keys}
+        open_keys = self.context.repository.open_keys(sorted(by_order_key)) if keys else ()
+        return {by_order_key[key] for key in open_keys}
 
     def failed_keys(self, results: Results) -> None:
         if self.context.queue.keeps_keys_in_order:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Final
 
 from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_of
-from integration.delivery.batch_result import RUNNING, BatchResult, Counters, NewError, StateChange
+from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.context import RunContext
-from integration.delivery.endings import Ending
+from integration.delivery.endings import Ending, end_parked
 from integration.delivery.outcome import Failed, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.sending.answers import read
@@ -17,13 +16,8 @@ from integration.delivery.snapshot import EndpointSnapshot
 from integration.delivery.unit import Unit
 from integration.endpoints.port import EXCERPT_CHARACTERS, Answer
 from integration.policy.failure import Failure, FailureClass, cause_of
-from integration.policy.states import DeliveryState, Ended, ErrorState, PartitionState
+from integration.policy.states import DeliveryState, PartitionState
 
-PARKED: Final = Failure(
-    FailureClass.DEPENDENCY,
-    "PARKED",
-    "An earlier message of its key is still open; this one goes out after it.",
-)
 Circumstances = tuple[EndpointSnapshot, Call, bool]
 
 
@@ -102,17 +96,8 @@ class Results:
             self._moved = True
 
     def park(self, unit: Unit) -> None:
-        """Put a message behind an earlier one of its key; that is no try and spends nothing."""
-        new = NewError(
-            id=self.context.chance(self.owned).new_id,
-            unit=unit,
-            failure=PARKED,
-            state=ErrorState.RETRY,
-            counters=Counters(attempts=0, retry_no=0, spent=0),
-            carrier="row",
-            delay_seconds=0.0,
-        )
-        self._add(unit, Ending(Ended.RETRY, new_error=new))
+        """Put a message behind an earlier one of its key."""
+        self._add(unit, end_parked(unit, self.context.chance(self.owned)))
 
     def halt(self, change: StateChange) -> None:
         """Nothing more is started; what is in flight may end."""

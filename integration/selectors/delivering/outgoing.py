@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from integration.models import MessageError, Queue
-from integration.policy.states import OPEN
+from integration.policy.states import OPEN, ErrorState
 from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.open_calls import COUNT_CAP, Doubt, Open
@@ -49,7 +49,7 @@ def outgoing(queue: Queue, *, reveal: bool) -> Outgoing:
     return Outgoing(
         endpoints=endpoints.of_queue(queue),
         open=open_calls.counts().of_queue(queue.pk),
-        parked=capped_count(open_ones.filter(code=PARKED), COUNT_CAP),
+        parked=capped_count(open_ones.filter(state=ErrorState.PARKED), COUNT_CAP),
         doubts=open_calls.doubts(queue.pk, reveal=reveal),
         failures=failures,
     )

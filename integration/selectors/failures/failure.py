@@ -20,9 +20,10 @@ from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.payloads import Contents, contents_of, sender_of, show
 from integration.selectors.scope import Scope
 from integration.selectors.setup import takers
-from integration.store import strict_order
+from integration.store import key_order, strict_order
 
 NEIGHBOURS: Final = 5
+PARKED_CAP: Final = 1_000
 UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed ones."
 
 
@@ -39,19 +40,22 @@ class Behind:
     """The messages that wait behind this one: records of the partition and other open failures.
 
     `same_key` are open failures of the same queue with the same record key, before and behind.
+    `parked` counts those that wait for this one because their key is the same, up to PARKED_CAP.
     """
 
     blocks: bool
     waiting: int | None
     failures: list[FailureRow]
     same_key: list[FailureRow]
+    parked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureDetail:
     """Everything the page of one failure shows. `late` is why a release needs a confirmation.
 
-    `ahead` is the failure that is to be closed before this one is tried: a strict error queue's.
+    `ahead` is the failure that is to be closed before this one is tried: that of a strict error
+    queue, or the first one of its key.
     `error_queue` is the name of the error queue, empty where there is none to be known of.
     """
 
@@ -107,6 +111,7 @@ AFTER_CLASS: Final[Mapping[str, str]] = {
 NOW: Final[Mapping[ErrorState, str]] = {
     ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
     ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
+    ErrorState.PARKED: "Release or delete the earlier message of its key; this one follows then.",
     ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
     ErrorState.RESOLVED: "Nothing: it is done.",
     ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
@@ -171,7 +176,9 @@ def _error_queue(error: MessageError, scope: Scope) -> str:
 
 
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
-    first = strict_order.ahead_of(error) if error.state in OPEN else None
+    first = None
+    if error.state in OPEN:
+        first = key_order.ahead_of(error) or strict_order.ahead_of(error)
     failures = MessageError.objects.filter(scope.within("queue__system"))
     rows = rows_of(failures.filter(pk=first)) if first else []
     return rows[0] if rows else None
@@ -182,13 +189,15 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
     name = error.interface or "A message of unknown type"
     tried = "once" if error.attempts == 1 else f"{error.attempts} times"
     what = f"{name} was tried {tried} and failed: {sentence_of(error.text or error.code)}"
-    if error.attempts == 0:
+    if state is ErrorState.PARKED:
+        what = f"{name} was not tried: {sentence_of(error.text)}"
+    elif error.attempts == 0:
         what = f"{name} could not be tried: {sentence_of(error.text or error.code)}"
     if state is ErrorState.RESOLVED:
         what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
         what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
-    if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY}:
+    if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY, ErrorState.PARKED}:
         return Account(what, _waiting(error, ahead))
     if state is not ErrorState.HOLD:
         return Account(what, NOW[state])
@@ -201,6 +210,11 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
 def _waiting(error: MessageError, ahead: FailureRow) -> str:
     strict = error.queue.error_queue
     name = ahead.interface or "a message of unknown type"
+    if error.state == ErrorState.PARKED:
+        return (
+            f"It waits behind {name} at offset {ahead.offset:,}, which has the same key. Release "
+            "or delete that one; this one follows by itself."
+        )
     return (
         f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
         f"queue {strict.name if strict else ''} keeps strict order. Release or delete that one; "
@@ -240,6 +254,7 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
         waiting=waiting,
         failures=rows_of(behind, NEIGHBOURS) if waits else [],
         same_key=_same_key(error),
+        parked=key_order.parked_behind(error, PARKED_CAP) if error.state in OPEN else 0,
     )
 
 

@@ -17,6 +17,7 @@ SAME_COMMIT: Final = timedelta(seconds=1)
 ENDS: Final[Mapping[str, str]] = {
     ErrorState.RETRY: "it will be tried again",
     ErrorState.HOLD: "it was put on hold",
+    ErrorState.PARKED: "it waits behind an earlier message of its key",
     ErrorState.RESOLVED: "it is done",
     "APPLIED": "it was applied",
     "SUPERSEDED": "its key already had newer data, nothing was written",

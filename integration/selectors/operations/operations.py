@@ -31,7 +31,7 @@ CASE WHEN i.outcome <> '{ItemOutcome.DONE}' THEN ''
      WHEN e.id IS NULL THEN '{Became.GONE}'
      WHEN e.state = 'RESOLVED' THEN '{Became.RESOLVED}'
      WHEN e.state IN ('HOLD', 'RETRY') AND e.last_failed_at > i.at THEN '{Became.FAILED}'
-     WHEN e.state IN ('READY', 'RETRY', 'PROCESSING') THEN '{Became.WAITING}'
+     WHEN e.state IN ('READY', 'RETRY', 'PARKED', 'PROCESSING') THEN '{Became.WAITING}'
      WHEN e.version = i.version_after THEN '{Became.KEPT}'
      ELSE '{Became.MOVED}' END
 """

@@ -27,9 +27,7 @@ UNREAD_AFTER: Final = timedelta(minutes=3)
 COUNT_CAP: Final = 10_000
 TABLE_CAP: Final = 1_000
 GAPS_SHOWN: Final = 50
-NO_KEY_ORDER: Final = (
-    "not kept: the setting has no effect on an inbound queue. Change the queue to clear it."
-)
+KEY_ORDER: Final = "kept: later messages of a key wait while an earlier one is open"
 
 # By the partial index of open failures; VALUES and not the enum, so that the planner sees it.
 _COUNTS: Final = f"""
@@ -213,8 +211,8 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
     ]
     if queue.error_queue is not None:
         facts.append(("Error queue", queue.error_queue.name))
-    if queue.promises_key_order:
-        facts.append(("Order within a key", NO_KEY_ORDER))
+    if queue.keeps_keys_in_order:
+        facts.append(("Order within a key", KEY_ORDER))
     return tuple(facts)
 
 

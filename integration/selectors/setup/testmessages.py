@@ -207,6 +207,7 @@ WORDS: Final = {
     Ended.PASSED.value: "passed: nothing to apply",
     Ended.HOLD.value: "held",
     Ended.RETRY.value: "failed, and tried again",
+    Ended.PARKED.value: "parked behind an earlier message of its key",
 }
 
 

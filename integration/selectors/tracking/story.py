@@ -45,6 +45,7 @@ ENDED_AS: Final = {
     **ENDS,
     Ended.DELIVERED: "its endpoint took it",
     Ended.DUPLICATE: "it was dropped: the same id with the same content was there before",
+    Ended.PARKED: "it was parked behind an earlier message of its key",
     Ended.STALE: "it was a retry marker whose retry was no longer due",
     Ended.PASSED: "it passed: there was nothing to apply",
     Ended.DELETED: "it was passed over, because a person had deleted it",

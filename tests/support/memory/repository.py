@@ -118,17 +118,26 @@ class MemoryRepository:
         if self.queue.strict_error_queue is not None:
             rows = [row for row in rows if not strict_order.waits(self.database, row)]
         if self.queue.keeps_keys_in_order:
-            rows = [row for row in rows if self._is_first_of_key(row)]
+            rows = [row for row in rows if self.database.is_first_of_key(row)]
+            if not self.queue.sends and owned.isolate_until is None:
+                rows += [follower for row in rows for follower in self._behind(row)]
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
 
-    def _is_first_of_key(self, row: ErrorRow) -> bool:
-        """Whether nothing that arrived before it is open under its key."""
-        key = row.record.key
-        return key is None or not any(
-            other.record.key == key and other.arrival < row.arrival
+    def _behind(self, row: ErrorRow) -> Iterator[ErrorRow]:
+        """The rows of its key in the same partition that may be tried in the same go."""
+        of_key = [
+            other
             for other in self.database.open_rows()
-        )
+            if other.order_key is not None
+            and other.order_key == row.order_key
+            and other.record.partition == row.record.partition
+            and other.arrival > row.arrival
+        ]
+        for other in sorted(of_key, key=lambda row: row.arrival):
+            if not self._open_error(other).is_runnable:
+                return
+            yield other
 
     def _is_due(self, row: ErrorRow, owned: Owned) -> bool:
         partition = row.record.partition
@@ -179,6 +188,7 @@ class MemoryRepository:
             timestamp=None,
             message_id=row.message_id,
             interface=row.interface,
+            order_key=row.order_key,
             record=Record(
                 record.partition, record.offset, None, record.key, value, record.headers or []
             ),
@@ -194,8 +204,12 @@ class MemoryRepository:
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
         self._statement("open_keys")
-        known = {row.record.key for row in self.database.open_rows()}
+        known = {row.order_key for row in self.database.open_rows()}
         return frozenset(key for key in keys if key in known)
+
+    def wake_parked(self) -> None:
+        self._statement("wake_parked")
+        self.database.wake_parked()
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         self._statement("mark")

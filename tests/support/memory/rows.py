@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from integration.delivery.key_order import order_key_of
 from integration.policy.states import ErrorState, OutboxState, PartitionState
 from integration.values import Outgoing, Record
 
@@ -35,6 +36,10 @@ class ErrorRow:
     copy_offset: int | None = None
     expired: bool = False
     ended: str = ""
+
+    @property
+    def order_key(self) -> bytes | None:
+        return order_key_of(self.record)
 
     @property
     def place(self) -> tuple[str, int, int]:

@@ -133,6 +133,8 @@ class MemoryDatabase:
         if row.version != version or error in self.locked:
             return False
         self._store(replace(row, version=version + 1, **values))
+        if self.errors[error].state in CLOSED:
+            self.wake_parked()
         return True
 
     def _store(self, row: ErrorRow) -> None:
@@ -145,6 +147,21 @@ class MemoryDatabase:
 
     def open_rows(self) -> list[ErrorRow]:
         return [row for row in self.errors.values() if row.state in OPEN]
+
+    def is_first_of_key(self, row: ErrorRow) -> bool:
+        """Whether nothing that arrived before it is open under its key."""
+        return row.order_key is None or not any(
+            other.order_key == row.order_key and other.arrival < row.arrival
+            for other in self.open_rows()
+        )
+
+    def wake_parked(self) -> None:
+        """Make due what is parked behind nothing; with every commit, as nothing is slow here."""
+        for row in self.open_rows():
+            is_free = not self.queue.keeps_keys_in_order or self.is_first_of_key(row)
+            if row.state is ErrorState.PARKED and is_free:
+                due = {"state": ErrorState.RETRY, "not_before": self.clock.seconds}
+                self._store(replace(row, version=row.version + 1, **due))
 
     def feed(self, error_queue: "MemoryDatabase") -> None:
         """Send copies to that error queue: one PostgreSQL, so one clock and one sequence too."""
@@ -184,6 +201,7 @@ class MemoryDatabase:
         unknown = {new.id for new in batch_result.new_errors} - self.errors.keys()
         for change in batch_result.changes:
             self._change(change, copied=change.row.id in copied)
+        self.wake_parked()
         for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
@@ -234,7 +252,7 @@ class MemoryDatabase:
             known,
             state=new.state,
             code=new.failure.code,
-            attempts=known.attempts + 1,
+            attempts=known.attempts + min(new.counters.attempts, 1),
             spent=new.counters.spent,
             not_before=self._from_now(new.delay_seconds),
             carrier="row",

@@ -1,0 +1,128 @@
+"""The contract of the Repository, in memory and on PostgreSQL: order within a key."""
+
+from uuid import UUID
+
+import pytest
+
+from integration.delivery.batch_result import BatchResult
+from integration.delivery.owned import Owned
+from integration.delivery.ports import Repository
+from integration.policy.states import ErrorState
+from tests.contract.repository_worlds import World
+from tests.support.deliveries import a_change, a_new_error, a_record, a_unit
+
+
+@pytest.fixture
+def tables(tables: World) -> World:
+    tables.configure(keeps_keys_in_order=True)
+    return tables
+
+
+@pytest.fixture
+def owned(tables: World) -> Owned:
+    return tables.manager().take()[0]
+
+
+def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
+    with repository.work(owned) as work:
+        assert work.settle(batch_result)
+    owned.next_offset = batch_result.next_offset
+
+
+def failed(offset: int, key: bytes | None, state: ErrorState = ErrorState.PARKED, **fields):
+    unit = a_unit(record=a_record(offset, key=key))
+    return a_new_error(offset, state, unit=unit, **fields)
+
+
+def fail(repository: Repository, owned: Owned, *news) -> list[UUID]:
+    settle(repository, owned, BatchResult(owned.next_offset + len(news), new_errors=list(news)))
+    return [new.id for new in news]
+
+
+def due(repository: Repository, owned: Owned, limit: int = 10) -> list[int]:
+    return [row.offset for row in repository.due_rows(owned, limit)]
+
+
+def states(tables: World, ids: list[UUID]) -> list[str]:
+    return [tables.row(id_).state for id_ in ids]
+
+
+def held(offset: int, key: bytes | None):
+    return failed(offset, key, ErrorState.HOLD)
+
+
+def test_what_is_parked_waits_behind_an_open_failure_of_its_key(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"), failed(12, b"k"))
+    assert states(tables, ids) == ["HOLD", "PARKED", "PARKED"]
+    assert due(repository, owned) == []
+
+
+def test_what_is_parked_behind_nothing_is_due_at_once(tables, owned):
+    """Its key was open when the batch began: somebody closed it before the commit."""
+    repository = tables.repository()
+    ids = fail(repository, owned, failed(10, b"k"), failed(11, b"k"), failed(12, b"other"))
+    assert states(tables, ids) == ["RETRY", "PARKED", "RETRY"]
+
+
+def test_a_released_failure_brings_those_behind_it_along(tables, owned):
+    repository = tables.repository()
+    ids = fail(
+        repository, owned, held(10, b"k"), failed(11, b"k"), held(12, b"o"), failed(13, b"k")
+    )
+    tables.alter(ids[0], state=ErrorState.READY)
+    assert due(repository, owned) == [10, 11, 13]
+    assert due(repository, owned, limit=2) == [10, 11]
+
+
+def test_none_passes_one_that_waits_for_a_person(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"), failed(12, b"k"))
+    tables.alter(ids[0], state=ErrorState.READY)
+    tables.alter(ids[1], state=ErrorState.HOLD)
+    assert due(repository, owned) == [10]
+
+
+def test_one_that_was_held_and_released_waits_for_its_turn(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"))
+    tables.alter(ids[1], state=ErrorState.READY)
+    assert due(repository, owned) == []
+
+
+def test_a_commit_that_closes_a_failure_wakes_the_next_of_its_key(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"), failed(12, b"k"))
+    tables.alter(ids[0], state=ErrorState.READY)
+    first = repository.due_rows(owned, 1)[0]
+    with repository.work(owned) as work:
+        assert work.claim([(first.id, first.version)])
+        assert work.settle(BatchResult(owned.next_offset, changes=[a_change(first)]))
+    assert states(tables, ids) == ["RESOLVED", "RETRY", "PARKED"]
+    assert due(repository, owned) == [11, 12]
+
+
+def test_messages_without_a_key_wait_for_none(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, None), failed(11, None, ErrorState.RETRY))
+    tables.later(31)
+    assert states(tables, ids) == ["HOLD", "RETRY"]
+    assert due(repository, owned) == [11]
+
+
+def test_isolated_failures_bring_nothing_along(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"))
+    tables.alter(ids[0], state=ErrorState.READY)
+    owned.isolate_until = 100
+    assert due(repository, owned) == [10]
+
+
+def test_a_run_wakes_what_a_change_of_settings_left_parked(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"))
+    repository.wake_parked()
+    assert states(tables, ids) == ["HOLD", "PARKED"]
+    tables.configure(keeps_keys_in_order=False)
+    tables.repository().wake_parked()
+    assert states(tables, ids) == ["HOLD", "RETRY"]
