@@ -32,6 +32,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         inbound.inbound_vs_single_commit,
         failing.inbound_failing_5pct,
         failing.failing_1pct,
+        failing.inbound_by_key_1pct,
         latency_cases.tick_to_first_record,
         latency_cases.attached_pickup,
         recovery.restart_after_kill,

@@ -68,10 +68,12 @@ class Rig:
 
     # topics and queues
 
-    def topic(self, name: str, payloads: Iterable[bytes] = ()) -> str:
+    def topic(
+        self, name: str, payloads: Iterable[bytes] = (), key_of: traffic.Key | None = None
+    ) -> str:
         """Make a topic with one partition and fill it, message n at offset n."""
         traffic.make_topic(self.bootstrap, name)
-        traffic.produce(self.bootstrap, name, payloads)
+        traffic.produce(self.bootstrap, name, payloads, key_of)
         return name
 
     def configure(self, *queues: Mapping[str, object]) -> dict[str, int]:

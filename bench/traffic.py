@@ -1,7 +1,7 @@
 """Topics and messages, made with the client library alone."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -35,8 +35,16 @@ def make_topic(bootstrap: str, name: str) -> None:
     made[name].result(timeout=30)
 
 
-def produce(bootstrap: str, topic: str, payloads: Iterable[bytes]) -> int:
-    """Write all payloads, in order; returns how many. Raises KafkaException when one failed."""
+Key = Callable[[bytes], bytes]
+
+
+def produce(
+    bootstrap: str, topic: str, payloads: Iterable[bytes], key_of: Key | None = None
+) -> int:
+    """Write all payloads, in order; returns how many. Raises KafkaException when one failed.
+
+    `key_of` gives a payload's record key; without it records have none.
+    """
     failures: list[KafkaError] = []
 
     def reported(error: KafkaError | None, _: object) -> None:
@@ -47,7 +55,8 @@ def produce(bootstrap: str, topic: str, payloads: Iterable[bytes]) -> int:
     writing = producer(bootstrap, **{"linger.ms": 20})
     count = 0
     for payload in payloads:
-        _produce_one(writing, topic, payload, reported)
+        key = None if key_of is None else key_of(payload)
+        _produce_one(writing, topic, (key, payload), reported)
         count += 1
     if writing.flush(FLUSH_SECONDS):
         raise TimeoutError(f"not all messages of {topic} were written")
@@ -56,10 +65,13 @@ def produce(bootstrap: str, topic: str, payloads: Iterable[bytes]) -> int:
     return count
 
 
-def _produce_one(writing: Producer, topic: str, payload: bytes, reported: Any) -> None:
+def _produce_one(
+    writing: Producer, topic: str, record: tuple[bytes | None, bytes], reported: Any
+) -> None:
+    key, payload = record
     while True:
         try:
-            writing.produce(topic, value=payload, partition=0, on_delivery=reported)
+            writing.produce(topic, key=key, value=payload, partition=0, on_delivery=reported)
         except BufferError:
             writing.poll(0.1)
         else:

@@ -19,7 +19,10 @@ from integration.values import TopicFacts
 Mistakes = dict[str, list[str]]
 
 # A change of one of these is judged by what the broker says; the others can be saved without it.
-BY_THE_TOPIC: Final = ("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds")
+BY_THE_TOPIC: Final = (
+    *("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds"),
+    *("ordering", "order_path"),
+)
 IMMUTABLE: Final = {
     "provider": "provider_id",
     "topic": "topic",
@@ -166,16 +169,26 @@ def _topic(queue: Queue) -> Mistakes:
     return topic_mistakes(queue, topic)
 
 
+def order_mistakes(queue: Queue, partitions: int) -> Mistakes:
+    """Tell, by field, why the queue cannot keep its order in a topic of several partitions."""
+    here = f"{queue.topic} has {partitions} partitions"
+    if queue.is_sequential:
+        why = f"{here}, and there is no order between them: choose continuous, or a topic with one."
+        return {"kind": [why]}
+    if queue.needs_one_partition:
+        why = (
+            f"{here}, and messages of one document's key may lie in several: leave the path out to "
+            "use the record's key, or choose a topic with one partition."
+        )
+        return {"order_path": [why]}
+    return {}
+
+
 def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
     """Tell what of the queue does not fit its topic, by field."""
     mistakes: Mistakes = {}
-    if queue.is_sequential and topic.partitions > 1:
-        mistakes["kind"] = [
-            (
-                f"{topic.name} has {topic.partitions} partitions, and there is no order between "
-                "them: choose continuous, or a topic with one partition."
-            )
-        ]
+    if topic.partitions > 1:
+        mistakes |= order_mistakes(queue, topic.partitions)
     if _needs_row_carrier(queue, topic):
         why = "is compacted" if topic.is_compacted else "cannot be written by our user"
         mistakes["carrier"] = [
@@ -253,10 +266,8 @@ def _facts(queue: Queue) -> TopicFacts:
 
 
 def _check_partitions(queue: Queue, facts: TopicFacts) -> None:
-    if queue.is_sequential and facts.partitions > 1:
-        raise ValidationError(
-            {"kind": f"{queue.topic} has {facts.partitions} partitions; sequential needs one."}
-        )
+    if facts.partitions > 1 and (mistakes := order_mistakes(queue, facts.partitions)):
+        raise ValidationError(mistakes)
 
 
 def _resolve(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> dict[int, int]:

@@ -19,6 +19,7 @@ from integration.handlers import (
     Superseded,
     TransientError,
     Verdict,
+    arrived,
     claim_newest,
     inbound,
     missing_dependency,
@@ -61,6 +62,8 @@ def take_asset(message: Message) -> None:
         unique_fields=["siteid", "assetnum"],
         update_fields=list(values),
     )
+    # Orders and readings that came before their asset are tried again at once.
+    arrived("asset", f"{asset.siteid}/{asset.assetnum}")
 
 
 @inbound(ORDER)

@@ -1,7 +1,7 @@
 """The cost of failing messages to the others, and proof that they leave no old data behind."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from bench import facts, workload
 from bench.cases.throughput import KEYS, filled
@@ -22,6 +22,13 @@ _HELD: Final = "SELECT count(*) FROM integration_messageerror WHERE state = 'HOL
 _STALE: Final = """
 SELECT count(*) FROM bench_newest n LEFT JOIN bench_asset a USING (assetnum)
 WHERE a.seq IS DISTINCT FROM n.seq
+"""
+# Messages that were applied although an earlier one of their key is open.
+_PASSED: Final = """
+SELECT count(*) FROM integration_messagetrack t WHERE t.ended = 'APPLIED' AND EXISTS (
+  SELECT 1 FROM integration_messageerror e
+  WHERE e.queue_id = t.queue_id AND convert_from(e.key, 'UTF8') = t.key
+    AND e.state IN ('HOLD', 'PARKED') AND e."offset" < t."offset")
 """
 
 
@@ -52,7 +59,51 @@ def inbound_failing_5pct(ground: Ground) -> Figure:
     )
 
 
-def _configured(rig: Rig, topic: str, count: int, retries: dict[str, int]) -> BenchQueue:
+def inbound_by_key_1pct(ground: Ground) -> Figure:
+    """A random 1 % are held; what follows them within their key is parked, the rest go on."""
+    count = 6_000 if ground.quick else 20_000
+    failing = dict.fromkeys(workload.pick(count, 0.01, SEED), "held")
+    out_of_order: set[int] = set()
+    with ground.rig("inbound_by_key_1pct") as rig:
+        messages = list(workload.with_failures(count, KEYS, failing))
+        sides = {}
+        for ordering in ("none", "key"):
+            topic = rig.topic(f"order-{ordering}", messages, _asset_of)
+            sides[ordering] = _configured(rig, topic, count, {"ordering": ordering})
+        rig.start_worker()
+        paired = run_pairs(
+            lambda: _rate_by_key(rig, sides["key"], out_of_order),
+            lambda: _rate_by_key(rig, sides["none"], set()),
+            quick=ground.quick,
+        )
+    return Figure(
+        name="inbound_by_key_1pct",
+        value=paired.value,
+        unit="msg/s",
+        n=count,
+        ratio=paired.ratio,
+        against="the same messages and handler, without order within a key",
+        target=at_least("ratio", 0.8),
+        claims={"0 out of order": out_of_order == {0}},
+        facts={**paired.facts, "held": len(failing), "out_of_order": max(out_of_order)},
+    )
+
+
+def _asset_of(payload: bytes) -> bytes:
+    return str(json.loads(payload)["assetnum"]).encode()
+
+
+def _rate_by_key(rig: Rig, queue: BenchQueue, out_of_order: set[int]) -> float:
+    """All messages a second; those that were applied past an open failure of their key."""
+    queue.run()
+    rate = facts.rate(rig, facts.OURS)
+    facts.every_one_once(rig, facts.OURS, queue.count)
+    out_of_order.add(rig.value(_PASSED))
+    queue.switch_off()
+    return rate
+
+
+def _configured(rig: Rig, topic: str, count: int, retries: dict[str, Any]) -> BenchQueue:
     """A continuous queue of `count` messages that fail as they say, switched off as yet."""
     settings = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
     ids = rig.configure({**settings, "enabled": False, **retries})

@@ -146,7 +146,7 @@ def _repaired(rig: Rig, hand: Hand, count: int) -> Repaired:
     hand.press("Edit one first")
     first = page.get_by_role("heading", name="The first message")
     expect(first).to_contain_text("Resolved", timeout=PATIENCE_SECONDS * 1_000)
-    hand.press("Go on with the rest")
+    hand.press("Continue with the rest")
     resolved = page.locator("//dt[.='Resolved']/following-sibling::dd[1]")
     expect(resolved).to_contain_text(re.compile(rf"^\s*{all_}\b"), timeout=PATIENCE_SECONDS * 1_000)
     rig.until(lambda: rig.value(_OPEN) == 0, "SQL says that all are resolved", 10)

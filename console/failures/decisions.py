@@ -65,4 +65,5 @@ def _decided(
 hold = _verb(errors.hold, "On hold. Nothing happens to it until somebody decides.")
 delete = _verb(errors.delete, "Deleted. It can be restored until cleanup removes it.")
 restore = _verb(errors.restore, "Restored. It is on hold again.")
+park = _verb(errors.park, "Parked. The queue continues; later messages of its key follow this one.")
 arrived = _verb(errors.arrived, "Recorded: it arrived and will not be sent again.")

@@ -3,12 +3,13 @@
 from typing import Final
 
 from crontasks.cleanup.rules import Rule, Spared
+from integration.policy.states import OPEN_SQL
 from integration.store import decisions
 
 LEAST_DAYS: Final = 7
 CLOSED: Final = "t.state IN ('RESOLVED', 'DELETED') AND t.closed_at IS NOT NULL"
 # In the words of the index of open failures: counting them reads no closed one.
-OPEN_ONES: Final = "t.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+OPEN_ONES: Final = f"t.state IN {OPEN_SQL}"
 OVER: Final = f"""{CLOSED}
     AND t.closed_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.closed_at < {{at}} - make_interval(secs => q.retention_seconds)"""

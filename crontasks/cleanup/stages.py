@@ -12,6 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from crontasks.cleanup.rules import Rule, Spared, older_than
 from crontasks.cursor import Cursor, django_cursor
+from integration.policy.states import OPEN_SQL
 
 # Of a table's name so much is the run's: "bulk_" and 32 digits.
 RUN_CHARACTERS: Final = 37
@@ -33,9 +34,9 @@ PATIENCE: Final = "SET LOCAL lock_timeout = '1s'"
 # A run without a row is nobody's: its tables go at once.
 OVER: Final = f"t.run IS NULL OR (t.state IN {ENDED} AND {older_than('t.since', 'stages_days')})"
 OLD: Final = f"t.state IN {ENDED} AND {older_than('coalesce(t.ended_at, t.asked_at)', 'bulk_days')}"
-OPEN_REJECTS: Final = """EXISTS (
+OPEN_REJECTS: Final = f"""EXISTS (
         SELECT 1 FROM integration_queue q JOIN integration_messageerror e ON e.queue_id = q.id
-        WHERE e.topic_uuid = t.id::text AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING'))"""
+        WHERE e.topic_uuid = t.id::text AND e.state IN {OPEN_SQL})"""
 # An archive that was planned may have written what is still here: only its own run drops that.
 UNFINISHED: Final = "t.job = 'archive' AND t.state <> 'DONE' AND t.plan ? 'parts'"
 

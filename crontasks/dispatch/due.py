@@ -47,8 +47,9 @@ rows AS (
            - make_interval(secs => CASE e.carrier WHEN 'topic' THEN {RETRY_MARKER_GRACE_SECONDS}
                                                   ELSE 0 END)))
       AND NOT (f.state IN ('BACKOFF', 'OUTAGE') AND f.resume_at > clock_timestamp())
-      AND (NOT EXISTS (SELECT 1 FROM integration_queue k WHERE k.id = e.queue_id
-             AND k.kind = 'continuous' AND k.ordering = 'key') OR {IS_FIRST_OF_KEY})
+      AND ((e.parked_at IS NULL AND NOT EXISTS (
+              SELECT 1 FROM integration_queue k WHERE k.id = e.queue_id
+              AND k.kind = 'continuous' AND k.ordering = 'key')) OR {IS_FIRST_OF_KEY})
       AND NOT EXISTS (
           SELECT 1 FROM turn JOIN integration_queue q ON q.error_queue_id = turn.error_queue
           WHERE q.id = e.queue_id AND {strict_order.WAITS})
@@ -72,7 +73,12 @@ SELECT queue_id, 'waits ' || id || ' '
 UNION ALL
 SELECT f.queue_id, 'unblocked ' || f.id || ' ' || e.version
     FROM free f JOIN integration_messageerror e ON e.id = f.state_error
-    WHERE f.state = 'BLOCKED' AND e.state IN ('DELETED', 'RESOLVED')
+    WHERE f.state = 'BLOCKED'
+      AND (e.state IN ('DELETED', 'RESOLVED') OR e.parked_at IS NOT NULL)
+UNION ALL
+SELECT f.queue_id, 'parked ' || f.id FROM free f JOIN integration_queue q ON q.id = f.queue_id
+    WHERE q.kind = 'continuous' AND q.ordering <> 'key' AND EXISTS (
+        SELECT 1 FROM integration_messageerror e WHERE e.queue_id = q.id AND e.state = 'PARKED')
 UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
     FROM rows GROUP BY queue_id"""
@@ -93,8 +99,9 @@ def find(cursor: Cursor) -> list[Due]:
     a request of the last ten seconds. Due are: queues that were never started; standing requests;
     BACKOFF and OUTAGE whose time has come; partitions whose recorded owner holds no lock or let
     its lease lapse; WAITING, looked at again every five seconds; a block whose failure was
-    closed; READY rows and overdue RETRY rows, unless they wait for their turn on a strict error
-    queue or behind a failure of their key.
+    closed or parked; what is parked where no key keeps its order any more; READY rows and overdue
+    RETRY rows, unless they wait for their turn on a strict error queue or behind a failure of
+    their key.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]

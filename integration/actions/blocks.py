@@ -139,6 +139,8 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     """Go on at another offset, and fence whoever still runs."""
     values = {**RUNNING, **more, "next_offset": offset, "epoch": F("epoch") + 1}
     QueuePartition.objects.filter(pk=row.pk).update(**values)
+    # No partition waits for a position that was moved.
+    QueuePartition.objects.filter(queue=row.queue_id).update(begins_after=None)
 
 
 def record_gap(

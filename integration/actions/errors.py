@@ -10,6 +10,7 @@ from django.db.models import F
 from integration.actions import tracked
 from integration.actions.problems import (
     LateReleaseError,
+    NotHeadError,
     PayloadTooLargeError,
     ReasonMissingError,
     StateMismatchError,
@@ -17,7 +18,7 @@ from integration.actions.problems import (
 from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
-from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
+from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, PARK, RELEASE, RESTORE, Move
 from integration.policy.states import (
     CLOSED,
     DeliveryState,
@@ -25,6 +26,7 @@ from integration.policy.states import (
     ErrorState,
     OutboxKind,
     OutboxState,
+    PartitionState,
 )
 from integration.selectors.failures.lateness import why_late
 from integration.store import key_order
@@ -36,7 +38,7 @@ Values = Mapping[str, object]
 COLUMNS: Final[Mapping[Move, Values]] = {
     HOLD: {"not_before": None},
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
-    RESTORE: {"closed_at": None, "ended": ""},
+    RESTORE: {"closed_at": None, "ended": "", "parked_at": None},
     ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
 }
 
@@ -97,6 +99,25 @@ def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
 def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
     """Bring a deleted message back on hold. Raises StateMismatchError, RowBusyError."""
     _change(error_id, version, Request(RESTORE, actor, reason))
+
+
+def park(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
+    """Let a sequential queue go on past its held head; later messages of its key follow the head.
+
+    They are parked behind it until it is released or deleted; one without a key holds nobody back.
+    Raises ReasonMissingError, NotHeadError, StateMismatchError, RowBusyError.
+    """
+    if not reason.strip():
+        raise ReasonMissingError(action="park a message")
+    request = Request(PARK, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, request)
+        place = QueuePartition.objects.filter(state=PartitionState.BLOCKED, state_error=row.pk)
+        is_read = row.queue.direction == Queue.Direction.INBOUND and not row.queue.is_error_queue
+        if not row.queue.is_sequential or not is_read or not place.exists():
+            raise NotHeadError
+        _move(row, request, {"parked_at": database_now()})
+    leave_request(row.queue_id)
 
 
 def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:

@@ -75,7 +75,9 @@ def plan_chosen(
     known = None if scope.is_whole else list(queues)
     with transaction.atomic():
         operation = _created(verb, actor, query, retry_of)
-        store.freeze_chosen(operation.pk, dict(list(versions.items())[:MOST_ITEMS]), known)
+        chosen = dict(list(versions.items())[:MOST_ITEMS])
+        last_first = verb == moves.DELETE.action
+        store.freeze_chosen(operation.pk, chosen, known, last_first=last_first)
         return _summed_up(operation)
 
 
@@ -88,7 +90,8 @@ def plan_matching(
     """
     with transaction.atomic():
         operation = _created(verb, actor, query)
-        count = store.freeze_matching(operation.pk, failures, MOST_ITEMS)
+        last_first = verb == moves.DELETE.action
+        count = store.freeze_matching(operation.pk, failures, MOST_ITEMS, last_first=last_first)
         beyond = failures.order_by()[: MOST_ITEMS + 1]
         operation.is_capped = count == MOST_ITEMS and beyond.count() > MOST_ITEMS
         return _summed_up(operation)

@@ -91,6 +91,18 @@ class RowBusyError(IntegrationError):
         )
 
 
+class NotHeadError(IntegrationError):
+    """Only the message that a sequential queue stops at can be parked by a person."""
+
+    code: ClassVar[str] = "NOT_THE_HEAD"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No queue stops at this message, so there is nothing to let past it.",
+            next_step="Nothing was changed; release or delete it.",
+        )
+
+
 class PayloadTooLargeError(IntegrationError):
     """The edited payload is larger than the engine would read."""
 

@@ -85,9 +85,9 @@ def _check_new(queue: Queue, partitions: int) -> None:
         raise ValidationError(
             {"topic": "Kafka takes letters, digits, dot, - and _ only, 249 at most."}
         )
-    if queue.is_sequential and partitions != 1:
+    if queue.needs_one_partition and partitions != 1:
         raise ValidationError(
-            {"partitions": "Sequential needs exactly one: there is no order between two."}
+            {"partitions": "This order needs exactly one: there is no order between two."}
         )
     _refuse_taken(queue, "topic")
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from integration.actions.problems import RowBusyError
 
@@ -22,6 +22,6 @@ def short_transaction() -> Iterator[None]:
                 cursor.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
             yield
     except OperationalError as failure:
-        if isinstance(failure.__cause__, LockNotAvailable):
+        if isinstance(failure.__cause__, LockNotAvailable | DeadlockDetected):
             raise RowBusyError from failure
         raise

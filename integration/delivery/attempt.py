@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+from uuid import UUID
 
 from django.db import DatabaseError
 
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
+from integration.delivery.batch_result import BatchResult
 from integration.delivery.context import RunContext
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
 from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
@@ -21,6 +23,7 @@ from integration.handlers.failures import classify
 from integration.handlers.outbound import Outbound, current
 from integration.message import Arrival
 from integration.policy.batching import Mode
+from integration.policy.dependency import object_hash
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended, PartitionState
 from integration.values import content_hash
@@ -65,6 +68,9 @@ def attempt(
     if isinstance(result, Settled):
         context.observer.step(Step.COMMITTED)
         remember(owned, result)
+        waiting = begun_to_wait(result.batch_outcome.batch_result)
+        if waiting:
+            context.repository.look_again(waiting)
     return result
 
 
@@ -80,7 +86,7 @@ def _in_transaction(
     context.observer.step(Step.BEGUN)
     count, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
-    keys = _key_order(context, units)
+    keys = _key_order(context, owned, units)
     if context.queue.dedupe:
         _find_duplicates(work, units)
     handler_transaction = HandlerTransaction(
@@ -98,6 +104,7 @@ def _in_transaction(
     context.observer.step(Step.CHECKED)
     result = batch_outcome(context, owned, units, outcomes)
     result.batch_result.outgoing += outbound.rows
+    result.batch_result.arrivals += outbound.arrivals
     if context.queue.dedupe:
         _remember_ids(result, units, outcomes)
     if context.manager.is_lost() or not work.settle(result.batch_result):
@@ -126,11 +133,11 @@ def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
     return live
 
 
-def _key_order(context: RunContext, units: Sequence[Unit]) -> KeyOrder | None:
+def _key_order(context: RunContext, owned: Owned, units: Sequence[Unit]) -> KeyOrder | None:
     """Return which keys may not go on: the commit that parks their messages asks for it."""
-    if not context.queue.keeps_keys_in_order:
+    if not context.queue.keeps_keys_in_order and not owned.has_parked:
         return None
-    read_order_keys(units)
+    read_order_keys(units, context.queue.order_texts)
     untried = untried_keys(units)
     return KeyOrder(context.repository.open_keys(untried) if untried else ())
 
@@ -172,6 +179,16 @@ def remember(owned: Owned, settled: Settled) -> None:
             owned.failure_streak.saw_failure(new.failure.fingerprint)
     if settled.count > settled.batch_outcome.failed:
         _success_between(owned, settled)
+
+
+def begun_to_wait(batch_result: BatchResult) -> list[UUID]:
+    """Return the failures that wait for an object since this commit, and not for it before."""
+    new = [n.id for n in batch_result.new_errors if n.failure.waits_for is not None]
+    for change in batch_result.changes:
+        needed = None if change.failure is None else change.failure.waits_for
+        if needed is not None and object_hash(*needed) != change.row.waits_for:
+            new.append(change.row.id)
+    return new
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:

@@ -13,7 +13,7 @@ from integration.delivery.reading import copied_failure
 from integration.delivery.tracing import Track
 from integration.delivery.unit import Unit
 from integration.policy.failure import cause_of
-from integration.policy.states import Ended, PartitionState
+from integration.policy.states import Ended, ErrorState, PartitionState
 
 # What a released row meets says nothing about why the partition is not read.
 KEPT: Final = frozenset({PartitionState.BRAKED, PartitionState.BLOCKED})
@@ -27,6 +27,12 @@ class BatchOutcome:
     stop: StateChange | None = None
     failed: int = 0
     last_cause: str = ""
+
+    @property
+    def parked_keys(self) -> list[bytes]:
+        """The order keys of what this commit has parked."""
+        parked = (n for n in self.batch_result.new_errors if n.state is ErrorState.PARKED)
+        return sorted({new.unit.order_key for new in parked if new.unit.order_key is not None})
 
 
 def batch_outcome(

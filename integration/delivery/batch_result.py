@@ -6,6 +6,7 @@ from uuid import UUID
 from integration.delivery.sending.values import Dispatch
 from integration.delivery.tracing import Track
 from integration.delivery.unit import OpenError, Unit
+from integration.handlers.arrivals import Arrived
 from integration.policy.failure import Failure
 from integration.policy.states import Ended, ErrorState, PartitionState
 from integration.values import Outgoing
@@ -81,5 +82,7 @@ class BatchResult:
     state: StateChange | None = None
     logged: tuple[int, int] | None = None
     """first and last offset that got this batch's arrival number"""
+    arrivals: list[Arrived] = field(default_factory=list)
+    """objects that are there now: what waits for them is due"""
     dispatch: Dispatch | None = None
     """calls made and calls about to be made; sending only"""

@@ -61,9 +61,12 @@ class RunContext:
 
     def adopt(self, queue: QueueSnapshot) -> None:
         """Go on under a newer configuration."""
-        if queue.mark != self.queue.mark:
-            self.queue = queue
-            self.reader = Reader(queue)
+        if queue.mark == self.queue.mark:
+            return
+        kept, self.queue = self.queue.keeps_keys_in_order, queue
+        self.reader = Reader(queue)
+        if kept and not queue.keeps_keys_in_order:
+            self.repository.wake_parked()
 
     def read_ahead(self) -> bool:
         """Free a little of the last batch, or take and read a little of the next one.
@@ -82,13 +85,19 @@ class RunContext:
         self.reader.read_ahead(records)
         return bool(records)
 
-    def stops_at_threshold(self, owned: Owned, cause: str) -> bool:
-        """Stop reading when failures pile up; true when the failure threshold was reached now."""
+    def stops_at_threshold(
+        self, owned: Owned, cause: str, parked_keys: Sequence[bytes] = ()
+    ) -> bool:
+        """Stop reading when failures pile up; true when the failure threshold was reached now.
+
+        `parked_keys` are the order keys of what was parked now.
+        """
         verdict = failure_thresholds.verdict(
             self.queue.failure_thresholds,
             owned.failure_streak,
             open_errors=self.repository.open_errors(),
             cause=cause,
+            parked=self.repository.most_parked(parked_keys) if parked_keys else 0,
         )
         if verdict is None:
             return False

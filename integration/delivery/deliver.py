@@ -202,4 +202,4 @@ def _must_stop(context: RunContext, owned: Owned, batch_outcome: BatchOutcome) -
         return True
     if not batch_outcome.failed and not batch_outcome.batch_result.new_errors:
         return False
-    return context.stops_at_threshold(owned, batch_outcome.last_cause)
+    return context.stops_at_threshold(owned, batch_outcome.last_cause, batch_outcome.parked_keys)

@@ -32,10 +32,11 @@ FOREIGN: Final = Failure(
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one partition to be delivered together."""
+    """Messages of one partition to be delivered together; `stopped` tells how that ended."""
 
     owned: Owned
     units: list[Unit]
+    stopped: bool = False
 
 
 class Fetcher:
@@ -75,7 +76,8 @@ class Fetcher:
                 owned.may_have_head = False
                 self._unblock(owned)
                 return None
-            case ClosedHead():
+            case ClosedHead() | OpenError(parked=True):
+                owned.has_parked = owned.has_parked or isinstance(head, OpenError)
                 owned.may_have_head = owned.state is not PartitionState.BRAKED
                 if owned.may_have_head:
                     self._pass(owned)
@@ -94,7 +96,7 @@ class Fetcher:
                 return None
 
     def _pass(self, owned: Owned) -> None:
-        """A person deleted the head, or a late run resolved it: the position goes on."""
+        """A person deleted or parked the head, or a late run resolved it: the position goes on."""
         if self.context.repository.state(owned, RUNNING, owned.next_offset + 1):
             owned.next_offset += 1
             owned.state, owned.due = PartitionState.RUNNING, True
@@ -134,10 +136,11 @@ class Fetcher:
         full = False
         for owned in list(self.held):
             for rows in self._due_rows(owned):
-                # Behind the first of its key the next one may be due as soon as that is through.
-                is_full = len(rows) >= self.context.queue.batch_size
-                full = full or is_full or self.context.queue.keeps_keys_in_order
-                yield Batch(owned, [self._row_unit(owned, row) for row in rows])
+                batch = Batch(owned, [self._row_unit(owned, row) for row in rows])
+                yield batch
+                # Behind the first of its key the next one is due as soon as that is through.
+                is_followed = self.context.queue.keeps_keys_in_order and not batch.stopped
+                full = full or is_followed or len(rows) >= self.context.queue.batch_size
         self._has_more_rows = full
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
 

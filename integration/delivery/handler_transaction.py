@@ -227,7 +227,7 @@ class HandlerTransaction:
         """A group under its savepoint; where it fails it is narrowed down to the culprit."""
         if len(units) == 1 and units[0].known is not None:
             return [units[0].known]
-        mark = len(self.outbound.rows)
+        mark = self.outbound.mark
         result = self._run(units)
         if not isinstance(result, FailedAt):
             try:
@@ -238,7 +238,7 @@ class HandlerTransaction:
         if self.work.is_lost():
             return [Failed(result.failure)]
         self.work.undo()
-        del self.outbound.rows[mark:]
+        self.outbound.back(mark)
         return self._narrowed(units, result)
 
     def _narrowed(self, units: Sequence[Unit], failed: FailedAt) -> list[Outcome]:

@@ -1,27 +1,44 @@
 """Order within a key: what stands behind an open failure of its key is parked, not tried."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 from integration.delivery.outcome import APPLIED, PARKED, Failed, Outcome
+from integration.delivery.tracing import Reader
 from integration.delivery.unit import Unit
 from integration.policy.failure import Failure
-from integration.values import Record, content_hash
+from integration.values import Record
+
+
+def order_key(value: bytes) -> bytes:
+    """Return 16 bytes that stand for a key of any length.
+
+    As `decode(md5(key), 'hex')` in SQL. Two keys that somebody has made equal by it merely wait for
+    each other.
+    """
+    return hashlib.md5(value, usedforsecurity=False).digest()
 
 
 def order_key_of(record: Record) -> bytes | None:
     """Return what messages have in common that keep their order; None: it waits for none."""
-    return None if record.key is None else content_hash(record.key)
+    return None if record.key is None else order_key(record.key)
 
 
-def read_order_keys(units: Iterable[Unit]) -> None:
+def read_order_keys(units: Sequence[Unit], read: Reader | None) -> None:
     """Note the key of each message, and that none is parked so far.
 
-    A failure keeps the key of its first try, also when a person edits it.
+    `read` reads it out of a document; what cannot be read has none then. A failure keeps the key of
+    its first try, also when a person edits it.
     """
     for unit in units:
         if unit.known is PARKED:
             unit.known = None
         unit.order_key = order_key_of(unit.record) if unit.row is None else unit.row.order_key
+    if read is not None:
+        untried = [unit for unit in units if unit.row is None]
+        texts = read([None if unit.message is None else unit.message.body for unit in untried])
+        for unit, text in zip(untried, texts, strict=True):
+            unit.order_key = None if text is None else order_key(text.encode("utf-8", "replace"))
 
 
 def untried_keys(units: Iterable[Unit]) -> list[bytes]:

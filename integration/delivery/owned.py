@@ -33,7 +33,9 @@ class Owned:
     `due` says whether a waiting state may be tried again now. `isolate_until`
     makes messages run alone under a marker up to that offset, after unclean ends. `failed_until`
     is the highest offset from the position on that had an error row when the partition was taken:
-    only a position that went back has one, besides a head.
+    only a position that went back has one, besides a head. `waits_for_others` is one that was
+    added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
+    sequential queue that failures of it were parked: messages of their keys follow them.
     """
 
     id: int
@@ -53,6 +55,8 @@ class Owned:
     may_have_head: bool = True
     isolate_until: int | None = None
     failed_until: int | None = None
+    waits_for_others: bool = False
+    has_parked: bool = False
     rate: FailureRate = field(default_factory=FailureRate)
     failure_streak: FailureStreak = field(default_factory=FailureStreak)
 
@@ -64,6 +68,8 @@ class Owned:
     @property
     def reads_kafka(self) -> bool:
         """Return whether records may be fetched: not before a person or the clock has acted."""
+        if self.waits_for_others:
+            return False
         match self.state:
             case PartitionState.RUNNING:
                 return True

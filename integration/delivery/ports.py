@@ -180,11 +180,31 @@ class Repository(Protocol):
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
         """Return those of these order keys under which a failure of the queue is open."""
 
+    def most_parked(self, keys: Sequence[bytes]) -> int:
+        """Count what is parked of the order key that has most, no further than beyond the limit."""
+
+    def has_begun(self, owned: Owned) -> bool:
+        """Return whether the others have reached where an added partition may begin; noted then."""
+
+    def look_again(self, failures: Sequence[UUID]) -> None:
+        """Make those due whose object came while they began to wait for it, or before.
+
+        To be called after the commit in which they began. It waits at most a second for arrivals
+        under way; whom it does not see is tried after its own pause.
+        """
+
     def wake_parked(self) -> None:
         """Make due what is parked behind nothing, or in a queue that keeps no key in order.
 
         A commit that closes a failure wakes what is parked behind it. This is for whatever became
         of rows and settings while no run looked.
+        """
+
+    def wake_missed(self) -> None:
+        """Make due what waits for an object that has come since its last try.
+
+        The commit that stores an object wakes what waits for it. This is for those whose process
+        died before they had looked again.
         """
 
     def mark(self, owned: Owned, unit: Unit) -> bool:

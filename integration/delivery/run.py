@@ -54,6 +54,7 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
             context.isolates = True
     watch.identify()
     context.repository.wake_parked()
+    context.repository.wake_missed()
     while True:
         work(context, fetcher.from_heads(), held, report)
         work(context, fetcher.from_rows(), held, report)
@@ -88,6 +89,7 @@ def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], repor
             owned.may_have_head = False
             held.remove(owned)
             continue
+        batch.stopped = delivered.stopped
         if delivered.stopped:
             # A released head that meets an outage is as due as before: not again in this run.
             owned.may_have_head = False

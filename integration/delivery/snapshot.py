@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration.delivery.tracing import Following, Writer
+from integration.delivery.tracing import Reader as Texts
 from integration.handlers.registry import Registration
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.failure_thresholds import FailureThresholds
@@ -80,8 +81,15 @@ class QueueSnapshot:
     routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
     concurrency: int = 1
     keeps_keys_in_order: bool = False
+    order_texts: Texts | None = None
+    """what reads the key whose order is kept out of documents; None: the record's key counts"""
     worker: str = ""
     mark: Any = None
+
+    @property
+    def needs_one_partition(self) -> bool:
+        """Return whether its order would be lost in a topic with several partitions."""
+        return self.sequential or self.order_texts is not None
 
     @property
     def keeps_copies_in_order(self) -> bool:

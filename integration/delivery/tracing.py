@@ -12,6 +12,8 @@ from integration.values import Headers, Record
 CAUSE: Final = "sluice-cause"
 # A column people search by; what is longer is no id.
 LONGEST_ID: Final = 200
+# Of a key, so much tells it from another.
+LONGEST_KEY: Final = 10_000
 # Larger payloads are left to Kafka and, when they fail, to the failure's row.
 LARGEST_PAYLOAD_BYTES: Final = 2**20
 QUICKEST: Final = 1
@@ -100,11 +102,16 @@ def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Se
     return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))
 
 
-def _compiled(path: str) -> Reader | None:
+def order_texts(path: str) -> Reader | None:
+    """Return what reads the key of an order out of documents; None where no path is set."""
+    return _compiled(path, LONGEST_KEY)
+
+
+def _compiled(path: str, longest: int = LONGEST_ID) -> Reader | None:
     if not path:
         return None
     try:
-        return texts_reader(compile_path(path), LONGEST_ID)
+        return texts_reader(compile_path(path), longest)
     except BadPath:
         return None
 

@@ -19,6 +19,8 @@ class OpenError:
     `since_first_seconds` is the age of its first failure by the database's clock; `state` and
     `version` fence every change; `arrival` is (batch, place) of its first committed attempt;
     `message_id` is the id it failed under, whatever a person has made of its payload since.
+    `parked` ones may be passed by messages of other keys, in a sequential queue as well.
+    `waits_for` is the hash of the object it waits for.
     `due_in_seconds` is the time left until its next try, also by that clock, below 0 since then.
     """
 
@@ -37,6 +39,7 @@ class OpenError:
     due_in_seconds: float
     late: bool
     apply_as_newest: bool
+    parked: bool
     copied: bool
     arrival_batch: int | None
     arrival_index: int | None
@@ -45,6 +48,7 @@ class OpenError:
     message_id: str
     interface: str
     order_key: bytes | None
+    waits_for: bytes | None
     record: Record
 
     @property

@@ -172,7 +172,7 @@ class Watch:
         elif facts.topic_uuid != owned.topic_uuid:
             text = f"Topic {topic} was deleted and created again; the position means nothing there."
             self._block(owned, "TOPIC_RECREATED", text)
-        elif self.context.queue.sequential and facts.partitions > 1:
+        elif self.context.queue.needs_one_partition and facts.partitions > 1:
             text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
             self._block(owned, "MORE_PARTITIONS", text)
         elif owned.next_offset > facts.high[owned.partition]:
@@ -181,9 +181,25 @@ class Watch:
             self._block(owned, "TOPIC_TRUNCATED", text)
         elif owned.next_offset < facts.low[owned.partition]:
             self._expired(owned, facts.low[owned.partition])
+        elif owned.waits_for_others:
+            self._begin(owned)
         elif owned.state_code.startswith(KAFKA_DOWN):
             # Kafka answers again; an idle queue has no message whose success would say so.
             self._state(owned, RUNNING)
+
+    def _begin(self, owned: Owned) -> None:
+        """Read a partition that was added once no message of its keys waits in the others."""
+        if self.context.repository.has_begun(owned):
+            owned.waits_for_others = False
+            self._state(owned, RUNNING)
+        elif owned.state_code != "KEYS_MOVED":
+            text = (
+                f"Partition {owned.partition} was added to the topic. It is read once the others "
+                "are read up to where they ended then: earlier messages of its keys may be there."
+            )
+            self._state(
+                owned, StateChange(state=PartitionState.WAITING, code="KEYS_MOVED", text=text)
+            )
 
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""
@@ -212,7 +228,7 @@ class Watch:
             head = self.context.repository.head(owned)
             if head is None:
                 return True
-            if isinstance(head, OpenError | CopiedHead):
+            if isinstance(head, CopiedHead) or (isinstance(head, OpenError) and not head.parked):
                 self.context.repository.expire_head(owned)
                 if self.context.queue.on_head_expired != "advance":
                     return False

@@ -1,6 +1,7 @@
 """The API for handler authors: decorator, message, publish(), newness guard and verdicts."""
 
 from integration.documents.refusals import permanent
+from integration.handlers.arrivals import arrived
 from integration.handlers.failures import (
     Applied,
     BatchItemError,
@@ -38,6 +39,7 @@ __all__ = [
     "Superseded",
     "TransientError",
     "Verdict",
+    "arrived",
     "caused_by",
     "claim_all",
     "claim_newest",

@@ -132,7 +132,8 @@ def transient(text: str, code: str = TransientError.code) -> Failure:
 def missing_dependency(kind: str, key: str) -> Failure:
     """A verdict: as MissingDependencyError, for one message of a batch."""
     code = MissingDependencyError.code
-    return tidied(Failure(FailureClass.DEPENDENCY, code, _missing(kind, key)))
+    text = _missing(kind, key)
+    return tidied(Failure(FailureClass.DEPENDENCY, code, text, waits_for=(str(kind), str(key))))
 
 
 def outage(text: str) -> Failure:
@@ -210,8 +211,10 @@ def classify(exception: BaseException) -> Failure:
     first = judged[0]
     if first.code == SWALLOWED:
         first = next((other for other in judged if other.kind in _SEEN_THROUGH), first)
-    text = sentence(first.exception)
-    return tidied(Failure(first.kind, first.code, text, trace(chain)))
+    text, needed = sentence(first.exception), None
+    if isinstance(first.exception, MissingDependencyError):
+        needed = str(first.exception.needed_kind), str(first.exception.needed_key)
+    return tidied(Failure(first.kind, first.code, text, trace(chain), needed))
 
 
 def _chain(exception: BaseException) -> Iterator[BaseException]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import connections
@@ -21,13 +21,15 @@ ID_SPACE: Final = uuid.UUID("5b1f1c52-3c0e-5e0e-9d6a-6d5f2a0c7a11")
 class Outbound:
     """The messages that handlers of one transaction have published so far, in order.
 
-    The engine makes one per transaction, calls `begin` before each handler call, cuts `rows` at
-    a savepoint's rollback and inserts them last. Rows published under an atomic block that was
-    rolled back inside the handler are no longer among `rows`.
+    And the objects that have arrived (`arrivals`). The engine makes one per transaction, calls
+    `begin` before each handler call, goes `back` at a savepoint's rollback and writes it last.
+    Rows published under an atomic block that was rolled back inside the handler are no longer
+    among `rows`.
     """
 
     def __init__(self) -> None:
         self.cause: Message | None = None
+        self.arrivals: list[Any] = []
         # Looked up once a transaction.
         self.channel = cache(channel_named)
         self.target = cache(target_of_queue)
@@ -45,6 +47,16 @@ class Outbound:
         if self._guarded:
             self._drop_rolled_back()
         return self._rows
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """Return how much there is so far, for `back`."""
+        return len(self.rows), len(self.arrivals)
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Forget what came since."""
+        del self.rows[mark[0] :]
+        del self.arrivals[mark[1] :]
 
     def next_name(self) -> str | None:
         """Return what the ids of the next call derive from: its cause and its number."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from integration.message import Message
 from integration.values import Outgoing
@@ -26,12 +26,20 @@ class NewnessGuard(Protocol):
         """Return whether each claim is the newest; see `claim_all`."""
 
 
+class Arrivals(Protocol):
+    """The memory of objects that have arrived, and those that wait for them."""
+
+    def __call__(self, arrivals: Sequence[Any]) -> None:
+        """Wake in the transaction under way what waits for these (see handlers.arrivals)."""
+
+
 @dataclass(slots=True)
 class Ports:
     """Unset until `fill` was called: handlers run in processes where Django has started."""
 
     outbox: Outbox
     guard: NewnessGuard
+    arrivals: Arrivals
 
 
 _filled: list[Ports] = []

@@ -24,7 +24,7 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended
 from integration.runs.guard import Guard
 from integration.runs.single_call import bound, outcome_of
-from integration.store import outbox
+from integration.store import dependencies, outbox
 from integration.store.configuration import service_of
 from integration.store.sessions import alias, django_connection, next_arrival
 from integration.values import Record
@@ -121,6 +121,8 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
             arrival = next_arrival()
             endings = _called(units, arrival, outbound, guard)
             outbox.insert(outbound.rows)
+            if outbound.arrivals:
+                dependencies.tell(outbound.arrivals)
             answer = Answer(DONE, _facts(post, endings))
             receipts.write_called(post, answer, count=len(units))
             _track(list(zip(units, endings, strict=True)), arrival)

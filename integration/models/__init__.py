@@ -15,12 +15,13 @@ from integration.models.queue import Queue
 from integration.models.queue_change import QueueChange
 from integration.models.queue_sample import QueueSample
 from integration.models.restore import Restore, RestoreFinding
-from integration.models.structure import ObjectStructure, StoredObject
+from integration.models.structure import ArrivedObject, ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.models.tracking import MessageTrack, SeenMessage
 
 __all__ = [
     "ApiToken",
+    "ArrivedObject",
     "BatchLog",
     "BulkRun",
     "ChannelTarget",

@@ -60,6 +60,14 @@ class MessageError(models.Model):
     late = models.BooleanField(default=False)
     apply_as_newest = models.BooleanField(default=False)
     version = models.IntegerField(default=1)
+    parked_at = models.DateTimeField(
+        null=True, help_text="Since then others may pass it: behind its key, or by a decision."
+    )
+    waits_kind = models.CharField(
+        max_length=100, blank=True, db_default="", help_text="what it waits for: kind and key"
+    )
+    waits_key = models.CharField(max_length=500, blank=True, db_default="")
+    waits_for = models.BinaryField(null=True, help_text="both hashed, however long the key is")
     epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
     copied_at = models.DateTimeField(null=True)
     copy_offset = models.BigIntegerField(null=True)
@@ -118,6 +126,16 @@ class MessageError(models.Model):
                 fields=["queue", "order_key", "arrival_batch", "arrival_index"],
                 name="error_order_open",
                 condition=models.Q(state__in=in_order(OPEN), order_key__isnull=False),
+            ),
+            models.Index(
+                fields=["waits_kind", "waits_for"],
+                name="error_waits",
+                condition=models.Q(state=ErrorState.RETRY.value, waits_for__isnull=False),
+            ),
+            models.Index(
+                fields=["queue", "partition"],
+                name="error_parked",
+                condition=models.Q(state__in=in_order(OPEN), parked_at__isnull=False),
             ),
             HashIndex(fields=["key"], name="error_by_key"),
             # A partner chooses message ids: hashed, their length cannot break an insert.

@@ -34,6 +34,12 @@ class QueuePartition(models.Model):
     resume_at = models.DateTimeField(null=True)
     probes = models.IntegerField(default=0)
 
+    begins_after = models.JSONField(
+        null=True,
+        help_text="Of a partition that was added where keys keep their order: {partition: offset} "
+        "that the others have to reach before it begins.",
+    )
+
     # A crash suspect's marker: the message that is alone in work, and how often work died on it.
     unclean_ends = models.IntegerField(default=0)
     unclean_offset = models.BigIntegerField(null=True)

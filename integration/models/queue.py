@@ -8,8 +8,10 @@ from django.db import models
 
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
+from integration.paths import BadPath, compile_path
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import Backoff, RetryPolicy
+from integration.policy.states import OPEN, in_order
 
 
 class Queue(models.Model):
@@ -133,6 +135,12 @@ class Queue(models.Model):
     on_gap = models.CharField(max_length=10, choices=OnGap.choices, default=OnGap.BLOCK)
     max_open_errors = models.PositiveIntegerField(default=10_000)
     failure_threshold = models.PositiveIntegerField(default=100, help_text="0 = never")
+    max_parked = models.PositiveIntegerField(
+        default=1_000,
+        db_default=1_000,
+        validators=[MinValueValidator(1)],
+        help_text="Of one key, where keys keep their order.",
+    )
     crash_limit = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1)])
     dedupe = models.BooleanField(
         default=False, help_text="Drop a message whose id and content were seen before."
@@ -144,6 +152,13 @@ class Queue(models.Model):
     # pace
     ordering = models.CharField(
         max_length=4, choices=Ordering.choices, default=Ordering.NONE, help_text="Continuous only."
+    )
+    order_path = models.CharField(
+        max_length=250,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where the key whose order is kept stands in the document; empty = the record's.",
     )
     concurrency = models.PositiveIntegerField(
         default=1,
@@ -188,6 +203,7 @@ class Queue(models.Model):
     def clean(self) -> None:
         """Raises ValidationError; what was stored before these rules hinders no other change."""
         stored = Queue.objects.filter(pk=self.pk).first()
+        self._check_order_path(stored)
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -199,6 +215,28 @@ class Queue(models.Model):
         """Return whether later messages of a key wait while an earlier one is open."""
         by_key = self.ordering == self.Ordering.KEY
         return by_key and self.kind == self.Kind.CONTINUOUS and not self.is_error_queue
+
+    @property
+    def needs_one_partition(self) -> bool:
+        """Return whether more would lose the order: messages of a key could lie in several."""
+        return self.is_sequential or (self.keeps_keys_in_order and bool(self.order_path))
+
+    def _check_order_path(self, stored: "Queue | None") -> None:
+        """Raises ValidationError for a path that is none, where nothing reads it, or too late."""
+        if stored is not None and stored.order_path != self.order_path:
+            waits = self.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
+            if waits.exists():
+                text = "Failures are open, and their keys were read otherwise: close them first."
+                raise ValidationError({"order_path": text})
+        if not self.order_path:
+            return
+        try:
+            compile_path(self.order_path)
+        except BadPath as e:
+            raise ValidationError({"order_path": str(e)}) from e
+        if not self.keeps_keys_in_order or self.direction != self.Direction.INBOUND:
+            text = "Only a continuous inbound queue with the order of a key uses it: leave it out."
+            raise ValidationError({"order_path": text})
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""
@@ -244,5 +282,7 @@ class Queue(models.Model):
 
     def failure_thresholds(self) -> FailureThresholds:
         return FailureThresholds(
-            max_open_errors=self.max_open_errors, failure_threshold=self.failure_threshold
+            max_open_errors=self.max_open_errors,
+            failure_threshold=self.failure_threshold,
+            max_parked=self.max_parked,
         )

@@ -64,6 +64,18 @@ class ObjectStructure(models.Model):
             raise ValidationError({"json_schema": problem}) from e
 
 
+class ArrivedObject(models.Model):
+    """An object of which a handler has said that it is there (`integration.handlers.arrived`)."""
+
+    object = models.BinaryField(primary_key=True, help_text="kind and key, hashed")
+    kind = models.CharField(max_length=100)
+    key = models.CharField(max_length=500)
+    arrived_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
 class StoredObject(models.Model):
     """One document of a structure, or the memory of its deletion (`document` null).
 

@@ -35,13 +35,15 @@ class Failure:
     """The reason why one attempt did not succeed.
 
     `code` is stable and filtered on; `text` is the sentence for people; `detail` a traceback or
-    other long material for the failure page.
+    other long material for the failure page. `waits_for` is the object (kind, key) whose arrival
+    makes the next try worth while.
     """
 
     kind: FailureClass
     code: str
     text: str
     detail: str = ""
+    waits_for: tuple[str, str] | None = None
 
     @property
     def fingerprint(self) -> str:

@@ -7,10 +7,11 @@ from integration.counting import so_many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureThresholds:
-    """Limits of one queue: open error rows in all, and failures of one cause in a row."""
+    """Limits of one queue: open error rows, failures of one cause in a row, parked of one key."""
 
     max_open_errors: int = 10_000
     failure_threshold: int = 100
+    max_parked: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,28 @@ class FailureStreak:
 
 
 def verdict(
-    policy: FailureThresholds, state: FailureStreak, *, open_errors: int, cause: str
+    policy: FailureThresholds,
+    state: FailureStreak,
+    *,
+    open_errors: int,
+    cause: str,
+    parked: int = 0,
 ) -> ThresholdReached | None:
-    """Return a verdict if the queue must stop. `open_errors` counts its open, unreleased rows."""
+    """Return a verdict if the queue must stop.
+
+    `open_errors` counts its open, unreleased rows, `parked` those behind the failure of one key.
+    """
     if open_errors >= policy.max_open_errors:
         return ThresholdReached(
             "TOO_MANY_OPEN_ERRORS",
             f"{so_many(open_errors, 'failure is', 'failures are')} open; the limit of this queue "
             f"is {policy.max_open_errors:,}.",
+        )
+    if parked > policy.max_parked:
+        return ThresholdReached(
+            "TOO_MANY_PARKED",
+            f"More than {so_many(policy.max_parked, 'message')} of one key wait behind its first "
+            "failure; that is the limit of this queue.",
         )
     if policy.failure_threshold and state.in_a_row >= policy.failure_threshold:
         return ThresholdReached(

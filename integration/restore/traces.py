@@ -212,9 +212,12 @@ def _bytes(content: bytes | memoryview | None) -> bytes | None:
     return None if content is None else bytes(content)
 
 
+UNSENT: Final = (ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED)
+
+
 def _waiting_deliveries(traces: Traces) -> None:
     """Add deliveries that were to be made or under way: nobody can tell whether they happened."""
-    due = Count("errors", filter=Q(errors__state__in=(ErrorState.RETRY, ErrorState.READY)))
+    due = Count("errors", filter=Q(errors__state__in=UNSENT))
     calls = _calls()
     senders = Queue.objects.filter(SENDS).annotate(due=due)
     for queue in senders.filter(Q(due__gt=0) | Q(pk__in=calls)).order_by("name"):

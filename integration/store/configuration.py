@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
-from integration.delivery.tracing import Following, following
+from integration.delivery.tracing import Following, following, order_texts
 from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
@@ -53,6 +53,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         routes=routes,
         concurrency=1 if queue.is_sequential else queue.concurrency,
         keeps_keys_in_order=queue.keeps_keys_in_order,
+        order_texts=order_texts(queue.order_path) if queue.keeps_keys_in_order else None,
         worker=worker,
         mark=(_mark(queue, rows), endpoint, tuple(routes.items())),
     )

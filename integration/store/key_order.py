@@ -1,8 +1,9 @@
 """Order within a key in SQL: which keys are open, and whose turn comes when a failure is closed.
 
-Of the open failures of one key all but the first are PARKED, unless a person moved them. Whoever
-parks one behind another, and whoever closes one, wakes what is first of its key then, in the same
-commit and under the same lock: so none waits behind nothing.
+Of the open failures of one key all but the first are PARKED, unless a person moved them; in a
+sequential queue those behind a head that a person has parked. Whoever parks one behind another, and
+whoever closes one, wakes what is first of its key then, in the same commit and under the same lock:
+so none waits behind nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from integration.models import MessageError
-from integration.policy.states import OPEN_SQL, ErrorState
+from integration.policy.states import OPEN, OPEN_SQL
 from integration.store.locks import LockClass
 from integration.store.sessions import fetch_all
 
@@ -19,19 +20,33 @@ Run = Callable[[str, Any], Any]
 OPEN_KEYS: Final = f"""
 SELECT k.key FROM unnest(%s::bytea[]) k (key) WHERE EXISTS (
   SELECT 1 FROM integration_messageerror e
-  WHERE e.queue_id = %s AND e.order_key = k.key AND e.state IN {OPEN_SQL})"""
+  WHERE e.queue_id = %s AND e.order_key = k.key AND e.state IN {OPEN_SQL}
+    AND (e.parked_at IS NOT NULL OR NOT %s))"""
 # Over an open failure `e`: nothing that arrived before it is open under its key.
 IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
     SELECT 1 FROM integration_messageerror o
     WHERE o.queue_id = e.queue_id AND o.order_key = e.order_key
       AND o.state IN {OPEN_SQL}
       AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
+MOST_PARKED: Final = """
+SELECT coalesce(max(n.parked), 0) FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
+  SELECT count(*) AS parked FROM (
+    SELECT 1 FROM integration_messageerror e
+    WHERE e.queue_id = %s AND e.order_key = k.key AND e.state = 'PARKED' LIMIT %s) few) n"""
+# The messages of a key may have moved to a partition that was added: those in the others, written
+# before, come first.
+BEGIN: Final = """
+UPDATE integration_queuepartition p SET begins_after = NULL FROM integration_queue q
+WHERE p.id = %s AND p.epoch = %s AND q.id = p.queue_id AND (q.ordering <> 'key' OR NOT EXISTS (
+  SELECT 1 FROM jsonb_each_text(p.begins_after) b (partition, target)
+  JOIN integration_queuepartition o ON o.queue_id = p.queue_id
+    AND o.partition = b.partition::int AND o.topic_uuid = p.topic_uuid
+  WHERE o.next_offset < b.target::bigint))"""
 # Few locks for however many keys: a transaction may hold only so many.
 _LOCK: Final = f"""
 SELECT pg_advisory_xact_lock({LockClass.KEY_ORDER:d}, id) FROM (
   SELECT DISTINCT ((e.queue_id %% 1000000) * 64 + get_byte(e.order_key, 0) %% 64)::int AS id
-  FROM integration_messageerror e JOIN integration_queue q ON q.id = e.queue_id
-  WHERE e.id = ANY(%s) AND e.order_key IS NOT NULL AND q.ordering = 'key'
+  FROM integration_messageerror e WHERE e.id = ANY(%s) AND e.order_key IS NOT NULL
   ORDER BY 1) keys"""
 _WAKE: Final = f"""
 UPDATE integration_messageerror e
@@ -43,10 +58,15 @@ CROSS JOIN LATERAL (
   WHERE o.queue_id = keys.queue_id AND o.order_key = keys.order_key AND o.state IN {OPEN_SQL}
   ORDER BY o.arrival_batch, o.arrival_index LIMIT 1) first
 WHERE e.id = first.id AND first.state = 'PARKED' AND e.state = 'PARKED'"""
-WAKE_ALL: Final = f"""
+# So many of the oldest at a time: one statement of a run takes no longer than a handler may.
+AT_ONCE: Final = 20_000
+WAKE_SOME: Final = f"""
 UPDATE integration_messageerror e
 SET state = 'RETRY', not_before = clock_timestamp(), version = e.version + 1
-WHERE e.queue_id = %s AND e.state = 'PARKED' AND (NOT %s OR {IS_FIRST_OF_KEY})"""
+WHERE e.state = 'PARKED' AND e.id = ANY(ARRAY(
+    SELECT p.id FROM integration_messageerror p WHERE p.queue_id = %s AND p.state = 'PARKED'
+    ORDER BY p.partition, p.arrival_batch, p.arrival_index LIMIT {AT_ONCE}))
+  AND (NOT %s OR {IS_FIRST_OF_KEY})"""
 
 
 FIRST_OF_KEY: Final = f"""
@@ -60,8 +80,9 @@ SELECT count(*) FROM (SELECT 1 FROM integration_messageerror o
 
 
 def ahead_of(error: MessageError) -> UUID | None:
-    """The open failure that a parked one waits behind, or None."""
-    if error.state != ErrorState.PARKED or error.order_key is None:
+    """The open failure that this open one waits behind because of its key, or None."""
+    is_kept = error.queue.keeps_keys_in_order or error.parked_at is not None
+    if error.state not in OPEN or error.order_key is None or not is_kept:
         return None
     first = fetch_all(FIRST_OF_KEY, [error.queue_id, bytes(error.order_key)])
     return next((id_ for (id_,) in first if id_ != error.pk), None)
@@ -69,7 +90,8 @@ def ahead_of(error: MessageError) -> UUID | None:
 
 def parked_behind(error: MessageError, cap: int) -> int:
     """Count what is parked behind this open failure, up to the cap."""
-    if error.order_key is None or not error.queue.keeps_keys_in_order:
+    is_kept = error.queue.keeps_keys_in_order or error.queue.is_sequential
+    if error.order_key is None or not is_kept:
         return 0
     place = [error.arrival_batch, error.arrival_index]
     key = [error.queue_id, bytes(error.order_key)]

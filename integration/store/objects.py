@@ -11,6 +11,7 @@ from psycopg import errors as pg
 
 from integration.documents.structures import Entry, plan_for, version_of
 from integration.errors import IntegrationError
+from integration.handlers.arrivals import Arrived, note
 from integration.handlers.failures import Applied, PermanentError, Superseded, Verdict
 from integration.handlers.ports import Claim
 from integration.message import Arrival, Message
@@ -68,10 +69,18 @@ def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> 
                 verdicts.append(entry)
             else:
                 verdicts.append(SUPERSEDED)
+                if entry.document is not None or entry.xml:
+                    keys[place] = entry.key
                 yield place, entry
 
+    keys: dict[int, str] = {}
+    came: list[str] = []
     for place in _written(structure.name, placed(), STORE):
         verdicts[place] = APPLIED
+        if place in keys:
+            came.append(keys[place])
+    if came:
+        note(Arrived(structure.name, came, is_stored=True))
     return verdicts
 
 

@@ -19,7 +19,7 @@ LEASE_SECONDS: Final = 5.0
 # The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still
 # there, its partition `p`: applied now, the message would come after newer ones.
 IS_LATE: Final = """(
-    q.kind = 'sequential' AND (q.strict_order OR NOT q.is_error_queue)
+    q.kind = 'sequential' AND e.parked_at IS NULL AND (q.strict_order OR NOT q.is_error_queue)
     AND (p.id IS NULL OR p.topic_uuid <> e.topic_uuid OR e."offset" < p.next_offset
          OR (e.expired_at IS NOT NULL AND q.on_head_expired = 'advance'))
 )"""
@@ -31,14 +31,19 @@ WITH_PLACE: Final = """
 _ITEMS: Final = (
     "INSERT INTO integration_operationitem (operation_id, place, error_id, version, outcome, text) "
 )
-# In the order of arrival: what came first is applied first.
+# In the order of arrival: what came first is applied first. What is deleted goes the other way: a
+# first one of its key that is closed lets the next one be tried.
+_ORDERS: Final = {
+    False: "e.arrival_batch, e.arrival_index, e.id",
+    True: "e.arrival_batch DESC, e.arrival_index DESC, e.id DESC",
+}
 _PLACED: Final = (
-    "SELECT %s, row_number() OVER (ORDER BY e.arrival_batch, e.arrival_index, e.id) - 1, "
+    "SELECT %s, row_number() OVER (ORDER BY {order}) - 1, "
     "e.id, {version}, '', '' FROM integration_messageerror e "
 )
 _CHOSEN: Final = (
     _ITEMS
-    + _PLACED.format(version="v.version")
+    + _PLACED.format(version="v.version", order="{order}")
     + "JOIN unnest(%s::uuid[], %s::int[]) v (id, version) ON v.id = e.id "
     "WHERE e.queue_id = ANY(%s) OR %s"
 )
@@ -175,18 +180,31 @@ class Ended:
 
 
 def freeze_chosen(
-    operation: UUID, versions: Mapping[UUID, int], queues: Sequence[int] | None
+    operation: UUID,
+    versions: Mapping[UUID, int],
+    queues: Sequence[int] | None,
+    *,
+    last_first: bool = False,
 ) -> int:
-    """Store these failures at these versions, but for queues outside `queues` (None: all)."""
+    """Store these failures at these versions, but for queues outside `queues` (None: all).
+
+    In the order of arrival, or the other way round.
+    """
     marks = [operation, list(versions), list(versions.values())]
-    return execute(_CHOSEN, [*marks, list(queues or ()), queues is None])
+    sql = _CHOSEN.format(order=_ORDERS[last_first])
+    return execute(sql, [*marks, list(queues or ()), queues is None])
 
 
-def freeze_matching(operation: UUID, failures: QuerySet[MessageError], limit: int) -> int:
-    """Store the failures of a query, at most `limit`, oldest first, in one statement."""
+def freeze_matching(
+    operation: UUID, failures: QuerySet[MessageError], limit: int, *, last_first: bool = False
+) -> int:
+    """Store the failures of a query, at most the `limit` oldest, in one statement.
+
+    In the order of arrival, or the other way round.
+    """
     oldest = failures.order_by("last_failed_at", "id")[:limit]
     sql, parameters = text_of(oldest.values("id", "version", "arrival_batch", "arrival_index"))
-    placed = _PLACED.format(version="e.version").replace(
+    placed = _PLACED.format(version="e.version", order=_ORDERS[last_first]).replace(
         "integration_messageerror e", f"({sql}) e", 1
     )
     return execute(_ITEMS + placed, [operation, *parameters])

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
-from integration.policy.states import PartitionState
+from integration.policy.states import OPEN_SQL, PartitionState
 from integration.store import locks, rows
 from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
@@ -23,7 +23,7 @@ TAKEOVER_TRIES: Final = 20
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
 # nobody found the end sooner after the marker than a process can be ended for it.
-TAKE: Final = """
+TAKE: Final = f"""
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
     WHEN NOT died.unclean THEN 0
@@ -50,7 +50,12 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
   p.unclean_ends, p.suspect_offset, p.suspect_crashes, p.suspect_hung,
   (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
-    AND e."offset" >= p.next_offset) AS failed_until
+    AND e."offset" >= p.next_offset) AS failed_until,
+  p.begins_after IS NOT NULL AS waits_for_others,
+  EXISTS (SELECT 1 FROM integration_messageerror e
+    WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL
+    AND e.state IN {OPEN_SQL}) AND (
+    SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,

@@ -12,20 +12,31 @@ from integration.values import TopicFacts
 def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition]:
     """Rows for partitions that the topic got since; they start at the beginning.
 
+    Where keys keep their order they wait until the others are read up to where they end now: the
+    messages of a key may have moved.
+
     A sequential queue gets none (its order would be lost), nor does a queue whose topic was
     recreated: both are for the engine to block.
     """
     present = list(queue.partitions.all())
-    if queue.is_sequential or any(row.topic_uuid != facts.topic_uuid for row in present):
+    if queue.needs_one_partition or any(row.topic_uuid != facts.topic_uuid for row in present):
         return []
     new = facts.low.keys() - {row.partition for row in present}
+    after = {str(row.partition): facts.high[row.partition] for row in present}
     return store_positions(
-        queue, facts, {partition: facts.low[partition] for partition in sorted(new)}
+        queue,
+        facts,
+        {partition: facts.low[partition] for partition in sorted(new)},
+        begins_after=after if queue.keeps_keys_in_order else None,
     )
 
 
 def store_positions(
-    queue: Queue, facts: TopicFacts, offsets: Mapping[int, int]
+    queue: Queue,
+    facts: TopicFacts,
+    offsets: Mapping[int, int],
+    *,
+    begins_after: Mapping[str, int] | None = None,
 ) -> list[QueuePartition]:
     """A row for each partition in `offsets`, by partition; rows that exist stay as they are."""
     now = timezone.now()
@@ -35,6 +46,7 @@ def store_positions(
             partition=partition,
             topic_uuid=facts.topic_uuid,
             next_offset=offset,
+            begins_after=begins_after,
             state_since=now,
             low_watermark=facts.low[partition],
             high_watermark=facts.high[partition],

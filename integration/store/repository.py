@@ -9,6 +9,7 @@ from uuid import UUID
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, transaction
+from psycopg.errors import LockNotAvailable
 
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
@@ -23,6 +24,7 @@ from integration.store import (
     at_once,
     configuration,
     deliveries,
+    dependencies,
     key_order,
     rows,
     strict_order,
@@ -202,14 +204,20 @@ class DatabaseRepository:
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         parameters = rows.due_parameters(self.queue, owned, limit)
         is_strict = self.queue.strict_error_queue is not None
-        by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
+        is_by_key = self.queue.keeps_keys_in_order or owned.has_parked
+        by_key = rows.DUE_BY_KEY if is_by_key else rows.DUE
         due = self._all(rows.DUE_IN_TURN if is_strict else by_key, parameters)
         if owned.is_lowest and not due and not is_strict:
             due = self._all(rows.DUE_OF_NOBODY, parameters)
         first = [rows.open_error(row) for row in due]
-        if not self.queue.keeps_keys_in_order or self.queue.sends:
+        if not is_by_key or self.queue.sends:
             return first
         return self._with_followers(owned, first, limit)
+
+    @property
+    def _keeps_keys(self) -> bool:
+        """Return whether what is parked stays so: in a sequential queue a person wanted it."""
+        return self.queue.keeps_keys_in_order or self.queue.sequential
 
     def _with_followers(
         self, owned: Owned, first: list[OpenError], limit: int
@@ -232,7 +240,9 @@ class DatabaseRepository:
 
     def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
         ids, numbers = [t.error for t in markers], [t.retry_no for t in markers]
-        due = self._all(rows.RETRY_ROWS, [ids, numbers, self.queue.id])
+        due = self._all(
+            rows.RETRY_ROWS, [ids, numbers, self.queue.id, self.queue.keeps_keys_in_order]
+        )
         return {row[0]: rows.open_error(row) for row in due}
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
@@ -249,11 +259,34 @@ class DatabaseRepository:
         return deliveries.past(self._all, parameters)
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        open_keys = self._all(key_order.OPEN_KEYS, [list(keys), self.queue.id])
+        parameters = [list(keys), self.queue.id, not self.queue.keeps_keys_in_order]
+        open_keys = self._all(key_order.OPEN_KEYS, parameters)
         return frozenset(bytes(key) for (key,) in open_keys)
 
+    def most_parked(self, keys: Sequence[bytes]) -> int:
+        beyond = self.queue.failure_thresholds.max_parked + 1
+        return int(self._all(key_order.MOST_PARKED, [list(keys), self.queue.id, beyond])[0][0])
+
+    def has_begun(self, owned: Owned) -> bool:
+        return self._count(key_order.BEGIN, [owned.id, owned.epoch]) == 1
+
+    def look_again(self, failures: Sequence[UUID]) -> None:
+        try:
+            with self._guarded(), transaction.atomic(using=alias(), durable=True):
+                dependencies.look_again(failures)
+        except LostError as e:
+            if e.__cause__ is None or not isinstance(e.__cause__.__cause__, LockNotAvailable):
+                raise
+
+    def wake_missed(self) -> None:
+        with self._guarded():
+            dependencies.wake_missed(self.queue.id)
+
     def wake_parked(self) -> None:
-        self._count(key_order.WAKE_ALL, [self.queue.id, self.queue.keeps_keys_in_order])
+        # Where keys keep their order only a few can be behind nothing; else all are.
+        while self._count(key_order.WAKE_SOME, [self.queue.id, self._keeps_keys]):
+            if self._keeps_keys:
+                return
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:

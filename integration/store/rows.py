@@ -14,8 +14,9 @@ from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
+from integration.policy.dependency import object_hash
 from integration.policy.failure import Failure
-from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
+from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
 from integration.store.key_order import IS_FIRST_OF_KEY
 from integration.values import Record
@@ -37,9 +38,11 @@ COLUMNS: Final = """
  e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
  e.crashes, e.carrier, e.code,
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
- e.apply_as_newest, e.copied_at IS NOT NULL, e.arrival_batch, e.arrival_index,
+ e.apply_as_newest, e.parked_at IS NOT NULL, e.copied_at IS NOT NULL,
+ e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
- e.message_id, e.interface, e.order_key, e.key, coalesce(e.edited_payload, e.payload), e.headers
+ e.message_id, e.interface, e.order_key, e.waits_for,
+ e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
 HEAD: Final = f"""
@@ -97,19 +100,21 @@ ORDER BY e.arrival_batch, e.arrival_index LIMIT %s"""
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
 {_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
+  AND (NOT %(keyed)s OR {IS_FIRST_OF_KEY})
 {_IN_ORDER}"""
 RETRY_ROWS: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
-WHERE e.queue_id = %s AND e.state = 'RETRY'
+WHERE e.queue_id = %s AND e.state = 'RETRY' AND (NOT %s OR {IS_FIRST_OF_KEY})
 """
 
 
 def open_error(row: Sequence[Any]) -> OpenError:
     """One selected row as a value; its record carries the payload to be tried next."""
     by_name = dict(zip(_NAMES, row, strict=False))
-    if by_name["order_key"] is not None:
-        by_name["order_key"] = bytes(by_name["order_key"])
+    for name in ("order_key", "waits_for"):
+        if by_name[name] is not None:
+            by_name[name] = bytes(by_name[name])
     key, payload, headers = row[len(_NAMES) : len(_NAMES) + 3]
     stamp = by_name["timestamp"]
     record = Record(
@@ -149,16 +154,16 @@ INSERT_COLUMNS: Final = (
     'id, queue_id, topic_uuid, partition, "offset", kafka_timestamp, message_id, interface, '
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
-    "order_key, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, version, "
-    "edited_by, ended"
+    "order_key, parked_at, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, "
+    "version, edited_by, ended, waits_kind, waits_key, waits_for"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
 INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
-    "CASE WHEN %s THEN now() END, clock_timestamp(), clock_timestamp(), "
-    "false, false, 1, '', '')"
+    "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
+    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again.
 REOPEN: Final = (
@@ -166,7 +171,9 @@ REOPEN: Final = (
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
     "text = excluded.text, detail = excluded.detail, fingerprint = excluded.fingerprint, "
     "attempts = integration_messageerror.attempts + least(excluded.attempts, 1), "
-    "spent = excluded.spent, order_key = excluded.order_key, "
+    "spent = excluded.spent, waits_kind = excluded.waits_kind, waits_key = excluded.waits_key, "
+    "waits_for = excluded.waits_for, order_key = excluded.order_key, "
+    "parked_at = excluded.parked_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
     f"WHERE integration_messageerror.state IN {CLOSED_SQL} "
@@ -213,8 +220,10 @@ def insert_values(
         new.carrier,
         arrival_batch,
         record.offset,
-        order_key_of(record),
+        unit.order_key if queue.order_texts is not None else order_key_of(record),
+        new.state is ErrorState.PARKED,
         copied,
+        *_waits(failure),
     ]
 
 
@@ -224,6 +233,9 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   failure_class = coalesce(v.kind, e.failure_class), code = coalesce(v.code, e.code),
   text = coalesce(v.text, e.text), detail = coalesce(v.detail, e.detail),
   fingerprint = coalesce(v.fingerprint, e.fingerprint), attempts = v.attempts,
+  waits_kind = coalesce(v.waits_kind, e.waits_kind),
+  waits_key = coalesce(v.waits_key, e.waits_key),
+  waits_for = CASE WHEN v.waits_kind IS NULL THEN e.waits_for ELSE v.waits_for END,
   retry_no = v.retry_no, spent = v.spent,
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
@@ -234,8 +246,9 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
   %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
-  %s::bigint[], %s::boolean[]) v (id, version, state, ended, kind, code, text, detail, fingerprint,
-  attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, copied)
+  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[])
+  v (id, version, state, ended, kind, code, text, detail, fingerprint, attempts, retry_no, spent,
+  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """
 
@@ -259,6 +272,7 @@ def change_values(change: RowChange, arrival_batch: int, copied: frozenset[UUID]
         arrival_batch,
         row.offset,
         row.id in copied,
+        *((None, None, None) if failure is None else _waits(failure)),
     ]
 
 
@@ -296,6 +310,14 @@ def attempt_values(
             why = ("", "", "") if change.failure is None else _why(change.failure)
             values.append([*written[change.row.id], change.ended, *why, worker])
     return values
+
+
+def _waits(failure: Failure) -> tuple[str, str, bytes | None]:
+    """What it waits for: kind, key, and both as they are found."""
+    if failure.waits_for is None:
+        return "", "", None
+    kind, key = failure.waits_for
+    return plain(kind, 100), plain(key, 500), object_hash(kind, key)
 
 
 def _why(failure: Failure) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
-from integration.store import deliveries, key_order, outbox, rows, tracks
+from integration.store import deliveries, dependencies, key_order, outbox, rows, tracks
 from integration.values import content_hash
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
@@ -181,6 +181,8 @@ class DatabaseUnitOfWork:
             failures, offsets = zip(*batch_result.copies, strict=True)
             self._run(LINK_COPIES, [list(failures), list(offsets), self.queue.id])
         outbox.insert(batch_result.outgoing)
+        if batch_result.arrivals:
+            dependencies.arrived(self._run, batch_result.arrivals)
         if batch_result.dispatch is not None:
             deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
         self.settled = self._advance(batch_result)
@@ -231,7 +233,7 @@ class DatabaseUnitOfWork:
             if markers:
                 self._run(CANCEL_RETRY_MARKERS, [markers])
         self._attempts(batch_result, written)
-        if self.queue.keeps_keys_in_order:
+        if self.queue.keeps_keys_in_order or self.owned.has_parked:
             self._wake(batch_result, written)
 
     def _wake(self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]) -> None:

@@ -34,6 +34,7 @@ class Fate(StrEnum):
     PROCESSING = "processing", "rejected", "Failed, and is tried alone."
     READY = "ready", "rejected", "Failed, and was released."
     RETRY = "retry", "rejected", "Failed, and is tried again."
+    PARKED = "parked", "rejected", "Not tried: an earlier message of its key is open."
     READ_TWICE = (
         "read_twice",
         "rejected",

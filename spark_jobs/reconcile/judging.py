@@ -16,10 +16,11 @@ OPEN: Final = {
     "RETRY": Fate.RETRY,
     "HOLD": Fate.HELD,
     "READY": Fate.READY,
+    "PARKED": Fate.PARKED,
     "PROCESSING": Fate.PROCESSING,
 }
 APPLIED: Final = frozenset({"APPLIED", "DELIVERED"})
-FAILED: Final = frozenset({"RETRY", "HOLD"})
+FAILED: Final = frozenset({"RETRY", "HOLD", "PARKED"})
 # Endings of a message that was not applied, the first that is found.
 ENDED: Final = {"SUPERSEDED": Fate.SUPERSEDED, "DUPLICATE": Fate.DUPLICATE}
 Record = tuple[int, int]

@@ -58,13 +58,14 @@ WITH given AS (
     kafka_timestamp, message_id, interface, sender, key, headers, payload, edited_by, state,
     failure_class, code, text, detail, fingerprint, attempts, retry_no, spent, crashes,
     not_before, carrier, arrival_batch, arrival_index, late, apply_as_newest, version,
-    first_failed_at, last_failed_at, ended)
+    first_failed_at, last_failed_at, ended, order_key)
   SELECT gen_random_uuid(), q.id, %(uuid)s::text, m.partition, m."offset",
     CASE WHEN m.at_ms >= 0 THEN to_timestamp(m.at_ms / 1000.0) END, m.message_id, m.interface, '',
     m.key, m.headers, m.payload, '',
     'READY', %(kind)s::text, %(code)s::text, %(text)s::text, '', %(cause)s::text, 0, 0, 0, 0,
     clock_timestamp(), 'row', coalesce(r.batch, %(arrival)s::bigint), r.place,
-    NOT %(newest)s::boolean, %(newest)s::boolean, 1, clock_timestamp(), clock_timestamp(), ''
+    NOT %(newest)s::boolean, %(newest)s::boolean, 1, clock_timestamp(), clock_timestamp(), '',
+    CASE WHEN q.order_path = '' THEN decode(md5(m.key), 'hex') END
   FROM {messages} m JOIN replayed r ON r.partition = m.partition AND r."offset" = m."offset"
   JOIN integration_queue q ON q.id = %(queue)s
   WHERE r.why = ''
@@ -72,7 +73,7 @@ WITH given AS (
   ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET
     state = 'READY', spent = 0, crashes = 0, not_before = clock_timestamp(), carrier = 'row',
     late = excluded.late, apply_as_newest = excluded.apply_as_newest, closed_at = NULL, ended = '',
-    version = e.version + 1
+    parked_at = NULL, version = e.version + 1
   WHERE e.state = 'RESOLVED'
   RETURNING e.id, e.version
 ), noted AS (

@@ -94,6 +94,7 @@ class World(Protocol):
     def remove_queue(self) -> None: ...
     def strict_error_queue(self) -> "World": ...
     def feeding(self) -> "World": ...
+    def keep_keys_in_order(self) -> None: ...
     def link(self, error: UUID, offset: int | None) -> None: ...
 
 
@@ -198,6 +199,9 @@ class MemoryWorld:
         self._feed(strict)
         return strict
 
+    def keep_keys_in_order(self) -> None:
+        self.configure(keeps_keys_in_order=True)
+
     def feeding(self) -> "MemoryWorld":
         other = MemoryWorld(id=2, name="o", topic="o")
         other._feed(self)
@@ -241,6 +245,10 @@ class DatabaseWorld:
 
     def configure(self, **fields: Any) -> None:
         self.queue = replace(self.queue, **fields)
+
+    def keep_keys_in_order(self) -> None:
+        Queue.objects.filter(pk=self.record.pk).update(ordering="key")
+        self._read()
 
     def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None:
         Effect.objects.create(message_id="", interface="", n=value)

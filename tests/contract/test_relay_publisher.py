@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from devstack.server import Server
 from integration.delivery.relay.ports import (
     FencedError,
     OutgoingRow,
@@ -22,6 +23,7 @@ from integration.delivery.relay.steps import RelayStep, unobserved
 from integration.kafka.client import connection
 from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
+from tests.support.kafka_world import Kafka
 from tests.support.memory.relay import MemoryBroker, MemoryPublisher
 
 TOPIC_LIMIT = 2_000_000
@@ -208,3 +210,33 @@ def test_closing_twice_is_fine_and_a_closed_publisher_sends_nothing(broker: Brok
     made.close()
     verdict = made.publish(uuid.uuid4(), rows(broker, b"late"), at_once, unobserved)
     assert isinstance(verdict, Unavailable)
+
+
+def of_java(key: bytes, partitions: int) -> int:
+    """The partition in which Java's clients put a key: murmur2 as Kafka's utilities define it."""
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    state = (0x9747B28C ^ len(key)) & mask
+    whole = len(key) // 4 * 4
+    for place in range(0, whole, 4):
+        word = int.from_bytes(key[place : place + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        state = (state * factor & mask) ^ word
+    if key[whole:]:
+        state = (state ^ int.from_bytes(key[whole:], "little")) * factor & mask
+    state = (state ^ state >> 13) * factor & mask
+    return ((state ^ state >> 15) & 0x7FFFFFFF) % partitions
+
+
+@pytest.mark.servers
+def test_keys_lie_where_javas_clients_put_them(kafka: Server) -> None:
+    world, partitions = Kafka(kafka.bootstrap), 7
+    topic = world.topic(partitions)
+    keys = [b"k" * length + bytes([length]) for length in range(24)]
+    provider = Provider(pk=1, name="main", bootstrap_servers=kafka.bootstrap)
+    publisher = KafkaPublisher(connection(provider), f"sluice.test.{topic}.0")
+    publisher.open()
+    out = [OutgoingRow(n, topic, None, key, b"", ()) for n, key in enumerate(keys)]
+    assert publisher.publish(uuid.uuid4(), out, at_once, unobserved) == Sent()
+    publisher.close()
+    read = {m.key(): m.partition() for m in world.read_all(topic, range(partitions))}
+    assert read == {key: of_java(key, partitions) for key in keys}

@@ -1,20 +1,25 @@
 """The contract of the Repository, in memory and on PostgreSQL: order within a key."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from integration.delivery.batch_result import BatchResult
+from integration.delivery.key_order import order_key
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
+from integration.delivery.reading import RetryMarker
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import ErrorState
-from tests.contract.repository_worlds import World
+from integration.values import TopicFacts
+from tests.contract.repository_worlds import TOPIC, World
 from tests.support.deliveries import a_change, a_new_error, a_record, a_unit
 
 
 @pytest.fixture
 def tables(tables: World) -> World:
-    tables.configure(keeps_keys_in_order=True)
+    tables.keep_keys_in_order()
     return tables
 
 
@@ -126,3 +131,49 @@ def test_a_run_wakes_what_a_change_of_settings_left_parked(tables, owned):
     tables.configure(keeps_keys_in_order=False)
     tables.repository().wake_parked()
     assert states(tables, ids) == ["HOLD", "RETRY"]
+
+
+def test_the_key_with_most_parked_is_counted_up_to_the_limit(tables, owned):
+    tables.configure(failure_thresholds=FailureThresholds(max_parked=2))
+    repository = tables.repository()
+    parked = [failed(offset, b"k") for offset in range(11, 16)]
+    fail(repository, owned, held(10, b"k"), *parked, held(16, b"o"), failed(17, b"o"))
+    keys = [order_key(b"k"), order_key(b"o")]
+    assert repository.most_parked(keys) == 3
+    assert repository.most_parked(keys[1:]) == 1
+    assert repository.most_parked([order_key(b"none")]) == 0
+
+
+def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
+    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0}, {0: 12, 1: 10, 2: 5})
+    tables.repository().add_partitions(facts)
+    first, _, added = tables.manager().take()
+    repository = tables.repository()
+    assert (first.waits_for_others, added.waits_for_others) == (False, True)
+    assert not repository.has_begun(added)
+    settle(repository, first, BatchResult(12))
+    assert repository.has_begun(added)
+    assert not repository.has_begun(replace(added, epoch=added.epoch + 1))
+
+
+def test_where_no_key_keeps_its_order_any_more_all_are_due_and_none_is_parked(tables, owned):
+    repository = tables.repository()
+    fail(repository, owned, held(10, b"k"), failed(11, b"k"), failed(12, b"k"))
+    tables.configure(keeps_keys_in_order=False)
+    repository = tables.repository()
+    repository.wake_parked()
+    assert due(repository, owned) == [11, 12]
+
+
+def test_only_a_sequential_queue_tells_its_owner_that_some_are_parked(tables):
+    manager = tables.manager()
+    owned = manager.take()[0]
+    fail(tables.repository(), owned, held(10, b"k"), failed(11, b"k"))
+    manager.close(clean=True)
+    assert not tables.manager().take()[0].has_parked
+
+
+def test_a_retry_marker_passes_no_failure_of_its_key(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k", ErrorState.RETRY))
+    assert repository.retry_rows([RetryMarker(ids[1], 1)]) == {}

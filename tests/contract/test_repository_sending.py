@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from integration.delivery.batch_result import BatchResult
+from integration.delivery.key_order import order_key
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState
 from integration.store.circuits import DatabaseCircuits
-from integration.values import content_hash
 from tests.contract.repository_worlds import MemoryWorld, World
 from tests.support.deliveries import a_new_error, a_unit
 from tests.support.partners import an_endpoint
@@ -139,9 +139,10 @@ def test_a_fenced_owner_writes_no_intent(tables, owned, endpoint):
 
 
 def test_keys_with_an_open_failure_are_told(tables, owned):
+    tables.configure(keeps_keys_in_order=True)
     repository = tables.repository()
     unit = a_unit(10)
     unit.record.key = b"k"
     settle(repository, owned, BatchResult(11, new_errors=[a_new_error(10, unit=unit)]))
-    known, other = content_hash(b"k"), content_hash(b"other")
+    known, other = order_key(b"k"), order_key(b"other")
     assert repository.open_keys([known, other]) == frozenset({known})

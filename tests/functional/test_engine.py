@@ -276,6 +276,22 @@ def test_dedupe_drops_the_same_content_and_holds_other_content_under_one_id(brok
     assert MessageError.objects.get().code == "ID_REUSED"
 
 
+def test_a_failure_tried_again_where_repeats_are_dropped_is_no_repeat_of_itself(broker):
+    queue = a_queue(broker, dedupe=True, max_retries=1, retry_delay_seconds=0, carrier="row")
+    bodies = [{"n": 1, "do": "until", "until": 2}, {"n": 2, "do": "permanent"}]
+    for body in bodies:
+        broker.send(queue.topic, [body], headers=[("MEAMessageID", f"id-{body['n']}".encode())])
+    drain(queue, runs=2)
+    assert effects() == [1]
+    held = MessageError.objects.get(offset=1)
+    edited = held.current_payload.replace(b"permanent", b"ok")
+    MessageError.objects.filter(pk=held.pk).update(state="READY", edited_payload=edited)
+    drain(queue)
+    assert effects() == [1, 2]
+    endings = MessageError.objects.order_by("offset").values_list("state", "ended")
+    assert list(endings) == [("RESOLVED", "APPLIED")] * 2
+
+
 def test_several_partitions_are_worked_in_one_run(broker):
     queue = a_queue(broker, partitions=3)
     for p in range(3):

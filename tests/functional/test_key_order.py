@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from integration.actions import errors
+from integration.actions.problems import LateReleaseError, NotHeadError
 from integration.models import MessageError, MessageTrack, Queue, QueuePartition
 from integration.runs.queues import run_queue
 from integration.selectors.failures.failures import FailureFilter
@@ -131,3 +133,131 @@ def test_what_cannot_be_read_keeps_its_key_waiting(broker, queue, send):
     run(queue)
     assert applied() == [1]
     assert rows(queue) == {0: "HOLD", 1: "PARKED"}
+
+
+def test_the_key_may_stand_in_the_document(broker):
+    queue = a_brief_queue(broker, ordering="key", order_path="$.asset.num", max_retries=0)
+    bodies = [("A", "permanent"), ("B", "ok"), ("A", "ok"), (None, "ok")]
+    for n, (num, do) in enumerate(bodies):
+        asset = {} if num is None else {"num": num}
+        broker.send(queue.topic, [{"n": n, "do": do, "asset": asset}], key=f"other-{n}")
+    run(queue)
+    assert applied() == [1, 3]
+    assert rows(queue) == {0: "HOLD", 2: "PARKED"}
+    release(queue, 0)
+    run(queue)
+    assert applied() == [1, 3, 0, 2]
+
+
+def test_a_key_in_the_document_needs_a_topic_with_one_partition(broker):
+    queue = a_brief_queue(broker, ordering="key", order_path="$.asset.num", max_retries=0)
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(20)
+    run(queue)
+    where = QueuePartition.objects.get(queue=queue)
+    assert (where.state, where.state_code) == ("BLOCKED", "MORE_PARTITIONS")
+
+
+def test_more_parked_behind_one_failure_than_wanted_stop_the_queue(queue, send):
+    Queue.objects.filter(pk=queue.pk).update(max_parked=2, batch_size=4)
+    send("a:permanent", "a", "b", "a", "a", "a", "b")
+    run(queue)
+    where = QueuePartition.objects.get(queue=queue)
+    assert (where.state, where.state_code) == ("BRAKED", "TOO_MANY_PARKED")
+    assert MessageError.objects.filter(queue=queue, state="PARKED").count() >= 3
+
+
+def test_a_partition_that_is_added_waits_for_what_the_others_hold(broker, queue, send):
+    send("a", "a")
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(20)
+    run(queue)
+    places = QueuePartition.objects.filter(queue=queue).order_by("partition")
+    assert [place.begins_after for place in places] == [None, {"0": 2}]
+    run(queue)
+    assert [place.begins_after for place in places.all()] == [None, None]
+    assert applied() == [0, 1]
+
+
+@pytest.fixture
+def sequential(broker) -> Queue:
+    return a_brief_queue(broker, "sequential", max_retries=0)
+
+
+def park(queue: Queue, offset: int) -> None:
+    row = MessageError.objects.get(queue=queue, offset=offset)
+    errors.park(row.pk, version=row.version, actor="anna", reason="the others may go on")
+
+
+def send_to(broker: Kafka, queue: Queue, *messages: str, begin: int = 0) -> None:
+    for n, message in enumerate(messages, begin):
+        key, _, do = message.partition(":")
+        broker.send(queue.topic, [{"n": n, "do": do or "ok"}], key=key or None)
+
+
+def test_the_head_of_a_sequential_queue_may_be_parked_and_its_key_follows_it(broker, sequential):
+    send_to(broker, sequential, "a:permanent", "b", "a", "")
+    run(sequential)
+    assert applied() == []
+    park(sequential, 0)
+    run(sequential)
+    assert applied() == [1, 3]
+    assert rows(sequential) == {0: "HOLD", 2: "PARKED"}
+    send_to(broker, sequential, "a", "b", begin=4)
+    run(sequential)
+    assert rows(sequential) == {0: "HOLD", 2: "PARKED", 4: "PARKED"}
+    release(sequential, 0)
+    run(sequential)
+    assert applied() == [1, 3, 5, 0, 2, 4]
+
+
+def test_all_that_is_deleted_at_once_is_deleted_and_none_of_it_tried(queue, send):
+    """The last of a key goes first: the first one's end would let the others be tried."""
+    send("a:permanent", *["a"] * 6, "b")
+    run(queue)
+    planned = bulk.started(bulk.plan("delete"), reason="not wanted")
+    errors_of_key = list(planned.items.order_by("place").values_list("error__offset", flat=True))
+    assert errors_of_key == [6, 5, 4, 3, 2, 1, 0]
+    bulk.run(planned)
+    run(queue)
+    assert applied() == [7]
+    assert set(rows(queue).values()) == {"DELETED"}
+
+
+def test_a_queue_that_keeps_no_order_any_more_tries_what_was_parked(queue, send):
+    send("a:permanent", "a", "a")
+    run(queue)
+    Queue.objects.filter(pk=queue.pk).update(ordering="none")
+    send("a")
+    run(queue)
+    run(queue)
+    assert sorted(applied()) == [1, 2, 3]
+    assert rows(queue)[0] == "HOLD"
+
+
+def test_a_restored_message_is_late_although_it_was_parked(broker, sequential):
+    send_to(broker, sequential, "a:permanent", "a", "a")
+    run(sequential)
+    park(sequential, 0)
+    run(sequential)
+    delete(sequential, 1)
+    row = MessageError.objects.get(queue=sequential, offset=1)
+    errors.restore(row.pk, version=row.version, actor="anna")
+    row.refresh_from_db()
+    assert row.parked_at is None
+    with pytest.raises(LateReleaseError):
+        errors.release(row.pk, version=row.version, actor="anna")
+
+
+def test_only_what_a_sequential_queue_stops_at_is_parked_by_a_person(
+    broker, sequential, queue, send
+):
+    send("a:permanent")
+    run(queue)
+    with pytest.raises(NotHeadError):
+        park(queue, 0)
+    send_to(broker, sequential, ":permanent", "a")
+    run(sequential)
+    park(sequential, 0)
+    run(sequential)
+    assert applied() == [1]
+    with pytest.raises(NotHeadError):
+        park(sequential, 0)

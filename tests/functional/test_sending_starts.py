@@ -10,6 +10,7 @@ from crontasks.dispatch import dispatcher, due
 from crontasks.models import CronInstance
 from integration.actions import queues
 from integration.actions.problems import OutboundQueueError
+from integration.delivery.key_order import order_key
 from integration.models import ChannelTarget, PublishChannel, Queue, QueueChange
 from integration.store.circuits import DatabaseCircuits
 from tests.functional.test_dispatcher import a_queue, an_error
@@ -48,17 +49,17 @@ def test_only_outbound_queues_that_send_are_started():
 
 def test_a_parked_failure_is_not_due_until_the_one_before_it_is_closed():
     queue = a_queue("sent", direction="outbound", endpoint=an_endpoint(), ordering="key")
-    first = an_error(queue, 1, state="HOLD", key=b"k", arrival_batch=1, arrival_index=1)
+    same = {"key": b"k", "order_key": order_key(b"k"), "arrival_batch": 1}
+    first = an_error(queue, 1, state="HOLD", arrival_index=1, **same)
     now = timezone.now()
     an_error(
         queue,
         2,
         state="RETRY",
-        key=b"k",
-        arrival_batch=1,
         arrival_index=2,
         not_before=now,
         carrier="row",
+        **same,
     )
     assert causes() == set()
     first.state = "DELETED"

@@ -42,7 +42,7 @@ INTERFACES = ["", "ONE", "ALONE", "BATCH", "MUTE"]
 GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
 # Codes of failures that no try has led to, or several.
 NO_TRY = {"PROCESS_CRASH", "SERVICE_DISABLED", "PARKED"}
-VERBS = ["release", "hold", "delete", "restore", "edit"]
+VERBS = ["release", "hold", "delete", "restore", "edit", "park"]
 
 
 class RunContext(KeepsOrder):

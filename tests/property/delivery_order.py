@@ -32,12 +32,13 @@ class KeepsOrder(RuleBasedStateMachine):
 
     @invariant()
     def messages_of_a_key_are_applied_in_order(self) -> None:
-        """But for those that a person deleted, and restored after others had passed them."""
+        """But for those that others may pass: deleted and restored later, or expired heads."""
         database = self.world.database
-        if not database.queue.keeps_keys_in_order:
+        if not database.queue.keeps_keys_in_order and not database.queue.sequential:
             return
-        rows = database.errors.values()
-        self.deleted |= {row.place[1:] for row in rows if row.state is ErrorState.DELETED}
+        for row in database.errors.values():
+            if row.state is ErrorState.DELETED or row.expired:
+                self.deleted.add(row.place[1:])
         last: dict[tuple[int, bytes], int] = {}
         for effect in self._effects():
             place = (effect.partition, effect.offset)
@@ -51,5 +52,5 @@ class KeepsOrder(RuleBasedStateMachine):
     def nothing_is_parked_behind_nothing(self) -> None:
         database = self.world.database
         for row in database.open_rows():
-            if row.state is ErrorState.PARKED and database.queue.keeps_keys_in_order:
+            if row.state is ErrorState.PARKED:
                 assert not database.is_first_of_key(row), row

@@ -94,6 +94,7 @@ def a_row(**fields: Any) -> OpenError:
         "due_in_seconds": 0.0,
         "late": False,
         "apply_as_newest": False,
+        "parked": False,
         "copied": False,
         "arrival_batch": 1,
         "arrival_index": 5,
@@ -102,6 +103,7 @@ def a_row(**fields: Any) -> OpenError:
         "message_id": "id-5",
         "interface": "X",
         "order_key": None,
+        "waits_for": None,
     }
     known |= fields
     known.setdefault("record", a_record(known["offset"], partition=known["partition"]))

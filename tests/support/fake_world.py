@@ -309,11 +309,14 @@ class FakeWorld:
                 {"HOLD", "RETRY", "READY", "PARKED"},
                 {"state": ErrorState.DELETED, "ended": "DELETED", "not_before": None},
             ),
+            "park": ({"HOLD"}, {"parked": True}),
             "restore": ({"DELETED"}, {"state": ErrorState.HOLD, "ended": ""}),
             "edit": ({"HOLD"}, {"edited": b'{"do": "ok"}'}),
         }
         expected, values = moves[verb]
         if row.state not in expected:
+            return False
+        if verb == "park" and self.place(row.record.partition).state_error != error:
             return False
         done = self.database.change(row.id, row.version, **values)
         if done and verb == "release":

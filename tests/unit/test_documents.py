@@ -129,3 +129,13 @@ def test_a_wrong_name_would_be_noticed():
     assert not is_known("store.partition_manager.DatabasePartitionManager.lend")
     assert not is_known("integration.delivery.errands")
     assert not is_there("delivery/errands.py")
+
+
+def test_every_test_that_a_guarantee_names_is_there():
+    text = (paths.ROOT / "docs/guarantees.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+(?:::\w+)?)`", text)
+    assert len(named) > 100
+    for file, name in named:
+        source = (paths.ROOT / file).read_text()
+        for part in name.split("::"):
+            assert re.search(rf"^\s*(?:def|class) {part}\b", source, re.MULTILINE), name

@@ -35,7 +35,7 @@ PARTS: Final[Mapping[str, Part]] = {
         ),
         ("start_from", "start_time", "start_group"),
     ),
-    "part-messages": ("Messages", "", ("default_service", "dedupe", "ordering")),
+    "part-messages": ("Messages", "", ("default_service", "dedupe", "ordering", "order_path")),
     RETRY: (
         "Retries",
         (
@@ -70,7 +70,14 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-limits": (
         "Limits: expired messages, failures, crashes",
         "",
-        ("on_head_expired", "on_gap", "max_open_errors", "failure_threshold", "crash_limit"),
+        (
+            "on_head_expired",
+            "on_gap",
+            "max_open_errors",
+            "failure_threshold",
+            "max_parked",
+            "crash_limit",
+        ),
     ),
     "part-pace": (
         "Pace: batches, runs, handler calls",
@@ -118,6 +125,8 @@ LABELS: Final = {
     "start_group": "Consumer group",
     "dedupe": "Drop repeats",
     "ordering": "Order within a key",
+    "order_path": "Path of the key",
+    "max_parked": "Most parked of one key",
     "endpoint": "Endpoint",
     "concurrency": "Concurrency",
     "max_retries": "Retries",
@@ -184,6 +193,11 @@ HELPS: Final = {
     "ordering": "Continuous only. Within a key: while a message of a key has failed, later ones of "
     "that key are parked behind it and follow in order once it is resolved or deleted. Other keys, "
     "and messages without a key, never wait.",
+    "order_path": "Optional: JSONPath such as $.assetnum, or XPath such as /ASSET/ASSETNUM, where "
+    "the document says what it is about; the topic needs to have one partition then. A "
+    "message that cannot be read has no key then, and waits for none. Empty: the record's key.",
+    "max_parked": "Where keys keep their order: with more messages of one key behind its first "
+    "failure, the queue stops reading and shows why.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
     "unlimited_retries": "Never give up on a message. A sequential queue then stops until a person "
     "acts, and there is never a notice that retries are spent.",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from integration.delivery.batch_result import StateChange
+from integration.delivery.key_order import order_key
 from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
 from integration.delivery.sending.answers import IN_DOUBT
 from integration.delivery.sending.call_threads import Call
@@ -70,7 +71,7 @@ class Choosing:
 
     def _open_keys(self) -> set[bytes]:
         keys = {u.record.key for u in self.pending if u.row is None and u.record.key is not None}
-        by_order_key = {content_hash(key): key for key in keys}
+        by_order_key = {order_key(key): key for key in keys}
         open_keys = self.context.repository.open_keys(sorted(by_order_key)) if keys else ()
         return {by_order_key[key] for key in open_keys}
 

@@ -127,8 +127,9 @@ class DeliveryBatch:
         remember(self.owned, Settled(ended, batch_outcome))
         if ended:
             self.report.add(batch_outcome)
-        if batch_outcome.failed and context.stops_at_threshold(
-            self.owned, batch_outcome.last_cause
+        parked = batch_outcome.parked_keys
+        if (batch_outcome.failed or parked) and context.stops_at_threshold(
+            self.owned, batch_outcome.last_cause, parked
         ):
             self._is_over = True
         if calls:

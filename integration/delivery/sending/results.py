@@ -7,6 +7,7 @@ from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_o
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.endings import Ending, end_parked
+from integration.delivery.key_order import order_key_of
 from integration.delivery.outcome import Failed, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.sending.answers import read
@@ -97,6 +98,7 @@ class Results:
 
     def park(self, unit: Unit) -> None:
         """Put a message behind an earlier one of its key."""
+        unit.order_key = order_key_of(unit.record)
         self._add(unit, end_parked(unit, self.context.chance(self.owned)))
 
     def halt(self, change: StateChange) -> None:

@@ -50,6 +50,7 @@ class Group:
     held: int
     retrying: int
     released: int
+    parked: int
     causes: int
     first: datetime
     last: datetime
@@ -77,6 +78,7 @@ WITH parts AS MATERIALIZED (
     count(*) FILTER (WHERE e.state IN ('{ErrorState.RETRY}', '{ErrorState.PROCESSING}'))
       AS retrying,
     count(*) FILTER (WHERE e.state = '{ErrorState.READY}') AS released,
+    count(*) FILTER (WHERE e.state = '{ErrorState.PARKED}') AS parked,
     min(e.first_failed_at) AS first, max(e.last_failed_at) AS last
   FROM integration_messageerror e
   WHERE e.state IN {OPEN_SQL}{{conditions}}
@@ -84,13 +86,14 @@ WITH parts AS MATERIALIZED (
 ), grouped AS (
   SELECT ARRAY[{{key}}] AS key, sum(e.n)::bigint AS n, sum(e.held)::bigint AS held,
     sum(e.retrying)::bigint AS retrying, sum(e.released)::bigint AS released,
+    sum(e.parked)::bigint AS parked,
     min(e.first) AS first, max(e.last) AS last, array_agg(DISTINCT e.queue_id) AS queues,
     count(DISTINCT e.fingerprint) AS causes, sum(sum(e.n)) OVER ()::bigint AS total
   FROM parts e JOIN integration_queue q ON q.id = e.queue_id GROUP BY 1
   ORDER BY n DESC, key LIMIT %s
 )
-SELECT g.key, g.n, g.held, g.retrying, g.released, g.first, g.last, g.queues, g.causes, g.total,
-  {{text}} FROM grouped g {{sample}} ORDER BY g.n DESC, g.key
+SELECT g.key, g.n, g.held, g.retrying, g.released, g.parked, g.first, g.last, g.queues, g.causes,
+  g.total, {{text}} FROM grouped g {{sample}} ORDER BY g.n DESC, g.key
 """
 # A group of parts is one cause: its first row by the index tells its sentence.
 SAMPLE: Final = f"""
@@ -145,7 +148,7 @@ def causes(
     key, _ = KEYS[by]
     sql = PARTS.format(conditions=conditions, key=key, sample=sample, text=text)
     rows = fetch_all(sql, [*values, limit + 1])
-    total = rows[0][9] if rows else 0
+    total = rows[0][10] if rows else 0
     shown = rows[:limit]
     hours: Hours | None = None
     if shown and total <= TREND_ROWS:
@@ -196,7 +199,7 @@ def _fits(place: _Place, filters: FailureFilter) -> bool:
 
 
 def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:
-    key, count, held, retrying, released, first, last, queues, causes, _, text = row
+    key, count, held, retrying, released, parked, first, last, queues, causes, _, text = row
     touched = [places[pk] for pk in queues if pk in places]
     names = _said(by, key, touched)
     return Group(
@@ -209,6 +212,7 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         held=held,
         retrying=retrying,
         released=released,
+        parked=parked,
         causes=causes,
         first=first,
         last=last,

@@ -24,6 +24,7 @@ from integration.store import key_order, strict_order
 
 NEIGHBOURS: Final = 5
 PARKED_CAP: Final = 1_000
+PARKED: Final = "PARKED"
 UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed ones."
 
 
@@ -189,12 +190,13 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
     name = error.interface or "A message of unknown type"
     tried = "once" if error.attempts == 1 else f"{error.attempts} times"
     what = f"{name} was tried {tried} and failed: {sentence_of(error.text or error.code)}"
-    if state is ErrorState.PARKED:
+    if error.code == PARKED:
         what = f"{name} was not tried: {sentence_of(error.text)}"
     elif error.attempts == 0:
         what = f"{name} could not be tried: {sentence_of(error.text or error.code)}"
     if state is ErrorState.RESOLVED:
-        what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
+        first = "was parked" if error.code == PARKED else "failed"
+        what = f"{name} {first} at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
         what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
     if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY, ErrorState.PARKED}:
@@ -210,7 +212,7 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
 def _waiting(error: MessageError, ahead: FailureRow) -> str:
     strict = error.queue.error_queue
     name = ahead.interface or "a message of unknown type"
-    if error.state == ErrorState.PARKED:
+    if key_order.ahead_of(error) is not None:
         return (
             f"It waits behind {name} at offset {ahead.offset:,}, which has the same key. Release "
             "or delete that one; this one follows by itself."

@@ -26,7 +26,8 @@ class Newer:
 
 def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None) -> str | None:
     """Return one sentence, or None where a release keeps the order or the queue has none."""
-    if not queue.keeps_order:
+    # Nothing of its key has passed what is parked.
+    if not queue.keeps_order or error.parked_at is not None:
         return None
     if partition is None or partition.topic_uuid != error.topic_uuid:
         return "The topic was created anew since it failed; newer messages may be applied already."

@@ -28,6 +28,7 @@ DONE: Final[Mapping[str, str]] = {
     "delete": "Deleted",
     "restore": "Restored",
     "edit": "Edited",
+    "park": "Parked: the queue went on past it",
     "arrived": "Said to have arrived: not sent again",
     "replay": "Given back by a replay",
 }

@@ -29,11 +29,12 @@ TABLE_CAP: Final = 1_000
 GAPS_SHOWN: Final = 50
 KEY_ORDER: Final = "kept: later messages of a key wait while an earlier one is open"
 
+_COUNTED: Final = f"('{ErrorState.HOLD}'), ('{ErrorState.RETRY}'), ('{ErrorState.PARKED}')"
 # By the partial index of open failures; VALUES and not the enum, so that the planner sees it.
 _COUNTS: Final = f"""
     SELECT q.id, s.state, few.count
     FROM unnest(%s::bigint[]) q (id)
-    CROSS JOIN (VALUES ('{ErrorState.HOLD}'), ('{ErrorState.RETRY}')) s (state)
+    CROSS JOIN (VALUES {_COUNTED}) s (state)
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = s.state
@@ -90,6 +91,7 @@ def counted(rows: Sequence[QueueRow], cap: int = TABLE_CAP) -> list[QueueRow]:
             row,
             held=counts.get((row.id, ErrorState.HOLD), 0),
             retrying=counts.get((row.id, ErrorState.RETRY), 0),
+            parked=counts.get((row.id, ErrorState.PARKED), 0),
         )
         for row in rows
     ]

@@ -56,6 +56,7 @@ class QueueRow:
     stop: QueueChange | None = None
     held: int = 0
     retrying: int = 0
+    parked: int = 0
 
     @property
     def since(self) -> datetime | None:

@@ -162,6 +162,16 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "One cause made many messages fail in a row, so no new message is read. {text}",
             "Fix the cause, release what failed, then resume the queue.",
         ),
+        "TOO_MANY_PARKED": Situation(
+            "Too many messages of one key wait behind its first failure, so no new message is "
+            "read. {text}",
+            "Release or delete the failure they wait behind, then resume the queue.",
+        ),
+        "KEYS_MOVED": Situation(
+            "A partition was added to {topic}, and earlier messages of its keys may still wait in "
+            "the others. {text}",
+            "Nothing yet; it is read as soon as the others have come that far.",
+        ),
         "SERVICE_DISABLED": Situation(
             "The enterprise service of the next message is switched off. {text}",
             "Switch the service on again; the queue then continues by itself.",
@@ -181,8 +191,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "MORE_PARTITIONS": Situation(
             "The topic {topic} has more than one partition, so the order this queue promises is "
             "lost. {text}",
-            "Let the senders write to a topic with one partition, register a sequential queue for "
-            "it, and switch this one off.",
+            "Let the senders write to a topic with one partition, register a queue for it that is "
+            "like this one, and switch this one off.",
         ),
         "ENDPOINT_DOWN": Situation(
             "Nothing is sent at the moment, and no retry is spent. {text}",

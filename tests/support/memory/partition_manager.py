@@ -57,6 +57,12 @@ class MemoryPartitionManager:
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
+            waits_for_others=place.begins_after is not None,
+            has_parked=self.database.queue.sequential
+            and any(
+                row.parked and row.record.partition == place.partition
+                for row in self.database.open_rows()
+            ),
         )
 
     def _failed_until(self, place: PlaceRow) -> int | None:

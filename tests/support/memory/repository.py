@@ -117,7 +117,7 @@ class MemoryRepository:
         rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
         if self.queue.strict_error_queue is not None:
             rows = [row for row in rows if not strict_order.waits(self.database, row)]
-        if self.queue.keeps_keys_in_order:
+        if self.queue.keeps_keys_in_order or owned.has_parked:
             rows = [row for row in rows if self.database.is_first_of_key(row)]
             if not self.queue.sends and owned.isolate_until is None:
                 rows += [follower for row in rows for follower in self._behind(row)]
@@ -158,6 +158,9 @@ class MemoryRepository:
         for marker in markers:
             row = self.database.errors.get(marker.error)
             named = row is not None and row.retry_no == marker.retry_no
+            keeps_keys = self.queue.keeps_keys_in_order
+            if row is not None and keeps_keys and not self.database.is_first_of_key(row):
+                continue
             if row is not None and named and row.state is ErrorState.RETRY:
                 found[row.id] = self._open_error(row)
         return found
@@ -181,6 +184,7 @@ class MemoryRepository:
             due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
             late=row.late,
             apply_as_newest=row.apply_as_newest,
+            parked=row.parked,
             copied=row.copied_at is not None,
             arrival_batch=row.arrival[0],
             arrival_index=row.arrival[1],
@@ -189,6 +193,7 @@ class MemoryRepository:
             message_id=row.message_id,
             interface=row.interface,
             order_key=row.order_key,
+            waits_for=row.waits_for,
             record=Record(
                 record.partition, record.offset, None, record.key, value, record.headers or []
             ),
@@ -204,12 +209,36 @@ class MemoryRepository:
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
         self._statement("open_keys")
-        known = {row.order_key for row in self.database.open_rows()}
+        rows = self.database.open_rows()
+        known = {row.order_key for row in rows if row.parked or self.queue.keeps_keys_in_order}
         return frozenset(key for key in keys if key in known)
+
+    def most_parked(self, keys: Sequence[bytes]) -> int:
+        self._statement("most_parked")
+        parked = [r.order_key for r in self.database.open_rows() if r.state is ErrorState.PARKED]
+        most = max((parked.count(key) for key in keys), default=0)
+        return min(most, self.queue.failure_thresholds.max_parked + 1)
+
+    def has_begun(self, owned: Owned) -> bool:
+        self._statement("has_begun")
+        place, places = self.database.place(owned), self.database.places
+        after = (place.begins_after or {}).items()
+        if not self.database.is_owned(owned) or any(places[p].next_offset < at for p, at in after):
+            return False
+        place.begins_after = None
+        return True
+
+    def look_again(self, failures: Sequence[UUID]) -> None:
+        self._statement("look_again")
+        self.database.wake_waiting(self.database.arrived, of=failures)
 
     def wake_parked(self) -> None:
         self._statement("wake_parked")
         self.database.wake_parked()
+
+    def wake_missed(self) -> None:
+        """Nothing is missed here: nobody dies between the commit and the second look."""
+        self._statement("wake_missed")
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         self._statement("mark")
@@ -292,8 +321,9 @@ class MemoryRepository:
 
     def add_partitions(self, facts: TopicFacts) -> None:
         self._statement("add_partitions")
+        after = {p: facts.high[p] for p in self.database.places if p in facts.high}
         for partition, low in facts.low.items():
-            self.database.add_partition(partition, low, facts.topic_uuid)
+            self.database.add_partition(partition, low, facts.topic_uuid, after)
 
     def open_errors(self) -> int:
         self._statement("open_errors")

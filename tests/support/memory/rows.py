@@ -1,5 +1,6 @@
 """Rows of the in-memory fakes' tables, one class a table."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -29,6 +30,8 @@ class ErrorRow:
     crashes: int = 0
     late: bool = False
     apply_as_newest: bool = False
+    parked: bool = False
+    waits_for: bytes | None = None
     version: int = 1
     epoch: int | None = None
     edited: bytes | None = None
@@ -69,6 +72,7 @@ class PlaceRow:
     suspect_crashes: int = 0
     owner: object | None = None
     released: bool = True
+    begins_after: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Rows are never altered in place unless they are a partition's; a batch result is
 when nothing can fail any more, so that there is nothing to undo.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
@@ -15,6 +15,8 @@ from django.db import IntegrityError
 from integration.delivery.batch_result import BatchResult, NewError, RowChange, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
+from integration.policy.dependency import object_hash
+from integration.policy.failure import Failure
 from integration.policy.states import (
     CLOSED,
     OPEN,
@@ -35,6 +37,10 @@ from tests.support.memory.rows import (
 from tests.support.memory.sending import MemoryCalls, MemoryCircuits
 
 TOPIC_UUID: Final = "fake-topic"
+
+
+def waits_for(failure: Failure) -> bytes | None:
+    return None if failure.waits_for is None else object_hash(*failure.waits_for)
 
 
 @dataclass(slots=True)
@@ -86,22 +92,29 @@ class MemoryDatabase:
         self.effects: list[Any] = []
         self.arrivals = count(1)
         self.locked: set[UUID] = set()
+        self.arrived: set[bytes] = set()
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
         self.removed = False
         self.error_queue: MemoryDatabase | None = None
         self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
 
-    def add_partition(self, partition: int, offset: int, topic_uuid: str) -> None:
-        """A partition that the topic got since; a sequential queue and another topic get none."""
+    def add_partition(
+        self, partition: int, offset: int, topic_uuid: str, after: Mapping[int, int]
+    ) -> None:
+        """A partition that the topic got since; a sequential queue and another topic get none.
+
+        Where keys keep their order it begins after what the others held then.
+        """
         strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
-        if partition in self.places or strange or self.queue.sequential or self.removed:
+        if partition in self.places or strange or self.queue.needs_one_partition or self.removed:
             return
         self.places[partition] = PlaceRow(
             id=1000 + partition,
             partition=partition,
             topic_uuid=topic_uuid,
             next_offset=offset,
+            begins_after=after if self.queue.keeps_keys_in_order else None,
         )
 
     def remove(self) -> None:
@@ -158,10 +171,21 @@ class MemoryDatabase:
     def wake_parked(self) -> None:
         """Make due what is parked behind nothing; with every commit, as nothing is slow here."""
         for row in self.open_rows():
-            is_free = not self.queue.keeps_keys_in_order or self.is_first_of_key(row)
+            keeps_keys = self.queue.keeps_keys_in_order or self.queue.sequential
+            is_free = not keeps_keys or self.is_first_of_key(row)
             if row.state is ErrorState.PARKED and is_free:
                 due = {"state": ErrorState.RETRY, "not_before": self.clock.seconds}
                 self._store(replace(row, version=row.version + 1, **due))
+
+    def wake_waiting(self, objects: Collection[bytes], of: Sequence[UUID] | None = None) -> None:
+        """Make due what waits for these objects; `of`: only of these failures."""
+        for row in self.open_rows():
+            waits = row.not_before is not None and row.not_before > self.clock.seconds
+            is_meant = row.waits_for in objects and (of is None or row.id in of)
+            if row.state is ErrorState.RETRY and waits and is_meant:
+                due = {"not_before": self.clock.seconds, "carrier": "row"}
+                self._store(replace(row, version=row.version + 1, **due))
+                self.cancel_retry_markers(row.id)
 
     def feed(self, error_queue: "MemoryDatabase") -> None:
         """Send copies to that error queue: one PostgreSQL, so one clock and one sequence too."""
@@ -202,6 +226,9 @@ class MemoryDatabase:
         for change in batch_result.changes:
             self._change(change, copied=change.row.id in copied)
         self.wake_parked()
+        came = {object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys}
+        self.arrived |= came
+        self.wake_waiting(came)
         for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
@@ -243,6 +270,8 @@ class MemoryDatabase:
                 first_failed_at=self.clock.seconds,
                 not_before=self._from_now(new.delay_seconds),
                 copied_at=self.clock.seconds if copied else None,
+                parked=new.state is ErrorState.PARKED,
+                waits_for=waits_for(new.failure),
             )
         )
         self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
@@ -256,6 +285,8 @@ class MemoryDatabase:
             spent=new.counters.spent,
             not_before=self._from_now(new.delay_seconds),
             carrier="row",
+            parked=new.state is ErrorState.PARKED,
+            waits_for=waits_for(new.failure),
             ended="",
             version=known.version + 1,
         )
@@ -273,6 +304,7 @@ class MemoryDatabase:
             version=known.version + 1,
             epoch=None,
             code=known.code if change.failure is None else change.failure.code,
+            waits_for=known.waits_for if change.failure is None else waits_for(change.failure),
             attempts=change.counters.attempts,
             retry_no=change.counters.retry_no,
             spent=change.counters.spent,

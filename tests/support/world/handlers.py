@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import IntegrityError, connection
 
-from integration.handlers import inbound
+from integration.handlers import arrived, inbound
 from integration.handlers.failures import (
     BatchItemError,
     MissingDependencyError,
@@ -17,6 +17,8 @@ from integration.handlers.failures import (
 )
 from integration.handlers.publishing import publish_to
 from integration.message import Message
+from integration.models import ArrivedObject
+from integration.policy.dependency import object_hash
 from tests.support.world.hanging import hang as hang_for_good
 from tests.support.world.models import Child, Effect, Unique
 
@@ -43,6 +45,19 @@ def until(message: Message) -> None:
     """Fails at the first tries, succeeds at try number `until`."""
     if message.attempt < message.body["until"]:
         raise TransientError(f"Only try {message.body['until']} succeeds.")
+
+
+def need(key: str) -> None:
+    """Fails until the asset has arrived."""
+    if not ArrivedObject.objects.filter(object=object_hash("asset", key)).exists():
+        raise MissingDependencyError("asset", key)
+
+
+def bring(key: str, *, fails: bool = False) -> None:
+    """The asset arrives with this message, unless it fails afterwards."""
+    arrived("asset", key)
+    if fails:
+        raise PermanentError("It fails after all.")
 
 
 def deadlock() -> None:
@@ -82,6 +97,9 @@ DEEDS = {
     "statement": lambda m: wait_in_statement(float(m.body["seconds"])),
     "hang": lambda _: hang(),
     "ok": lambda _: None,
+    "needs": lambda m: need(m.body["object"]),
+    "brings": lambda m: bring(m.body["object"]),
+    "brings_and_fails": lambda m: bring(m.body["object"], fails=True),
     "swallow": lambda _: swallow(),
     "until": until,
     "deadlock": lambda _: deadlock(),

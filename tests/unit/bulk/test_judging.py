@@ -56,6 +56,7 @@ def test_an_ending_of_its_own_batch_says_what_became_of_a_message() -> None:
         ("RETRY", Fate.RETRY),
         ("HOLD", Fate.HELD),
         ("READY", Fate.READY),
+        ("PARKED", Fate.PARKED),
         ("PROCESSING", Fate.PROCESSING),
     ],
 )

@@ -1,0 +1,85 @@
+"""Kill the worker at every step where keys keep their order, then account for each key in SQL.
+
+What is tested: messages of a few keys, some of which fail once or for good; the process is killed
+while it parks, while it tries what was woken, and while released failures bring their followers
+along. Afterwards people repair what is held. Each message has one effect, and those of a key came
+about in the order of the log.
+"""
+
+import signal
+
+import pytest
+
+from integration.actions import errors
+from integration.delivery.steps import Step
+from integration.models import MessageError, Queue
+from integration.runs.queues import run_queue
+from tests.crash.test_engine_crash import child
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+MESSAGES = 240
+KEYS = 12
+STEPS = [Step.BEGUN, Step.HANDLED, Step.UNDONE, Step.SETTLED, Step.COMMITTED]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def queue(broker) -> Queue:
+    fields = {"max_retries": 3, "batch_size": 40, "stay_seconds": 0.1, "retry_delay_seconds": 0}
+    queue = a_queue(broker, ordering="key", carrier="row", **fields)
+    for n in range(MESSAGES):
+        do = "permanent" if n % 50 == 7 else "until" if n % 23 == 5 else "ok"
+        broker.send(queue.topic, [{"n": n, "do": do, "until": 2}], key=f"k{n % KEYS}")
+    return queue
+
+
+def rest(queue: Queue) -> None:
+    """Run until nothing is due, as the dispatcher would."""
+    due = MessageError.objects.filter(queue=queue, state__in=["RETRY", "READY"])
+    for _ in range(40):
+        run_queue(queue.pk)
+        if not due.exists():
+            return
+    raise AssertionError("The queue never came to rest.")
+
+
+def repair(queue: Queue) -> None:
+    """Correct and release what is held, as people do."""
+    for row in MessageError.objects.filter(queue=queue, state="HOLD"):
+        payload = row.current_payload.replace(b"permanent", b"ok")
+        version = errors.edit(row.pk, version=row.version, actor="anna", payload=payload)
+        errors.release(row.pk, version=version, actor="anna")
+
+
+def account(queue: Queue) -> None:
+    assert not MessageError.objects.filter(queue=queue).exclude(state="RESOLVED").exists()
+    applied = list(Effect.objects.order_by("pk").values_list("n", flat=True))
+    assert sorted(applied) == list(range(MESSAGES))
+    for key in range(KEYS):
+        of_key = [n for n in applied if n % KEYS == key]
+        assert of_key == sorted(of_key), f"key k{key}"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_while_messages_are_parked_and_followed_up_keeps_each_keys_order(
+    queue, child_environment, step
+):
+    nth = 1 if step is Step.UNDONE else 2
+    killed = child(queue, child_environment, step, nth, "KILL")
+    said, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
+    rest(queue)
+    while MessageError.objects.filter(queue=queue, state="HOLD").exists():
+        repair(queue)
+        killed = child(queue, child_environment, step, 1, "KILL")
+        killed.communicate(timeout=60)
+        rest(queue)
+    account(queue)

@@ -1,0 +1,129 @@
+"""Messages that wait for an object on real servers: its arrival makes them due, wherever it is."""
+
+import threading
+
+import pytest
+from django.db import connections, transaction
+
+from integration.handlers import arrived
+from integration.models import ArrivedObject, MessageError, OutboxRow, Queue
+from integration.runs.queues import run_queue
+from integration.store.sessions import fetch_all
+from tests.support.builders import a_brief_queue
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+IS_DUE = "SELECT not_before <= clock_timestamp() FROM integration_messageerror WHERE id = %s"
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def queue(broker) -> Queue:
+    return a_brief_queue(broker, max_retries=5, retry_delay_seconds=600)
+
+
+def send(broker: Kafka, queue: Queue, *bodies: dict) -> None:
+    broker.send(queue.topic, bodies)
+
+
+def waiting(queue: Queue) -> MessageError:
+    return MessageError.objects.get(queue=queue, state="RETRY")
+
+
+def is_due(row: MessageError) -> bool:
+    return bool(fetch_all(IS_DUE, [row.pk])[0][0])
+
+
+def test_a_message_waits_for_its_object_and_is_tried_as_soon_as_it_arrives(broker, queue):
+    send(broker, queue, {"n": 1, "do": "needs", "object": "A1"})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    assert (row.waits_kind, row.waits_key, is_due(row)) == ("asset", "A1", False)
+
+    send(broker, queue, {"n": 2, "do": "brings", "object": "A1"})
+    run_queue(queue.pk)
+    run_queue(queue.pk)
+    assert sorted(Effect.objects.values_list("n", flat=True)) == [1, 2]
+    assert not MessageError.objects.filter(queue=queue).exclude(state="RESOLVED").exists()
+    assert not OutboxRow.objects.filter(kind="TICKET", state="PENDING").exists()
+
+
+def test_an_object_that_came_before_counts_once(broker, queue):
+    arrived("asset", "A1")
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    assert is_due(row)
+    run_queue(queue.pk)
+    row.refresh_from_db()
+    assert (row.attempts, is_due(row)) == (2, False)
+
+
+def test_another_object_wakes_nobody(broker, queue):
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    arrived("asset", "A2")
+    arrived("location", "A1")
+    assert not is_due(waiting(queue))
+
+
+def test_what_was_rolled_back_has_not_arrived(broker, queue):
+    send(
+        broker, queue, {"n": 1, "do": "missing"}, {"n": 2, "do": "brings_and_fails", "object": "A1"}
+    )
+    run_queue(queue.pk)
+    assert not ArrivedObject.objects.exists()
+    assert not is_due(MessageError.objects.get(queue=queue, offset=0))
+
+
+def test_an_arrival_under_way_while_a_message_begins_to_wait_is_not_missed(broker, queue):
+    """It was written before the message looked, and is committed after the message waits."""
+    written, go_on = threading.Event(), threading.Event()
+
+    def bring() -> None:
+        with transaction.atomic():
+            arrived("asset", "A1")
+            written.set()
+            go_on.wait(20)
+        connections.close_all()
+
+    bringing = threading.Thread(target=bring)
+    bringing.start()
+    assert written.wait(20)
+    threading.Timer(0.3, go_on.set).start()
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    bringing.join(20)
+    row = waiting(queue)
+    assert is_due(row) or row.attempts == 2
+
+
+def test_a_run_finds_what_nobody_said(broker, queue):
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    ArrivedObject.objects.create(
+        object=row.waits_for,
+        kind="asset",
+        key="A1",
+        arrived_at=row.last_failed_at.replace(year=2099),
+    )
+    run_queue(queue.pk)
+    row.refresh_from_db()
+    assert row.attempts == 2
+
+
+def test_a_key_of_any_length_is_waited_for(broker, queue):
+    key = "x" * 100_000
+    send(broker, queue, {"n": 1, "do": "needs", "object": key})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    assert len(row.waits_key) == 500
+    arrived("asset", key)
+    assert is_due(row)
