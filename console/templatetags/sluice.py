@@ -76,6 +76,8 @@ def failure_kind(failure_class: str, state: str = "") -> str:
     """
     if state == ErrorState.RESOLVED and failure_class in PAST_KINDS:
         return PAST_KINDS[failure_class]
+    if state == ErrorState.PARKED:
+        return "none so far: it waits for its turn"
     return FAILURE_KINDS.get(failure_class, failure_class)
 
 
