@@ -24,6 +24,7 @@ from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE
+from integration.store import dependencies
 from integration.store.sessions import database_now
 from spark_jobs.contract import JobState, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped, lost, spark_died
@@ -138,6 +139,8 @@ def drive(
         row.refresh_from_db()
         report = _driven(row, tell)
     _end(row, report, gives_back=gives_back)
+    # It may have stored what messages wait for.
+    dependencies.wake_all()
     row.refresh_from_db()
     return row
 

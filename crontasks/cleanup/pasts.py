@@ -76,6 +76,18 @@ RECEIPTS: Final = Rule(
     order="t.received_at",
     kept=(Spared("Within the retention of its queue", f"NOT ({ANSWERED})"),),
 )
+ARRIVALS: Final = Rule(
+    name="arrivals",
+    title="Objects that have arrived",
+    what="What handlers have said of arrived objects, for messages that fail for want of one at "
+    "that moment.",
+    keeps=f"{LEAST_DAYS} days",
+    source="integration_arrivedobject t",
+    due=f"t.arrived_at < {{at}} - interval '{LEAST_DAYS} days'",
+    since="t.arrived_at",
+    order="t.arrived_at",
+    kept=(Spared(f"Within the last {LEAST_DAYS} days", "true"),),
+)
 HISTORY: Final = (
     Rule(
         name="outbox",
@@ -215,6 +227,7 @@ HISTORY: Final = (
         loosened=(("integration_operation", "retry_of_id"),),
         kept=(Spared("Young or under way", f"NOT ({OLD_OPERATION})"),),
     ),
+    ARRIVALS,
     STAGES,
     BULK_RUNS,
     _decisions("queue_decisions", "Decisions about queues", "integration_queuechange"),

@@ -140,7 +140,10 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     values = {**RUNNING, **more, "next_offset": offset, "epoch": F("epoch") + 1}
     QueuePartition.objects.filter(pk=row.pk).update(**values)
     # No partition waits for a position that was moved.
-    QueuePartition.objects.filter(queue=row.queue_id).update(begins_after=None)
+    for other in QueuePartition.objects.filter(queue=row.queue_id, begins_after__isnull=False):
+        is_own = other.pk == row.pk
+        left = {p: at for p, at in (other.begins_after or {}).items() if p != str(row.partition)}
+        QueuePartition.objects.filter(pk=other.pk).update(begins_after=None if is_own else left)
 
 
 def record_gap(

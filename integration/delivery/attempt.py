@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
-from uuid import UUID
 
 from django.db import DatabaseError
 
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
-from integration.delivery.batch_result import BatchResult
 from integration.delivery.context import RunContext
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
 from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
@@ -23,7 +21,6 @@ from integration.handlers.failures import classify
 from integration.handlers.outbound import Outbound, current
 from integration.message import Arrival
 from integration.policy.batching import Mode
-from integration.policy.dependency import object_hash
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended, PartitionState
 from integration.values import content_hash
@@ -68,9 +65,9 @@ def attempt(
     if isinstance(result, Settled):
         context.observer.step(Step.COMMITTED)
         remember(owned, result)
-        waiting = begun_to_wait(result.batch_outcome.batch_result)
-        if waiting:
-            context.repository.look_again(waiting)
+        batch_result = result.batch_outcome.batch_result
+        if batch_result.arrivals or batch_result.waits_for_objects:
+            context.repository.wake_waiting(owned, batch_result)
     return result
 
 
@@ -179,16 +176,6 @@ def remember(owned: Owned, settled: Settled) -> None:
             owned.failure_streak.saw_failure(new.failure.fingerprint)
     if settled.count > settled.batch_outcome.failed:
         _success_between(owned, settled)
-
-
-def begun_to_wait(batch_result: BatchResult) -> list[UUID]:
-    """Return the failures that wait for an object since this commit, and not for it before."""
-    new = [n.id for n in batch_result.new_errors if n.failure.waits_for is not None]
-    for change in batch_result.changes:
-        needed = None if change.failure is None else change.failure.waits_for
-        if needed is not None and object_hash(*needed) != change.row.waits_for:
-            new.append(change.row.id)
-    return new
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:

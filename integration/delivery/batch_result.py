@@ -1,6 +1,8 @@
 """Everything one batch causes, as values: what the repository writes in one commit."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from uuid import UUID
 
 from integration.delivery.sending.values import Dispatch
@@ -86,3 +88,24 @@ class BatchResult:
     """objects that are there now: what waits for them is due"""
     dispatch: Dispatch | None = None
     """calls made and calls about to be made; sending only"""
+
+    @property
+    def waits_for_objects(self) -> bool:
+        """Return whether a message failed for want of an object, and is tried again."""
+        waiting = chain(self.waiting_rows, self.waiting_offsets)
+        return next(waiting, None) is not None
+
+    @property
+    def waiting_offsets(self) -> Iterator[int]:
+        """The offsets of new failures that wait for an object."""
+        for new in self.new_errors:
+            if new.failure.waits_for is not None and new.state is ErrorState.RETRY:
+                yield new.unit.record.offset
+
+    @property
+    def waiting_rows(self) -> Iterator[UUID]:
+        """The known failures that wait for an object, still or again."""
+        for change in self.changes:
+            needed = None if change.failure is None else change.failure.waits_for
+            if needed is not None and change.state is ErrorState.RETRY:
+                yield change.row.id

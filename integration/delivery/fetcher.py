@@ -76,18 +76,18 @@ class Fetcher:
                 owned.may_have_head = False
                 self._unblock(owned)
                 return None
-            case ClosedHead() | OpenError(parked=True):
-                owned.has_parked = owned.has_parked or isinstance(head, OpenError)
-                owned.may_have_head = owned.state is not PartitionState.BRAKED
-                if owned.may_have_head:
-                    self._pass(owned)
-                return None
             case OpenError() if head.state == ErrorState.READY or (
                 head.state == ErrorState.RETRY and head.due and owned.due
             ):
                 unit = self._row_unit(owned, head)
                 unit.moves = True
                 return unit
+            case ClosedHead() | OpenError(parked=True):
+                owned.has_parked = owned.has_parked or isinstance(head, OpenError)
+                owned.may_have_head = owned.state is not PartitionState.BRAKED
+                if owned.may_have_head:
+                    self._pass(owned)
+                return None
             case OpenError():
                 self._wait_at(owned, head)
                 return None

@@ -186,11 +186,11 @@ class Repository(Protocol):
     def has_begun(self, owned: Owned) -> bool:
         """Return whether the others have reached where an added partition may begin; noted then."""
 
-    def look_again(self, failures: Sequence[UUID]) -> None:
-        """Make those due whose object came while they began to wait for it, or before.
+    def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
+        """After a commit: make due what waits for what it stored, and what of it waits in vain.
 
-        To be called after the commit in which they began. It waits at most a second for arrivals
-        under way; whom it does not see is tried after its own pause.
+        The first wait for an object that is there now; the others failed in this commit for want of
+        one that has come meanwhile. Each arrival makes a message due once. Never raises.
         """
 
     def wake_parked(self) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from integration.handlers.outbound import current
 from integration.handlers.ports import filled
+from integration.policy.dependency import clean_kind
 
 
 class Arrived(NamedTuple):
@@ -26,7 +27,7 @@ def arrived(kind: str, key: str) -> None:
     at the same moment is woken as well. What the object store stores says so by itself, with the
     name of its structure and the document's key.
     """
-    note(Arrived(str(kind), [str(key)]))
+    note(Arrived(clean_kind(kind), [str(key)]))
 
 
 def note(objects: Arrived) -> None:
@@ -35,4 +36,4 @@ def note(objects: Arrived) -> None:
     if outbound is None:
         filled().arrivals([objects])
     else:
-        outbound.arrivals.append(objects)
+        outbound.arrive(objects)

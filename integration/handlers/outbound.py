@@ -29,12 +29,12 @@ class Outbound:
 
     def __init__(self) -> None:
         self.cause: Message | None = None
-        self.arrivals: list[Any] = []
         # Looked up once a transaction.
         self.channel = cache(channel_named)
         self.target = cache(target_of_queue)
         self._rows: list[Outgoing] = []
-        self._guarded: list[tuple[Outgoing, Callable[[], None]]] = []
+        self._arrivals: list[Any] = []
+        self._guarded: list[tuple[object, Callable[[], None]]] = []
         self._ordinals: dict[str, int] = {}
 
     def begin(self, message: Message | None) -> None:
@@ -47,6 +47,12 @@ class Outbound:
         if self._guarded:
             self._drop_rolled_back()
         return self._rows
+
+    @property
+    def arrivals(self) -> list[Any]:
+        if self._guarded:
+            self._drop_rolled_back()
+        return self._arrivals
 
     @property
     def mark(self) -> tuple[int, int]:
@@ -68,6 +74,14 @@ class Outbound:
 
     def append(self, row: Outgoing) -> None:
         self._rows.append(row)
+        self._guard(row)
+
+    def arrive(self, objects: Any) -> None:
+        """Note objects that have arrived (see handlers.arrivals)."""
+        self._arrivals.append(objects)
+        self._guard(objects)
+
+    def _guard(self, item: object) -> None:
         connection = connections[settings.SLUICE_DATABASE]
         if any(connection.savepoint_ids):
 
@@ -75,15 +89,16 @@ class Outbound:
                 """Stands for a savepoint: Django keeps the hook as long as that stands."""
 
             connection.on_commit(mark)
-            self._guarded.append((row, mark))
+            self._guarded.append((item, mark))
 
     def _drop_rolled_back(self) -> None:
-        """Django forgets the commit hooks of a savepoint it rolls back: those rows go as well."""
+        """Django forgets the commit hooks of a savepoint it rolls back: those items go as well."""
         hooks = connections[settings.SLUICE_DATABASE].run_on_commit
         alive = {id(hook[1]) for hook in hooks}
-        gone = {id(row) for row, mark in self._guarded if id(mark) not in alive}
+        gone = {id(item) for item, mark in self._guarded if id(mark) not in alive}
         self._guarded = [pair for pair in self._guarded if id(pair[0]) not in gone]
-        self._rows[:] = [row for row in self._rows if id(row) not in gone]
+        for items in (self._rows, self._arrivals):
+            items[:] = [item for item in items if id(item) not in gone]
 
 
 def _identity(message: Message) -> str:

@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
         # What is open keeps its order: those that outbound queues have parked so far, too.
         migrations.RunSQL(
             "UPDATE integration_messageerror SET order_key = decode(md5(key), 'hex') "
-            "WHERE key IS NOT NULL AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')",
+            "WHERE key IS NOT NULL AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING', 'DELETED')",
             migrations.RunSQL.noop,
         ),
         migrations.AlterField(

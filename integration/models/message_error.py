@@ -68,6 +68,7 @@ class MessageError(models.Model):
     )
     waits_key = models.CharField(max_length=500, blank=True, db_default="")
     waits_for = models.BinaryField(null=True, help_text="both hashed, however long the key is")
+    woken_by = models.DateTimeField(null=True, help_text="the arrival that made it due last")
     epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
     copied_at = models.DateTimeField(null=True)
     copy_offset = models.BigIntegerField(null=True)

@@ -223,7 +223,8 @@ class Queue(models.Model):
 
     def _check_order_path(self, stored: "Queue | None") -> None:
         """Raises ValidationError for a path that is none, where nothing reads it, or too late."""
-        if stored is not None and stored.order_path != self.order_path:
+        is_changed = stored is not None and stored.order_path != self.order_path
+        if is_changed and self.keeps_keys_in_order:
             waits = self.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
             if waits.exists():
                 text = "Failures are open, and their keys were read otherwise: close them first."

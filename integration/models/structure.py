@@ -65,15 +65,22 @@ class ObjectStructure(models.Model):
 
 
 class ArrivedObject(models.Model):
-    """An object of which a handler has said that it is there (`integration.handlers.arrived`)."""
+    """A handler has said that an object is there (`integration.handlers.arrived`).
 
-    object = models.BinaryField(primary_key=True, help_text="kind and key, hashed")
-    kind = models.CharField(max_length=100)
-    key = models.CharField(max_length=500)
+    Needed for as long as a message may be under way that has not seen it; cleanup removes it.
+    """
+
+    object = models.BinaryField(help_text="kind and key, hashed")
     arrived_at = models.DateTimeField()
 
+    class Meta:
+        indexes = [
+            models.Index(fields=["object", "arrived_at"], name="arrived_object"),
+            models.Index(fields=["arrived_at"], name="arrived_by_age"),
+        ]
+
     def __str__(self) -> str:
-        return f"{self.kind} {self.key}"
+        return f"{bytes(self.object).hex()} at {self.arrived_at}"
 
 
 class StoredObject(models.Model):

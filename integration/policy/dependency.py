@@ -3,10 +3,16 @@
 import hashlib
 from typing import Final
 
-# The class of the advisory lock that arrivals of a kind share, and who begins to wait takes.
-LOCK_CLASS: Final = 20_010
+KIND_LENGTH: Final = 100
+
+
+def clean_kind(kind: str) -> str:
+    """Return the kind as it is stored and compared: no NUL, no lone surrogate, bounded."""
+    cleaned = str(kind)[:KIND_LENGTH].replace("\x00", "\ufffd")
+    return cleaned.encode("utf-8", "replace").decode("utf-8")
 
 
 def object_hash(kind: str, key: str) -> bytes:
     """Return 16 bytes that stand for (kind, key), however long the key is."""
-    return hashlib.blake2b(f"{kind}\n{key}".encode("utf-8", "replace"), digest_size=16).digest()
+    text = f"{clean_kind(kind)}\n{key}".encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=16).digest()

@@ -45,11 +45,13 @@ def records_of(finding: RestoreFinding) -> list[Unit]:
 def lay_out(finding: RestoreFinding, units: Sequence[Unit]) -> None:
     """Write each as a failure on hold; one whose row is there already keeps it."""
     arrival = next_arrival()
-    rows = [_row(finding, unit, arrival) for unit in units]
+    # A key that stands in the document is not read here: such a message holds nobody back.
+    by_record_key = not Queue.objects.filter(pk=finding.queue or 0).exclude(order_path="").exists()
+    rows = [_row(finding, unit, arrival, by_record_key=by_record_key) for unit in units]
     MessageError.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE, ignore_conflicts=True)
 
 
-def _row(finding: RestoreFinding, unit: Unit, arrival: int) -> MessageError:
+def _row(finding: RestoreFinding, unit: Unit, arrival: int, *, by_record_key: bool) -> MessageError:
     record = unit.record
     assert finding.queue is not None  # noqa: S101 - of a position
     return MessageError(
@@ -60,7 +62,7 @@ def _row(finding: RestoreFinding, unit: Unit, arrival: int) -> MessageError:
         message_id=unit.message_id,
         interface=unit.interface[:100],
         key=record.key,
-        order_key=order_key_of(record),
+        order_key=order_key_of(record) if by_record_key else None,
         headers=encode_headers(record.headers),
         payload=record.value,
         state=ErrorState.HOLD,

@@ -1,105 +1,131 @@
 """Messages that wait for an object, and what makes them due: its arrival.
 
-Whoever stores an object wakes, in the same commit, those that wait for it. One that begins to wait
-looks again after its commit, under a lock that arrivals of the kind share: so either the arrival
-sees it waiting, or it sees the arrival. What is lost between its two commits, when the process dies
-there, the next run of its queue finds.
+An arrival is remembered in the transaction that stores the object. After its commit those are woken
+that wait for it; and one that has failed for want of it looks again after its own commit. Whichever
+commit comes second, its look sees the other. A look that is lost, because its process died between
+the two, is made up for when a run of the queue begins. Each arrival wakes a message once.
 """
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 from uuid import UUID
+
+from django.db import DatabaseError, transaction
 
 from integration.handlers.arrivals import Arrived
 from integration.policy.dependency import object_hash
-from integration.store.locks import LockClass
-from integration.store.sessions import django_connection
+from integration.store.sessions import alias, django_connection, execute, fetch_all
 
 Run = Callable[[str, Any], Any]
+logger = logging.getLogger(__name__)
 
-# The kinds are few, and held until the commit that follows at once.
-_SHARE: Final = f"""
-SELECT pg_advisory_xact_lock_shared({LockClass.DEPENDENCY:d}, kind) FROM (
-  SELECT DISTINCT hashtext(k.kind) AS kind FROM unnest(%s::text[]) k (kind) ORDER BY 1) kinds"""
-_LOCK: Final = f"""
-SELECT pg_advisory_xact_lock({LockClass.DEPENDENCY:d}, kind) FROM (
-  SELECT DISTINCT hashtext(e.waits_kind) AS kind FROM integration_messageerror e
-  WHERE e.id = ANY(%s) ORDER BY 1) kinds"""
-# How long the second look waits for arrivals under way; the message's own pause follows then.
-PATIENCE: Final = "SET LOCAL lock_timeout = '1s'"
+# Rows are added and none is changed, so that transactions which store the same objects in another
+# order do not wait for each other.
+_REMEMBER: Final = (
+    "INSERT INTO integration_arrivedobject (object, arrived_at) "
+    "SELECT v.object, clock_timestamp() FROM unnest(%s::bytea[]) v (object)"
+)
 _IS_WAITED_FOR: Final = """
-SELECT EXISTS (SELECT 1 FROM integration_messageerror
-  WHERE waits_kind = ANY(%s) AND state = 'RETRY' AND waits_for IS NOT NULL)"""
-_REMEMBER: Final = """
-INSERT INTO integration_arrivedobject (object, kind, key, arrived_at)
-SELECT v.object, v.kind, v.key, clock_timestamp()
-FROM unnest(%s::bytea[], %s::text[], %s::text[]) v (object, kind, key) ORDER BY v.object
-ON CONFLICT (object) DO UPDATE SET arrived_at = clock_timestamp()"""
-_DUE_NOW: Final = """
-UPDATE integration_messageerror e SET not_before = clock_timestamp(), carrier = 'row',
-  version = e.version + 1 {}
-  AND e.state = 'RETRY' AND e.waits_for IS NOT NULL AND e.not_before > clock_timestamp()
-RETURNING e.id"""
-_WAKE: Final = _DUE_NOW.format("WHERE e.waits_kind = ANY(%s) AND e.waits_for = ANY(%s)")
+SELECT 1 FROM integration_messageerror
+WHERE waits_kind = ANY(%s) AND state = 'RETRY' AND waits_for IS NOT NULL LIMIT 1"""
 # Over a waiting failure `e`: when its object came last, NULL when it has not.
 _CAME: Final = """greatest(
-  (SELECT a.arrived_at FROM integration_arrivedobject a WHERE a.object = e.waits_for),
-  (SELECT o.updated_at FROM integration_storedobject o
-   JOIN integration_objectstructure s ON s.id = o.structure_id
-   WHERE s.name = e.waits_kind AND o.key = e.waits_key
-     AND (o.document IS NOT NULL OR o.xml <> '')))"""
-_LOOK_AGAIN: Final = _DUE_NOW.format(f"WHERE e.id = ANY(%s) AND {_CAME} IS NOT NULL")
-_WAKE_MISSED: Final = _DUE_NOW.format(f"WHERE e.queue_id = %s AND {_CAME} > e.last_failed_at")
-_CANCEL_RETRY_MARKERS: Final = (
-    "UPDATE integration_outboxrow SET state = 'CANCELLED' "
-    "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
+    (SELECT max(a.arrived_at) FROM integration_arrivedobject a WHERE a.object = e.waits_for),
+    (SELECT o.updated_at FROM integration_storedobject o
+     JOIN integration_objectstructure s ON s.id = o.structure_id
+     WHERE s.name = e.waits_kind AND o.key = e.waits_key
+       AND (o.document IS NOT NULL OR o.xml <> '')))"""
+# One that is being tried is left out: it looks again itself. The head of a sequential queue takes
+# its partition along.
+_WAKE: Final = f"""
+WITH waiting AS (
+  SELECT e.id, {_CAME} AS came FROM integration_messageerror e
+  WHERE {{which}} AND e.state = 'RETRY' AND e.waits_for IS NOT NULL
+    AND e.not_before > clock_timestamp()
+  ORDER BY e.id FOR UPDATE OF e SKIP LOCKED
+), woken AS (
+  UPDATE integration_messageerror e SET not_before = clock_timestamp(), carrier = 'row',
+    version = e.version + 1, woken_by = w.came
+  FROM waiting w WHERE e.id = w.id AND w.came IS NOT NULL AND w.came IS DISTINCT FROM e.woken_by
+  RETURNING e.id
+), resumed AS (
+  UPDATE integration_queuepartition p SET resume_at = clock_timestamp() WHERE p.id IN (
+    SELECT h.id FROM integration_queuepartition h JOIN woken ON h.state_error = woken.id
+    WHERE h.state = 'BACKOFF' FOR UPDATE OF h SKIP LOCKED)
 )
+UPDATE integration_outboxrow SET state = 'CANCELLED'
+WHERE error IN (SELECT id FROM woken) AND kind = 'TICKET' AND state = 'PENDING'"""
+_WAKE_FOR: Final = _WAKE.format(which="e.waits_kind = ANY(%s) AND e.waits_for = ANY(%s)")
+_LOOK_AGAIN: Final = _WAKE.format(
+    which="""(e.id = ANY(%s) OR (e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s
+    AND e."offset" = ANY(%s)))"""
+)
+_WAKE_MISSED: Final = _WAKE.format(which="e.queue_id = %s")
+_WAKE_ALL: Final = _WAKE.format(which="true")
 
 
-def arrived(run: Run, arrivals: Sequence[Arrived]) -> None:
-    """Wake what waits for these objects, at the end of the transaction that stores them."""
-    kinds = sorted({objects.kind for objects in arrivals})
-    run(_SHARE, [kinds])
-    told = {(o.kind, key) for o in arrivals if not o.is_stored for key in o.keys}
+class Waiting(NamedTuple):
+    """Failures that wait for an object since a commit: known rows, and new ones by their offset."""
+
+    rows: Sequence[UUID]
+    queue: int
+    topic_uuid: str
+    partition: int
+    offsets: Sequence[int]
+
+
+def remember(run: Run, arrivals: Sequence[Arrived]) -> None:
+    """Write down what no table of ours would tell later, in the transaction that stores it."""
+    told = {object_hash(o.kind, key) for o in arrivals if not o.is_stored for key in o.keys}
     if told:
-        # In one order, so that two transactions cannot deadlock.
-        rows = sorted((object_hash(*one), one[0][:100], one[1][:500]) for one in told)
-        run(_REMEMBER, [list(column) for column in zip(*rows, strict=True)])
-    if run(_IS_WAITED_FOR, [kinds]).fetchone()[0]:
-        hashes = {object_hash(o.kind, key) for o in arrivals for key in o.keys}
-        _cancel(run, run(_WAKE, [kinds, sorted(hashes)]).fetchall())
+        run(_REMEMBER, [sorted(told)])
 
 
-def tell(arrivals: Sequence[Arrived]) -> None:
-    """Do so on Django's session, for those who store outside the engine."""
-    with django_connection().cursor() as cursor:
-        arrived(_running(cursor), arrivals)
+def wake(arrivals: Sequence[Arrived]) -> None:
+    """Make due what waits for these objects, after the commit that stored them. Never raises."""
+    kinds = sorted({objects.kind for objects in arrivals})
+    with _for_speed():
+        if fetch_all(_IS_WAITED_FOR, [kinds]):
+            hashes = {object_hash(o.kind, key) for o in arrivals for key in o.keys}
+            execute(_WAKE_FOR, [kinds, sorted(hashes)])
 
 
-def look_again(failures: Sequence[UUID]) -> None:
-    """Make those due whose object came before they began to wait; in a transaction of its own."""
-    with django_connection().cursor() as cursor:
-        run, ids = _running(cursor), list(failures)
-        run(PATIENCE, None)
-        run(_LOCK, [ids])
-        _cancel(run, run(_LOOK_AGAIN, [ids]).fetchall())
+def look_again(waiting: Waiting) -> None:
+    """Make those due whose object has come, after the commit that let them wait. Never raises."""
+    with _for_speed():
+        execute(_LOOK_AGAIN, [*map(_listed, waiting)])
 
 
 def wake_missed(queue: int) -> None:
-    """Make those of a queue due whose object came since their last try, and nobody said so."""
-    with django_connection().cursor() as cursor:
-        run = _running(cursor)
-        _cancel(run, run(_WAKE_MISSED, [queue]).fetchall())
+    """Make those of a queue due whose object has come, and nobody said so. Never raises."""
+    with _for_speed():
+        execute(_WAKE_MISSED, [queue])
 
 
-def _running(cursor: Any) -> Run:
-    def run(sql: str, parameters: Any) -> Any:
-        cursor.execute(sql, parameters)
-        return cursor
-
-    return run
+def wake_all() -> None:
+    """The same of every queue: after a bulk job, which stores by statements of its own."""
+    with _for_speed():
+        execute(_WAKE_ALL)
 
 
-def _cancel(run: Run, woken: Sequence[tuple[UUID]]) -> None:
-    if woken:
-        run(_CANCEL_RETRY_MARKERS, [[id_ for (id_,) in woken]])
+def tell(arrivals: Sequence[Arrived]) -> None:
+    """Remember and wake for those who store outside the engine, with their transaction."""
+    remember(execute, arrivals)
+    transaction.on_commit(lambda: wake(arrivals), using=alias())
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+@contextmanager
+def _for_speed() -> Any:
+    """What is not woken now is tried after its own pause: nothing ends for want of it."""
+    try:
+        yield
+    except DatabaseError as e:
+        logger.info("waiting messages were not woken", extra={"error": str(e).strip()})
+        if django_connection().connection is not None and django_connection().connection.closed:
+            django_connection().close()

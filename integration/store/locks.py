@@ -12,8 +12,6 @@ from typing import Any
 
 import psycopg
 
-from integration.policy.dependency import LOCK_CLASS
-
 
 class LockClass(IntEnum):
     """First number of a lock; the second tells which of the kind."""
@@ -26,7 +24,6 @@ class LockClass(IntEnum):
     STRICT_QUEUE = 20_006  # the turn to publish to a sequential queue; id = Queue.id
     KEY_ORDER = 20_007  # what waits behind what within a key; id = see store.key_order
     CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
-    DEPENDENCY = LOCK_CLASS  # arrivals of a kind of objects, and who begins to wait for one
     PROBE = 20_009  # what `doctor` tries things out with; id = any
 
 

@@ -19,7 +19,8 @@ LEASE_SECONDS: Final = 5.0
 # The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still
 # there, its partition `p`: applied now, the message would come after newer ones.
 IS_LATE: Final = """(
-    q.kind = 'sequential' AND e.parked_at IS NULL AND (q.strict_order OR NOT q.is_error_queue)
+    q.kind = 'sequential' AND (e.parked_at IS NULL OR e.order_key IS NULL)
+    AND (q.strict_order OR NOT q.is_error_queue)
     AND (p.id IS NULL OR p.topic_uuid <> e.topic_uuid OR e."offset" < p.next_offset
          OR (e.expired_at IS NOT NULL AND q.on_head_expired = 'advance'))
 )"""

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, transaction
-from psycopg.errors import LockNotAvailable
 
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
@@ -270,17 +269,16 @@ class DatabaseRepository:
     def has_begun(self, owned: Owned) -> bool:
         return self._count(key_order.BEGIN, [owned.id, owned.epoch]) == 1
 
-    def look_again(self, failures: Sequence[UUID]) -> None:
-        try:
-            with self._guarded(), transaction.atomic(using=alias(), durable=True):
-                dependencies.look_again(failures)
-        except LostError as e:
-            if e.__cause__ is None or not isinstance(e.__cause__.__cause__, LockNotAvailable):
-                raise
+    def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
+        if batch_result.arrivals:
+            dependencies.wake(batch_result.arrivals)
+        if batch_result.waits_for_objects:
+            rows_, offsets = list(batch_result.waiting_rows), list(batch_result.waiting_offsets)
+            where = (self.queue.id, owned.topic_uuid, owned.partition)
+            dependencies.look_again(dependencies.Waiting(rows_, *where, offsets))
 
     def wake_missed(self) -> None:
-        with self._guarded():
-            dependencies.wake_missed(self.queue.id)
+        dependencies.wake_missed(self.queue.id)
 
     def wake_parked(self) -> None:
         # Where keys keep their order only a few can be behind nothing; else all are.

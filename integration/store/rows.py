@@ -14,7 +14,7 @@ from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
-from integration.policy.dependency import object_hash
+from integration.policy.dependency import clean_kind, object_hash
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
@@ -317,7 +317,7 @@ def _waits(failure: Failure) -> tuple[str, str, bytes | None]:
     if failure.waits_for is None:
         return "", "", None
     kind, key = failure.waits_for
-    return plain(kind, 100), plain(key, 500), object_hash(kind, key)
+    return clean_kind(kind), plain(key, 500), object_hash(kind, key)
 
 
 def _why(failure: Failure) -> tuple[str, str, str]:

@@ -182,7 +182,7 @@ class DatabaseUnitOfWork:
             self._run(LINK_COPIES, [list(failures), list(offsets), self.queue.id])
         outbox.insert(batch_result.outgoing)
         if batch_result.arrivals:
-            dependencies.arrived(self._run, batch_result.arrivals)
+            dependencies.remember(self._run, batch_result.arrivals)
         if batch_result.dispatch is not None:
             deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
         self.settled = self._advance(batch_result)

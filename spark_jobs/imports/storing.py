@@ -10,7 +10,6 @@ from psycopg import sql
 
 from integration.documents.refusals import permanent
 from integration.newness import DOCUMENT, REST
-from integration.policy.dependency import LOCK_CLASS
 from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters, Structure
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.staging import Stage, Sums
@@ -84,15 +83,6 @@ WITH twice AS (
   WHERE %(rejects)s::boolean
 )
 SELECT count(*) FROM taken
-"""
-# Messages that failed for want of a document are tried now; see integration.store.dependencies.
-_SHARE: Final = f"SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, hashtext(%s))"
-_WAKE: Final = """
-UPDATE integration_messageerror e SET not_before = clock_timestamp(), carrier = 'row',
-  version = e.version + 1
-FROM {documents} d
-WHERE e.waits_kind = %(structure)s AND e.waits_key = d.key AND e.state = 'RETRY'
-  AND e.waits_for IS NOT NULL AND e.not_before > clock_timestamp()
 """
 _TWICE: Final = permanent("An earlier row of this import has the same key.", "DUPLICATE_ROW")
 _THERE: Final = "SELECT (SELECT count(*) FROM {documents}), (SELECT count(*) FROM {rejects})"
@@ -189,8 +179,6 @@ def _store(session: Session, tables: Stage, parameters: ImportParameters) -> int
     }
     statement = tables.sql(_STORE, order=sql.SQL(_ORDER[parameters.duplicates]))
     row = session.execute(statement, values).fetchone()
-    session.execute(_SHARE, [parameters.structure.name])
-    session.execute(tables.sql(_WAKE), values)
     return int(row[0]) if row else 0
 
 

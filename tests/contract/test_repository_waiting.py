@@ -11,7 +11,7 @@ from integration.delivery.ports import Repository
 from integration.handlers.arrivals import Arrived
 from integration.policy.states import ErrorState
 from tests.contract.repository_worlds import World
-from tests.support.deliveries import BOOM, a_new_error
+from tests.support.deliveries import BOOM, a_change, a_new_error
 
 
 @pytest.fixture
@@ -25,16 +25,23 @@ def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> N
     owned.next_offset = batch_result.next_offset
 
 
-def wait_for(repository: Repository, owned: Owned, key: str, **fields) -> UUID:
+def wait_for(
+    repository: Repository, owned: Owned, key: str, *, looks: bool = True, **fields
+) -> UUID:
     """A failure that waits for the asset of that key."""
     failure = replace(BOOM, waits_for=("asset", key))
     new = a_new_error(owned.next_offset, failure=failure, **fields)
-    settle(repository, owned, BatchResult(owned.next_offset + 1, new_errors=[new]))
+    failed = BatchResult(owned.next_offset + 1, new_errors=[new])
+    settle(repository, owned, failed)
+    if looks:
+        repository.wake_waiting(owned, failed)
     return new.id
 
 
 def come(repository: Repository, owned: Owned, *keys: str, kind: str = "asset") -> None:
-    settle(repository, owned, BatchResult(owned.next_offset, arrivals=[Arrived(kind, keys)]))
+    stored = BatchResult(owned.next_offset, arrivals=[Arrived(kind, keys)])
+    settle(repository, owned, stored)
+    repository.wake_waiting(owned, stored)
 
 
 def due(repository: Repository, owned: Owned) -> list[int]:
@@ -68,7 +75,31 @@ def test_one_that_is_held_stays_held(tables, owned):
 def test_the_second_look_finds_what_came_before_the_wait(tables, owned):
     repository = tables.repository()
     come(repository, owned, "A")
-    first, second = wait_for(repository, owned, "A"), wait_for(repository, owned, "B")
+    wait_for(repository, owned, "A")
+    wait_for(repository, owned, "B")
+    assert due(repository, owned) == [10]
+
+
+def test_an_arrival_makes_a_message_due_once(tables, owned):
+    repository = tables.repository()
+    come(repository, owned, "A")
+    wait_for(repository, owned, "A")
+    [row] = repository.due_rows(owned, 10)
+    failure = replace(BOOM, waits_for=("asset", "A"))
+    again = a_change(row, ErrorState.RETRY, failure=failure)
+    with repository.work(owned) as work:
+        assert work.claim([(row.id, row.version)])
+        assert work.settle(BatchResult(owned.next_offset, changes=[again]))
+    repository.wake_waiting(owned, BatchResult(owned.next_offset, changes=[again]))
     assert due(repository, owned) == []
-    repository.look_again([first, second])
+    come(repository, owned, "A")
+    assert due(repository, owned) == [10]
+
+
+def test_a_look_that_was_lost_is_made_up_for(tables, owned):
+    repository = tables.repository()
+    come(repository, owned, "A")
+    wait_for(repository, owned, "A", looks=False)
+    assert due(repository, owned) == []
+    repository.wake_missed()
     assert due(repository, owned) == [10]

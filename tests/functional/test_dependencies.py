@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connections, transaction
 
+from integration.delivery.steps import Step
 from integration.handlers import arrived
 from integration.models import ArrivedObject, MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
@@ -82,8 +83,8 @@ def test_what_was_rolled_back_has_not_arrived(broker, queue):
     assert not is_due(MessageError.objects.get(queue=queue, offset=0))
 
 
-def test_an_arrival_under_way_while_a_message_begins_to_wait_is_not_missed(broker, queue):
-    """It was written before the message looked, and is committed after the message waits."""
+def test_an_arrival_that_is_committed_once_the_message_waits_is_not_missed(broker, queue):
+    """It was written before the message looked; its commit finds the message waiting."""
     written, go_on = threading.Event(), threading.Event()
 
     def bring() -> None:
@@ -96,24 +97,60 @@ def test_an_arrival_under_way_while_a_message_begins_to_wait_is_not_missed(broke
     bringing = threading.Thread(target=bring)
     bringing.start()
     assert written.wait(20)
-    threading.Timer(0.3, go_on.set).start()
     send(broker, queue, {"n": 1, "do": "missing"})
     run_queue(queue.pk)
-    bringing.join(20)
     row = waiting(queue)
-    assert is_due(row) or row.attempts == 2
+    assert not is_due(row)
+    go_on.set()
+    bringing.join(20)
+    assert is_due(row)
+
+
+def test_an_arrival_during_a_later_try_counts(broker, queue):
+    """The row is locked while it is tried: it looks again itself."""
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    MessageError.objects.filter(pk=row.pk).update(not_before=row.first_failed_at)
+
+    class Arriving:
+        def step(self, step: Step) -> None:
+            if step is Step.HANDLED:
+                thread = threading.Thread(target=bring)
+                thread.start()
+                thread.join(20)
+
+    def bring() -> None:
+        arrived("asset", "A1")
+        connections.close_all()
+
+    run_queue(queue.pk, observer=Arriving())
+    row.refresh_from_db()
+    assert (row.attempts >= 2, is_due(row) or row.attempts == 3) == (True, True)
+
+
+def test_the_head_of_a_sequential_queue_goes_on_at_once(broker):
+    queue = a_brief_queue(broker, "sequential", max_retries=5, retry_delay_seconds=600)
+    send(broker, queue, {"n": 1, "do": "needs", "object": "A1"}, {"n": 2})
+    run_queue(queue.pk)
+    assert not Effect.objects.exists()
+    arrived("asset", "A1")
+    run_queue(queue.pk)
+    assert list(Effect.objects.order_by("pk").values_list("n", flat=True)) == [1, 2]
+
+
+def test_what_a_handler_has_rolled_back_itself_has_not_arrived(broker, queue):
+    send(broker, queue, {"n": 1, "do": "brings_in_vain", "object": "A1"})
+    run_queue(queue.pk)
+    assert Effect.objects.count() == 1
+    assert not ArrivedObject.objects.exists()
 
 
 def test_a_run_finds_what_nobody_said(broker, queue):
     send(broker, queue, {"n": 1, "do": "missing"})
     run_queue(queue.pk)
     row = waiting(queue)
-    ArrivedObject.objects.create(
-        object=row.waits_for,
-        kind="asset",
-        key="A1",
-        arrived_at=row.last_failed_at.replace(year=2099),
-    )
+    ArrivedObject.objects.create(object=row.waits_for, arrived_at=row.first_failed_at)
     run_queue(queue.pk)
     row.refresh_from_db()
     assert row.attempts == 2

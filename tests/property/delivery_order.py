@@ -25,7 +25,7 @@ class KeepsOrder(RuleBasedStateMachine):
             return
         for row in self.world.database.errors.values():
             passed = row.record.offset < self.world.place().next_offset
-            if row.expired or (passed and row.state is not ErrorState.RESOLVED):
+            if row.expired or row.parked or (passed and row.state is not ErrorState.RESOLVED):
                 self.late.add(row.record.offset)
         in_order = [offset for offset in self.world.effects() if offset not in self.late]
         assert in_order == sorted(in_order)

@@ -27,7 +27,8 @@ class Newer:
 def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None) -> str | None:
     """Return one sentence, or None where a release keeps the order or the queue has none."""
     # Nothing of its key has passed what is parked.
-    if not queue.keeps_order or error.parked_at is not None:
+    is_kept = error.parked_at is not None and error.order_key is not None
+    if not queue.keeps_order or is_kept:
         return None
     if partition is None or partition.topic_uuid != error.topic_uuid:
         return "The topic was created anew since it failed; newer messages may be applied already."

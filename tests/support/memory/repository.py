@@ -228,17 +228,17 @@ class MemoryRepository:
         place.begins_after = None
         return True
 
-    def look_again(self, failures: Sequence[UUID]) -> None:
-        self._statement("look_again")
-        self.database.wake_waiting(self.database.arrived, of=failures)
+    def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
+        self._statement("wake_waiting")
+        self.database.wake_waiting(but=self.database.locked)
 
     def wake_parked(self) -> None:
         self._statement("wake_parked")
         self.database.wake_parked()
 
     def wake_missed(self) -> None:
-        """Nothing is missed here: nobody dies between the commit and the second look."""
         self._statement("wake_missed")
+        self.database.wake_waiting(but=self.database.locked)
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         self._statement("mark")

@@ -32,6 +32,7 @@ class ErrorRow:
     apply_as_newest: bool = False
     parked: bool = False
     waits_for: bytes | None = None
+    woken_by: int | None = None
     version: int = 1
     epoch: int | None = None
     edited: bytes | None = None

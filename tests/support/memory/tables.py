@@ -4,7 +4,7 @@ Rows are never altered in place unless they are a partition's; a batch result is
 when nothing can fail any more, so that there is nothing to undo.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
@@ -92,7 +92,7 @@ class MemoryDatabase:
         self.effects: list[Any] = []
         self.arrivals = count(1)
         self.locked: set[UUID] = set()
-        self.arrived: set[bytes] = set()
+        self.arrived: dict[bytes, int] = {}
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
         self.removed = False
         self.error_queue: MemoryDatabase | None = None
@@ -177,15 +177,19 @@ class MemoryDatabase:
                 due = {"state": ErrorState.RETRY, "not_before": self.clock.seconds}
                 self._store(replace(row, version=row.version + 1, **due))
 
-    def wake_waiting(self, objects: Collection[bytes], of: Sequence[UUID] | None = None) -> None:
-        """Make due what waits for these objects; `of`: only of these failures."""
+    def wake_waiting(self, *, but: Collection[UUID] = ()) -> None:
+        """Make due what waits for an object that has come, once for each time it came."""
         for row in self.open_rows():
             waits = row.not_before is not None and row.not_before > self.clock.seconds
-            is_meant = row.waits_for in objects and (of is None or row.id in of)
-            if row.state is ErrorState.RETRY and waits and is_meant:
-                due = {"not_before": self.clock.seconds, "carrier": "row"}
+            came = None if row.waits_for is None else self.arrived.get(row.waits_for)
+            is_news = came is not None and came != row.woken_by
+            if row.state is ErrorState.RETRY and waits and is_news and row.id not in but:
+                due = {"not_before": self.clock.seconds, "carrier": "row", "woken_by": came}
                 self._store(replace(row, version=row.version + 1, **due))
                 self.cancel_retry_markers(row.id)
+                for place in self.places.values():
+                    if place.state is PartitionState.BACKOFF and place.state_error == row.id:
+                        place.resume_at = self.clock.seconds
 
     def feed(self, error_queue: "MemoryDatabase") -> None:
         """Send copies to that error queue: one PostgreSQL, so one clock and one sequence too."""
@@ -226,9 +230,8 @@ class MemoryDatabase:
         for change in batch_result.changes:
             self._change(change, copied=change.row.id in copied)
         self.wake_parked()
-        came = {object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys}
-        self.arrived |= came
-        self.wake_waiting(came)
+        came = [object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys]
+        self.arrived |= dict.fromkeys(came, batch.arrival)
         for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [

@@ -1,11 +1,12 @@
 """Handlers that obey the message: {"n": 1, "do": "ok" | "permanent" | "transient" | …}."""
 
+import contextlib
 import os
 import signal
 import time
 from pathlib import Path
 
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, connection, transaction
 
 from integration.handlers import arrived, inbound
 from integration.handlers.failures import (
@@ -60,6 +61,13 @@ def bring(key: str, *, fails: bool = False) -> None:
         raise PermanentError("It fails after all.")
 
 
+def bring_in_vain(key: str) -> None:
+    """The asset arrives in a block that the handler rolls back itself."""
+    with contextlib.suppress(ValueError), transaction.atomic():
+        arrived("asset", key)
+        raise ValueError
+
+
 def deadlock() -> None:
     """Raise what PostgreSQL raises, at the place where the statement is."""
     with connection.cursor() as cursor:
@@ -99,6 +107,7 @@ DEEDS = {
     "ok": lambda _: None,
     "needs": lambda m: need(m.body["object"]),
     "brings": lambda m: bring(m.body["object"]),
+    "brings_in_vain": lambda m: bring_in_vain(m.body["object"]),
     "brings_and_fails": lambda m: bring(m.body["object"], fails=True),
     "swallow": lambda _: swallow(),
     "until": until,
