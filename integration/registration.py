@@ -21,7 +21,7 @@ Mistakes = dict[str, list[str]]
 # A change of one of these is judged by what the broker says; the others can be saved without it.
 BY_THE_TOPIC: Final = (
     *("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds"),
-    *("ordering", "order_path"),
+    "order_path",
 )
 IMMUTABLE: Final = {
     "provider": "provider_id",

@@ -99,6 +99,7 @@ class TestDelivery:
         assert inbound.keys() - outbound.keys() == {
             "default_service",
             "dedupe",
+            "order_path",
             "carrier",
             "is_error_queue",
             "strict_order",
