@@ -67,7 +67,8 @@ def test_a_plan_and_what_became_of_it_show_the_keys() -> None:
 
 @pytest.mark.parametrize("verb", ["release", "edit", "delete"])
 def test_a_plan_shows_what_its_first_message_holds(verb: str) -> None:
-    first, second = some_held(2)
+    # What is deleted is deleted from the last one on.
+    first, second = some_held(2)[:: -1 if verb == "delete" else 1]
     for error, number in ((first, "FIRST-1"), (second, "SECOND-2")):
         value = an_envelope({"assetnum": number})
         MessageError.objects.filter(pk=error.pk).update(payload=value)
