@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.delivery.owned import Owned
 from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld, World
 
 
@@ -23,3 +24,9 @@ def tables(request: pytest.FixtureRequest) -> Iterator[World]:
     world = DatabaseWorld()
     yield world
     world.close()
+
+
+@pytest.fixture
+def owned(tables: World) -> Owned:
+    """The first partition, in the hands of a run."""
+    return tables.manager().take()[0]

@@ -13,7 +13,7 @@ from integration.delivery.reading import RetryMarker
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import ErrorState
 from integration.values import TopicFacts
-from tests.contract.repository_worlds import TOPIC, World
+from tests.contract.repository_worlds import TOPIC, World, settle
 from tests.support.deliveries import a_change, a_new_error, a_record, a_unit
 
 
@@ -21,17 +21,6 @@ from tests.support.deliveries import a_change, a_new_error, a_record, a_unit
 def tables(tables: World) -> World:
     tables.keep_keys_in_order()
     return tables
-
-
-@pytest.fixture
-def owned(tables: World) -> Owned:
-    return tables.manager().take()[0]
-
-
-def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
-    with repository.work(owned) as work:
-        assert work.settle(batch_result)
-    owned.next_offset = batch_result.next_offset
 
 
 def failed(offset: int, key: bytes | None, state: ErrorState = ErrorState.PARKED, **fields):

@@ -10,7 +10,7 @@ from integration.delivery.ports import Repository
 from integration.delivery.reading import RetryMarker
 from integration.delivery.unit import OpenError
 from integration.policy.states import Ended, ErrorState
-from tests.contract.repository_worlds import World
+from tests.contract.repository_worlds import settle
 from tests.support.deliveries import (
     a_batch_result,
     a_change,
@@ -19,17 +19,6 @@ from tests.support.deliveries import (
     a_retry_marker,
     a_unit,
 )
-
-
-@pytest.fixture
-def owned(tables: World) -> Owned:
-    return tables.manager().take()[0]
-
-
-def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
-    with repository.work(owned) as work:
-        assert work.settle(batch_result)
-    owned.next_offset = batch_result.next_offset
 
 
 def fail(

@@ -18,11 +18,6 @@ from tests.support.partners import an_endpoint
 
 
 @pytest.fixture
-def owned(tables: World) -> Owned:
-    return tables.manager().take()[0]
-
-
-@pytest.fixture
 def endpoint(tables: World) -> int:
     return 7 if isinstance(tables, MemoryWorld) else an_endpoint().pk
 

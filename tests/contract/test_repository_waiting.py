@@ -3,26 +3,13 @@
 from dataclasses import replace
 from uuid import UUID
 
-import pytest
-
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.handlers.arrivals import Arrived
 from integration.policy.states import ErrorState
-from tests.contract.repository_worlds import World
+from tests.contract.repository_worlds import settle
 from tests.support.deliveries import BOOM, a_change, a_new_error
-
-
-@pytest.fixture
-def owned(tables: World) -> Owned:
-    return tables.manager().take()[0]
-
-
-def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
-    with repository.work(owned) as work:
-        assert work.settle(batch_result)
-    owned.next_offset = batch_result.next_offset
 
 
 def wait_for(
