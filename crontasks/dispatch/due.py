@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from crontasks.cursor import Cursor
-from crontasks.running.starts import IS_FREE, LOCKED, MAY_ASK
+from crontasks.running.starts import MAY_ASK
 from integration.store import strict_order
 from integration.store.key_order import IS_FIRST_OF_KEY
+from integration.store.sharing import COUNT, IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
@@ -24,7 +25,7 @@ WINDOW_SECONDS: Final = 10.0
 _DUE: Final = f"""
 WITH {LOCKED},
 wanted AS MATERIALIZED (
-    SELECT q.id, q.start_requested_at FROM integration_queue q
+    SELECT q.id, q.start_requested_at, q.help_wanted_at FROM integration_queue q
     WHERE {IS_WANTED} AND {MAY_ASK}
       AND EXISTS (SELECT 1 FROM crontasks_croninstance i WHERE i.queue_id = q.id AND i.active)
 ),
@@ -62,6 +63,8 @@ UNION ALL
 SELECT q.id, 'requested ' || q.start_requested_at
     FROM wanted q JOIN free f ON f.queue_id = q.id WHERE q.start_requested_at IS NOT NULL
 UNION ALL
+SELECT q.id, 'shares ' || {COUNT} FROM wanted q WHERE {IS_HELP_WANTED}
+UNION ALL
 SELECT queue_id, 'resumes ' || id || ' ' || resume_at FROM free
     WHERE state IN ('BACKOFF', 'OUTAGE') AND resume_at <= clock_timestamp()
 UNION ALL
@@ -97,11 +100,11 @@ def find(cursor: Cursor) -> list[Due]:
 
     Only enabled, unpaused queues that are read or sent here, with an active instance and without
     a request of the last ten seconds. Due are: queues that were never started; standing requests;
-    BACKOFF and OUTAGE whose time has come; partitions whose recorded owner holds no lock or let
-    its lease lapse; WAITING, looked at again every five seconds; a block whose failure was
-    closed or parked; what is parked where no key keeps its order any more; READY rows and overdue
-    RETRY rows, unless they wait for their turn on a strict error queue or behind a failure of
-    their key.
+    queues whose busy runs want another one; BACKOFF and OUTAGE whose time has come; partitions
+    whose recorded owner holds no lock or let its lease lapse; WAITING, looked at again every five
+    seconds; a block whose failure was closed or parked; what is parked where no key keeps its
+    order any more; READY rows and overdue RETRY rows, unless they wait for their turn on a strict
+    error queue or behind a failure of their key.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]

@@ -14,9 +14,10 @@ from django.conf import settings
 
 from crontasks.cursor import django_cursor
 from crontasks.health.hearts import ALIVE_SECONDS
-from crontasks.running.starts import HAS_WORK_TO_TAKE, LOCKED
+from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.store import locks
 from integration.store.locks import LockClass
+from integration.store.sharing import LOCKED
 from integration.store.starts import IS_WANTED
 from integration.store.watchdog import ENDS_AFTER_LEASES
 

@@ -14,13 +14,13 @@ from crontasks.health.slots import PATIENCE, Run, Stage
 from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
-from crontasks.running.starts import IS_FREE, LOCKED
 from integration.counting import so_many
 from integration.durations import rough
 from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
+from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
 

@@ -17,25 +17,13 @@ from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.enqueue import RUN_QUEUE, enqueue
-from integration.store import locks
+from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_UNASKED, IS_WANTED
 
 # Longer than the reissue: clocks of hosts differ by seconds, and a start too many is nothing.
 EXPIRES_SECONDS: Final = 30
 logger = logging.getLogger(__name__)
 
-# A partition is free when nobody holds its lock, or when its owner let the lease lapse: that
-# owner is stopped or hangs, and the next one ends its sessions.
-LOCKED: Final = f"""
-    locked AS MATERIALIZED ({locks.held(locks.LockClass.PARTITION)})"""
-IS_FREE: Final = """(
-        NOT EXISTS (SELECT 1 FROM locked WHERE locked.id = p.id)
-        OR EXISTS (
-            SELECT 1 FROM integration_partitionlease s
-            WHERE s.partition_id = p.id AND s.released_at IS NULL
-              AND s.lease_until < clock_timestamp()
-        )
-    )"""
 HAS_WORK_TO_TAKE: Final = f"""(
         NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
         OR EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id AND {IS_FREE})
@@ -61,7 +49,8 @@ _ASK: Final = f"""
         FROM integration_queue q WHERE q.id = %s
     ), asked AS (
         UPDATE integration_queue q SET start_requested_at = clock_timestamp()
-        WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK} AND (%s OR {HAS_WORK_TO_TAKE})
+        WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK}
+          AND (%s OR {IS_HELP_WANTED} OR {HAS_WORK_TO_TAKE})
         RETURNING q.id, q.start_requested_at
     ), noted AS (
         UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at,

@@ -11,8 +11,9 @@ from django.db import Error
 
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.running import shutdown
-from crontasks.running.starts import HAS_WORK_TO_TAKE, LOCKED
+from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
+from integration.store.sharing import LOCKED
 
 ASK_EVERY_SECONDS: Final = 0.18
 # Heavier cron tasks wait for a slot as well; they are rare and give way to a short attachment.

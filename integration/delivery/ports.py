@@ -15,6 +15,7 @@ from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.errors import IntegrationError
+from integration.policy.shares import Runs
 from integration.values import Fetched, Record, TopicFacts
 
 
@@ -254,7 +255,25 @@ class PartitionManager(Protocol):
     """Ownership: which partitions this run holds."""
 
     def take(self) -> list[Owned]:
-        """Lock every free partition of the queue and raise its epoch."""
+        """Lock the free partitions of the queue, up to this run's share, and raise their epochs.
+
+        Where other runs hold all of them and have more than their share, it waits for its own.
+        """
+
+    def runs(self) -> Runs:
+        """Return which runs of the queue there are now, this one among them."""
+
+    def take_more(self, count: int) -> list[Owned]:
+        """Take at most so many partitions that nobody holds, and raise their epochs.
+
+        What its owner died with is left to the run that is asked for then, for a few seconds.
+        """
+
+    def give_up(self, surplus: Sequence[Owned]) -> None:
+        """Give partitions back between two batches, as `close` does with all."""
+
+    def ask_for_help(self) -> None:
+        """Ask for another run of the queue, if a worker is free."""
 
     def is_lost(self) -> bool:
         """Return whether the session that holds the locks is gone: then nothing more is settled."""

@@ -14,6 +14,7 @@ from integration.delivery.fetcher import Batch, Fetcher
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report, RunEnding
+from integration.delivery.shares import Shares
 from integration.delivery.steps import Step
 from integration.delivery.watch import Watch
 
@@ -46,13 +47,8 @@ def run(context: RunContext) -> Report:
 
 def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
     """Turn after turn: rows and records, until there is a reason to end."""
-    fetcher, watch = Fetcher(context, held), Watch(context, held)
-    for owned in held:
-        # A marker that stands tells that the last owner died while it isolated.
-        if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
-            owned.isolate_until = owned.next_offset + context.queue.batch_size
-            context.isolates = True
-    watch.identify()
+    fetcher, watch, shares = Fetcher(context, held), Watch(context, held), Shares(context, held)
+    begin(context, held, watch)
     context.repository.wake_parked()
     context.repository.wake_missed()
     while True:
@@ -61,7 +57,19 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
         ended = watch.ending(report, drained=fetcher.drained)
         if ended is not None:
             return ended
+        if taken := shares.balance(drained=fetcher.drained):
+            begin(context, taken, watch)
         records(context, fetcher, watch, report)
+
+
+def begin(context: RunContext, taken: list[Owned], watch: Watch) -> None:
+    """Look, before anything is read, who died here at a message, and at the topic itself."""
+    for owned in taken:
+        # A marker that stands tells that the last owner died while it isolated.
+        if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
+            owned.isolate_until = owned.next_offset + context.queue.batch_size
+            context.isolates = True
+    watch.identify_anew()
 
 
 def records(context: RunContext, fetcher: Fetcher, watch: Watch, report: Report) -> None:

@@ -80,6 +80,8 @@ class QueueSnapshot:
     endpoint: EndpointSnapshot | None = None
     routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
     concurrency: int = 1
+    workers: int | None = 1
+    """how many runs may share its partitions; None: as many as it has partitions"""
     keeps_keys_in_order: bool = False
     order_texts: Texts | None = None
     """what reads the key whose order is kept out of documents; None: the record's key counts"""

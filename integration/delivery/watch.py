@@ -109,6 +109,11 @@ class Watch:
     def busy(self) -> None:
         self.busy_at = self.context.monotonic()
 
+    def identify_anew(self) -> None:
+        """Compare now, whenever that was done last: partitions were taken."""
+        self._identified_at = float("-inf")
+        self.identify()
+
     def identify(self, fetched: Fetched | None = None) -> None:
         """Compare topic, partitions and watermarks before anything fetched since is settled.
 

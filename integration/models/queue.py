@@ -165,6 +165,12 @@ class Queue(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(64)],
         help_text="Outbound continuous: how many messages of different keys are sent at once.",
     )
+    workers = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(64)],
+        help_text="Inbound continuous: how many runs share its partitions; empty = one for each.",
+    )
     batch_size = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(1), MaxValueValidator(10_000)]
     )
@@ -185,8 +191,9 @@ class Queue(models.Model):
         null=True, editable=False, help_text="The largest record the topic takes."
     )
 
-    # the dispatcher's own column
+    # the dispatcher's own columns
     start_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
+    help_wanted_at = models.DateTimeField(null=True, editable=False)
     changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -261,6 +268,15 @@ class Queue(models.Model):
     @property
     def is_sequential(self) -> bool:
         return self.kind == self.Kind.SEQUENTIAL
+
+    @property
+    def most_workers(self) -> int | None:
+        """Return how many runs may share its partitions; None: one for each partition.
+
+        One alone has the order of a sequential or error queue, and the limits of an endpoint.
+        """
+        shares = self.direction == self.Direction.INBOUND and not self.is_error_queue
+        return self.workers if shares and not self.is_sequential else 1
 
     @property
     def keeps_order(self) -> bool:

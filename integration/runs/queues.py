@@ -90,7 +90,9 @@ def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) 
         queue=queue,
         source=open_source(provider, topic=queue.topic, queue_name=queue.name),
         repository=DatabaseRepository(queue),
-        manager=DatabasePartitionManager(queue.id, worker, queue.handler_timeout_seconds),
+        manager=DatabasePartitionManager(
+            queue.id, worker, queue.handler_timeout_seconds, workers=queue.workers, stop=stop
+        ),
         observer=observer,
         stop=stop,
         deployment=settings.SLUICE_DEPLOYMENT,

@@ -52,6 +52,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         endpoint=endpoint,
         routes=routes,
         concurrency=1 if queue.is_sequential else queue.concurrency,
+        workers=queue.most_workers,
         keeps_keys_in_order=queue.keeps_keys_in_order,
         order_texts=order_texts(queue.order_path) if queue.keeps_keys_in_order else None,
         worker=worker,

@@ -25,6 +25,7 @@ class LockClass(IntEnum):
     KEY_ORDER = 20_007  # what waits behind what within a key; id = see store.key_order
     CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
     PROBE = 20_009  # what `doctor` tries things out with; id = any
+    RUN = 20_010  # shared by all runs of a queue; id = Queue.id
 
 
 SHARDS_PER_PROVIDER = 16
@@ -41,16 +42,20 @@ TRY_SHARED = "SELECT pg_try_advisory_lock_shared(%s, %s)"
 RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
 RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 # Locks held in this database; objid is unsigned there.
-_HELD = (
-    "SELECT objid::bigint AS id FROM pg_locks "
-    "WHERE locktype = 'advisory' AND granted AND objsubid = 2 "
+_HERE = (
+    "locktype = 'advisory' AND granted AND objsubid = 2 "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
 
+def of(lock: LockClass) -> str:
+    """SQL condition over pg_locks: a lock of this class that is held in this database."""
+    return f"{_HERE} AND classid = {lock:d}"
+
+
 def held(lock: LockClass) -> str:
     """SQL: the `id` of every lock of this class that is held in this database."""
-    return f"{_HELD} AND classid = {lock:d}"
+    return f"SELECT objid::bigint AS id FROM pg_locks WHERE {of(lock)}"
 
 
 def is_held(lock: LockClass, key: str) -> str:

@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -11,14 +12,18 @@ from psycopg.rows import dict_row
 
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
+from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
-from integration.store import locks, rows
+from integration.store import locks, rows, sharing
 from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
 
 # After its sessions are terminated a stopped owner's locks are free as soon as the server has
 # ended them; a running statement ends at its next interrupt check.
 TAKEOVER_TRIES: Final = 20
+# A run that was asked for to help waits so long for the batches that are under way to end.
+CLAIM_SECONDS: Final = 10.0
+CLAIM_EVERY_SECONDS: Final = 0.05
 
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
@@ -94,19 +99,33 @@ EXPIRED: Final = (
 )
 
 
+Session = psycopg.Connection[tuple[Any, ...]]
+
+
 class DatabasePartitionManager:
     """The partitions of one queue that this run could lock.
 
-    The thread that renews the lease uses the lock session alone, so that no batch delays it and
-    it never shares a session with a batch.
+    `workers` is how many runs may share them, None for as many as there are partitions; `stop` is
+    asked while the run waits for its share. The thread that renews the lease uses the lock session
+    alone, so that no batch delays it and it never shares a session with a batch.
     """
 
-    def __init__(self, queue_id: int, worker: str, handler_timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        queue_id: int,
+        worker: str,
+        handler_timeout_seconds: float,
+        *,
+        workers: int | None = 1,
+        stop: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.queue_id = queue_id
+        self.workers = workers
+        self.stop = stop
         self.owner = f"{worker}/{uuid.uuid4().hex[:12]}"[:200]
         self.handler_timeout_seconds = handler_timeout_seconds
         self.lease_seconds: float = settings.SLUICE_LEASE_SECONDS
-        self._session: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._session: Session | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._lost = False
@@ -116,7 +135,8 @@ class DatabasePartitionManager:
     def take(self) -> list[Owned]:
         try:
             self._session = raw_connection(f"sluice-lock {self.owner}")
-            held = self._take(self._session)
+            self._session.execute(locks.TRY_SHARED, [locks.LockClass.RUN, self.queue_id])
+            held = self._take_share(self._session)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held:
@@ -127,12 +147,28 @@ class DatabasePartitionManager:
                 self._watchdog.start()
         return held
 
-    def _take(self, session: psycopg.Connection[tuple[Any, ...]]) -> list[Owned]:
-        ids = session.execute(
-            "SELECT id FROM integration_queuepartition WHERE queue_id = %s ORDER BY partition",
-            [self.queue_id],
-        ).fetchall()
-        locked = [id_ for (id_,) in ids if self._lock(session, id_)]
+    def _take_share(self, session: Session) -> list[Owned]:
+        """Take what is free, up to a share; where nothing is, wait for others to give it up."""
+        until = time.monotonic() + CLAIM_SECONDS
+        while True:
+            runs = self.runs()
+            free = session.execute(sharing.FREE, [self.queue_id]).fetchall()
+            held = self._take(session, free, first_share(runs, self.workers))
+            if held:
+                session.execute(sharing.IS_SERVED, [self.queue_id])
+                return held
+            if self.workers == 1 or share(runs, self.workers) == 0:
+                return []
+            if time.monotonic() > until or self.stop() is not None:
+                return []
+            time.sleep(CLAIM_EVERY_SECONDS)
+
+    def _take(self, session: Session, free: Sequence[tuple[int]], most: int) -> list[Owned]:
+        """Lock at most so many of these partitions (ids) and raise their epochs."""
+        locked: list[int] = []
+        for (id_,) in free:
+            if len(locked) < most and self._lock(session, id_):
+                locked.append(id_)
         if not locked:
             return []
         with django_connection().cursor() as cursor:
@@ -147,12 +183,37 @@ class DatabasePartitionManager:
             marked |= {"queue": self.queue_id, "epoch": owned.epoch, "hung": owned.suspect_hung}
             session.execute(REVERT, marked)
             held.append(owned)
-        session.execute(
-            "UPDATE integration_queue SET start_requested_at = NULL WHERE id = %s", [self.queue_id]
-        )
         return held
 
-    def _lock(self, session: psycopg.Connection[tuple[Any, ...]], partition_id: int) -> bool:
+    def runs(self) -> Runs:
+        row = self._asked(sharing.RUNS, {"queue": self.queue_id}).fetchone()
+        return Runs(*row) if row is not None else Runs(0, 1, 0)
+
+    def take_more(self, count: int) -> list[Owned]:
+        if count <= 0 or self._session is None:
+            return []
+        left = self._asked(sharing.LEFT, {"queue": self.queue_id, "count": count}).fetchall()
+        try:
+            return self._take(self._session, left, count)
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+
+    def give_up(self, surplus: Sequence[Owned]) -> None:
+        self._asked(sharing.GIVE_UP, [self.owner, [owned.id for owned in surplus]])
+
+    def ask_for_help(self) -> None:
+        self._asked(sharing.ASK_FOR_HELP, [self.queue_id])
+
+    def _asked(self, statement: str, parameters: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Execute on the session that holds the locks. Raises LostError when it is gone."""
+        if self._session is None:
+            raise LostError
+        try:
+            return self._session.execute(statement, parameters)
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+
+    def _lock(self, session: Session, partition_id: int) -> bool:
         key = [locks.LockClass.PARTITION, partition_id]
         if locks.take(session, key):
             return True
@@ -163,7 +224,7 @@ class DatabasePartitionManager:
         session.execute(TERMINATE, expired)
         return locks.take(session, key, tries=TAKEOVER_TRIES)
 
-    def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
+    def _raise_epoch(self, session: Session, id_: int) -> Owned:
         hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
         parameters = {"queue": self.queue_id, "id": id_, "hangs": hangs}
         row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()

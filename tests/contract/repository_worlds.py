@@ -75,7 +75,8 @@ class World(Protocol):
     queue: QueueSnapshot
 
     def repository(self) -> Repository: ...
-    def manager(self) -> PartitionManager: ...
+    def manager(self, workers: int | None = 1) -> PartitionManager: ...
+    def help_wanted(self) -> bool: ...
     def configure(self, **fields: Any) -> None: ...
     def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None: ...
     def refuse(self, repository: Repository) -> None: ...
@@ -116,8 +117,11 @@ class MemoryWorld:
     def repository(self) -> Repository:
         return MemoryRepository(self.database)
 
-    def manager(self) -> PartitionManager:
-        return MemoryPartitionManager(self.database)
+    def manager(self, workers: int | None = 1) -> PartitionManager:
+        return MemoryPartitionManager(self.database, workers)
+
+    def help_wanted(self) -> bool:
+        return self.database.help_wanted
 
     def configure(self, **fields: Any) -> None:
         self.database.queue = replace(self.database.queue, **fields)
@@ -191,7 +195,7 @@ class MemoryWorld:
     def die(self, manager: PartitionManager) -> None:
         """The process is gone: its locks are free, nothing was given back."""
         assert isinstance(manager, MemoryPartitionManager)
-        manager.steal()
+        manager.die()
 
     def remove_queue(self) -> None:
         self.database.remove()
@@ -240,10 +244,15 @@ class DatabaseWorld:
     def repository(self) -> Repository:
         return DatabaseRepository(self.queue)
 
-    def manager(self) -> PartitionManager:
-        manager = DatabasePartitionManager(self.record.pk, "test", 60.0)
+    def manager(self, workers: int | None = 1) -> PartitionManager:
+        # Told to stop while it waits for its share: nobody gives one up in the meantime here.
+        how: dict[str, Any] = {"workers": workers, "stop": lambda: "no time"}
+        manager = DatabasePartitionManager(self.record.pk, "test", 60.0, **how)
         self.managers.append(manager)
         return manager
+
+    def help_wanted(self) -> bool:
+        return Queue.objects.get(pk=self.record.pk).help_wanted_at is not None
 
     def configure(self, **fields: Any) -> None:
         self.queue = replace(self.queue, **fields)

@@ -4,6 +4,7 @@ from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.delivery.unit import OpenError
+from integration.policy.shares import Runs, share
 from integration.policy.states import ErrorState, PartitionState
 from tests.contract.repository_worlds import World
 from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit
@@ -222,3 +223,64 @@ def test_states_survive_the_run(tables):
     assert repository.state(owned, RUNNING)
     manager.close(clean=True)
     assert tables.manager().take()[0].state == "RUNNING"
+
+
+def test_a_run_that_joins_gets_what_another_gives_up(tables):
+    repository = tables.repository()
+    first, second = tables.manager(workers=None), tables.manager(workers=None)
+    held = first.take()
+    assert (first.runs(), len(held)) == (Runs(2, 1, 0), 2)
+    assert second.take() == []
+    seen = [manager.runs() for manager in (first, second)]
+    assert sorted(runs.rank for runs in seen) == [0, 1]
+    assert [share(runs, None) for runs in seen] == [1, 1]
+    assert second.take_more(1) == []
+
+    first.give_up(held[1:])
+
+    [owned] = second.take_more(2)
+    assert (owned.partition, owned.epoch, owned.unclean_ends) == (1, 2, 0)
+    assert not repository.state(held[1], RUNNING)
+    assert repository.state(held[0], RUNNING)
+    assert first.take_more(2) == []
+    second.close(clean=True)
+    assert first.runs().count == 1
+    assert [o.partition for o in first.take_more(2)] == [1]
+
+
+def test_a_run_that_begins_beside_others_takes_its_share_of_what_is_free(tables):
+    first, second = tables.manager(workers=None), tables.manager(workers=None)
+    held = first.take()
+    first.give_up(held)
+    assert len(second.take()) == 1
+    assert len(first.take_more(2)) == 1
+
+
+def test_no_more_runs_share_a_queue_than_it_has_workers(tables):
+    first, second = tables.manager(workers=1), tables.manager(workers=1)
+    assert len(first.take()) == 2
+    assert second.take() == []
+    assert sorted(share(manager.runs(), 1) for manager in (first, second)) == [0, 2]
+
+
+def test_what_an_owner_died_with_is_no_share_of_those_who_are_left(tables):
+    first, second = tables.manager(workers=None), tables.manager(workers=None)
+    held = first.take()
+    assert second.take() == []
+    first.give_up(held[1:])
+    assert len(second.take_more(1)) == 1
+    tables.die(second)
+    assert first.take_more(1) == []
+    first.close(clean=True)
+    assert [(o.partition, o.unclean_ends) for o in tables.manager().take()] == [(0, 0), (1, 1)]
+
+
+def test_help_is_wanted_until_a_run_has_come(tables):
+    first = tables.manager(workers=None)
+    held = first.take()
+    assert not tables.help_wanted()
+    first.ask_for_help()
+    assert tables.help_wanted()
+    first.give_up(held[1:])
+    assert len(tables.manager(workers=None).take()) == 1
+    assert not tables.help_wanted()

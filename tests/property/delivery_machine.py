@@ -1,6 +1,7 @@
 """The real main road over the in-memory fakes, every fault at any step, and what must hold."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from integration.delivery.owned import Owned
 from integration.delivery.reading import retry_marker_headers
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
@@ -43,6 +45,18 @@ GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
 # Codes of failures that no try has led to, or several.
 NO_TRY = {"PROCESS_CRASH", "SERVICE_DISABLED", "PARKED"}
 VERBS = ["release", "hold", "delete", "restore", "edit", "park"]
+
+
+class Generous(MemoryPartitionManager):
+    """Lets another run work as soon as this one has given something up."""
+
+    def __init__(self, database: MemoryDatabase, then: Callable[[], None]) -> None:
+        super().__init__(database, database.queue.workers)
+        self.then = then
+
+    def give_up(self, surplus: Sequence[Owned]) -> None:
+        super().give_up(surplus)
+        self.then()
 
 
 class RunContext(KeepsOrder):
@@ -78,6 +92,7 @@ class RunContext(KeepsOrder):
             ),
             error_topic="errors" if copies else None,
             keeps_keys_in_order=keyed and not sequential,
+            workers=1 if sequential else None,
             **fields,
         )
         self.bodies: dict[tuple[int, int], tuple[int, str]] = {}
@@ -223,6 +238,16 @@ class RunContext(KeepsOrder):
     def be_taken_over(self, at: int) -> None:
         """The owner is stopped in the middle; another works through everything; it goes on."""
         self._run(Script(at, lambda _: self._take_over()))
+
+    @rule(at=st.integers(1, 40))
+    def be_joined(self, at: int) -> None:
+        """Another run comes, gets its share between two batches of this one, and ends again."""
+        database = self.world.database
+        other = MemoryPartitionManager(database, database.queue.workers)
+        manager = Generous(database, lambda: self._run(Script(), other))
+        self._run(Script(at, lambda _: database.runs.append(other)), manager)
+        if other in database.runs:
+            database.runs.remove(other)  # nobody had anything to give
 
     def _take_over(self) -> None:
         other = MemoryPartitionManager(self.world.database)

@@ -18,6 +18,7 @@ TOPIC_FROM: Final = (
     (PRESENT, "Adopt an existing topic"),
 )
 
+PACE: Final = ("batch_size", "stay_seconds", "handler_timeout_seconds")
 # Each part has an id, so that its effect can be shown anew when one of its fields changes.
 PARTS: Final[Mapping[str, Part]] = {
     "part-queue": ("Queue", "", ("name", "description", "direction", "system")),
@@ -82,7 +83,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-pace": (
         "Pace: batches, runs, handler calls",
         "",
-        ("batch_size", "stay_seconds", "handler_timeout_seconds"),
+        ("workers", *PACE),
     ),
     "part-tracking": ("Tracking", "", ("tracks",)),
 }
@@ -148,6 +149,7 @@ LABELS: Final = {
     "max_open_errors": "Most open failures",
     "failure_threshold": "Failure threshold",
     "crash_limit": "Crashes allowed",
+    "workers": "Workers",
     "batch_size": "Batch size",
     "stay_seconds": "Stay attached",
     "handler_timeout_seconds": "Time for one handler call",
@@ -173,9 +175,8 @@ HELPS: Final = {
     "kind": "Sequential keeps the order: one partition, and nothing passes a message that failed. "
     "Continuous keeps going: the failed message waits, the others continue; an older message "
     "that comes late never overwrites newer data.",
-    "partitions": "For the topic to be created. One run takes all that are free, one batch after "
-    "another, so more partitions do not make this queue faster. Sequential needs exactly 1. "
-    "Replication is the broker's default.",
+    "partitions": "For the topic to be created. At most so many workers can share a continuous "
+    "queue. Sequential needs exactly 1. Replication is the broker's default.",
     "retention_seconds": "How long the created topic keeps its messages, and how long closed "
     "failures are kept here (at least 7 d). If an adopted topic has its own time limit, that "
     "one is used.",
@@ -226,6 +227,9 @@ HELPS: Final = {
     "between, stop the queue. 0 = never.",
     "crash_limit": "A message is put on hold once workers have died this many times while working "
     "on it alone.",
+    "workers": "Continuous queues: how many runs may share the partitions when there is much to "
+    "do, 1 to 64. They use worker slots that no other queue waits for. Empty: up to one for each "
+    "partition.",
     "batch_size": "Messages per transaction. Larger is faster, but a failure repeats more work.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
     "handler_timeout_seconds": "A call that takes longer counts as hung, and its process is ended.",

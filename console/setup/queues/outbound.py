@@ -39,7 +39,7 @@ PARTS: Final[Mapping[str, Part]] = {
     ),
     "part-failures": ("Failures", "", ("error_queue", "create_error_queue", "error_queue_strict")),
     "part-limits": fields.PARTS["part-limits"],
-    "part-pace": ("Pace: batches, runs, calls", "", fields.PARTS["part-pace"][2]),
+    "part-pace": ("Pace: batches, runs, calls", "", fields.PACE),
     "part-tracking": fields.PARTS["part-tracking"],
 }
 # What matters only where messages are delivered from here.

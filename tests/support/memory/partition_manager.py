@@ -1,7 +1,10 @@
 """The in-memory fake of ownership: locks, epochs, unclean ends."""
 
+from collections.abc import Callable, Sequence
+
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
+from integration.policy.shares import Runs, first_share
 from integration.policy.states import ErrorState
 from tests.support.memory.rows import PlaceRow
 from tests.support.memory.tables import MemoryDatabase
@@ -11,8 +14,9 @@ from tests.support.memory.unit_of_work import LOST
 class MemoryPartitionManager:
     """See ports.PartitionManager. Its locks are the `owner` of each partition's row."""
 
-    def __init__(self, database: MemoryDatabase) -> None:
+    def __init__(self, database: MemoryDatabase, workers: int | None = 1) -> None:
         self.database = database
+        self.workers = workers
         self.calls = 0
         self.lost = False
 
@@ -21,11 +25,48 @@ class MemoryPartitionManager:
             raise LostError(LOST)
         if self.database.removed:
             return []
-        return [self._take(place) for place in self.database.places.values() if place.owner is None]
+        if self not in self.database.runs:
+            self.database.runs.append(self)
+        held = self._free(first_share(self.runs(), self.workers), lambda _: True)
+        if held:
+            self.database.help_wanted = False
+        return held
+
+    def die(self) -> None:
+        """Free its locks as the end of its process does; nothing is given back."""
+        self.database.locked.clear()
+        self.database.runs.remove(self)
+        for place in self.database.places.values():
+            if place.owner is self:
+                place.owner = None
+
+    def runs(self) -> Runs:
+        runs = self.database.runs
+        if self not in runs:
+            raise LostError(LOST)  # who took its partitions has ended its session
+        return Runs(len(self.database.places), len(runs), runs.index(self))
+
+    def take_more(self, count: int) -> list[Owned]:
+        return self._free(count, lambda place: place.released)
+
+    def _free(self, most: int, may_take: Callable[[PlaceRow], bool]) -> list[Owned]:
+        places = self.database.places.values()
+        free = [place for place in places if place.owner is None and may_take(place)]
+        return [self._take(place) for place in free[: max(0, most)]]
+
+    def give_up(self, surplus: Sequence[Owned]) -> None:
+        for owned in surplus:
+            place = self.database.places[owned.partition]
+            if place.owner is self:
+                place.owner, place.released = None, True
+
+    def ask_for_help(self) -> None:
+        self.database.help_wanted = True
 
     def steal(self) -> None:
         """Free every lock without its owner's knowledge, as ending its session does."""
         self.database.locked.clear()
+        self.database.runs.clear()
         for place in self.database.places.values():
             place.owner = None
 
@@ -107,6 +148,8 @@ class MemoryPartitionManager:
         return
 
     def close(self, *, clean: bool) -> None:
+        if self in self.database.runs:
+            self.database.runs.remove(self)
         for place in self.database.places.values():
             if place.owner is self:
                 place.owner = None

@@ -95,6 +95,8 @@ class MemoryDatabase:
         self.arrived: dict[bytes, int] = {}
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
         self.removed = False
+        self.runs: list[object] = []
+        self.help_wanted = False
         self.error_queue: MemoryDatabase | None = None
         self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
