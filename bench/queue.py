@@ -38,11 +38,15 @@ class BenchQueue:
         self.rig.write(f"TRUNCATE {_EMPTIED}")
         self.rig.write("CHECKPOINT")
 
+    def rewind(self) -> None:
+        """Put the queue back to its beginning, as if nothing of it had been applied."""
+        self.empty_tables()
+        self.rig.write(_REWIND, [self.id])
+
     def run(self, until_offset: int | None = None) -> None:
         """Let the worker read it from the beginning until the position reaches the offset."""
         offset = self.count if until_offset is None else until_offset
-        self.empty_tables()
-        self.rig.write(_REWIND, [self.id])
+        self.rewind()
         self.switch_on()
         self.rig.until(
             lambda: self.position() >= offset, f"queue {self.topic} is at offset {offset}"

@@ -68,6 +68,15 @@ class Rig:
 
     # topics and queues
 
+    def spread_topic(self, name: str, partitions: int, payloads: Sequence[bytes]) -> str:
+        """Make a topic with several partitions, each of which gets as many of the payloads."""
+        traffic.make_topic(self.bootstrap, name, partitions)
+        for partition in range(partitions):
+            traffic.produce(
+                self.bootstrap, name, payloads[partition::partitions], partition=partition
+            )
+        return name
+
     def topic(
         self, name: str, payloads: Iterable[bytes] = (), key_of: traffic.Key | None = None
     ) -> str:

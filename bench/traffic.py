@@ -28,10 +28,10 @@ def producer(bootstrap: str, **more: object) -> Producer:
     return Producer(properties)
 
 
-def make_topic(bootstrap: str, name: str) -> None:
-    """Create a topic with one partition; returns when it is there."""
+def make_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
+    """Create a topic; returns when it is there."""
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-    made = admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+    made = admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])
     made[name].result(timeout=30)
 
 
@@ -39,7 +39,12 @@ Key = Callable[[bytes], bytes]
 
 
 def produce(
-    bootstrap: str, topic: str, payloads: Iterable[bytes], key_of: Key | None = None
+    bootstrap: str,
+    topic: str,
+    payloads: Iterable[bytes],
+    key_of: Key | None = None,
+    *,
+    partition: int = 0,
 ) -> int:
     """Write all payloads, in order; returns how many. Raises KafkaException when one failed.
 
@@ -56,7 +61,7 @@ def produce(
     count = 0
     for payload in payloads:
         key = None if key_of is None else key_of(payload)
-        _produce_one(writing, topic, (key, payload), reported)
+        _produce_one(writing, (topic, partition), (key, payload), reported)
         count += 1
     if writing.flush(FLUSH_SECONDS):
         raise TimeoutError(f"not all messages of {topic} were written")
@@ -66,12 +71,17 @@ def produce(
 
 
 def _produce_one(
-    writing: Producer, topic: str, record: tuple[bytes | None, bytes], reported: Any
+    writing: Producer,
+    place: tuple[str, int],
+    record: tuple[bytes | None, bytes],
+    reported: Any,
 ) -> None:
-    key, payload = record
+    (topic, partition), (key, payload) = place, record
     while True:
         try:
-            writing.produce(topic, key=key, value=payload, partition=0, on_delivery=reported)
+            writing.produce(
+                topic, key=key, value=payload, partition=partition, on_delivery=reported
+            )
         except BufferError:
             writing.poll(0.1)
         else:

@@ -1,7 +1,8 @@
 """The handlers of the benchmarks, written as any handler author would write them."""
 
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection
 
@@ -16,6 +17,8 @@ from integration.handlers import (
     inbound,
     publish,
 )
+
+WAIT_SECONDS: Final = 0.005
 
 
 @inbound("BenchBatch", batch=True)
@@ -72,6 +75,13 @@ def sleep_while_slow(message: Message) -> None:
         django_cursor.execute(
             statements.WRITE_EFFECT, (message.queue, message.body["seq"], _sent_at(message.body))
         )
+
+
+@inbound("BenchWait")
+def wait_and_note(message: Message) -> None:
+    """Waits for something outside the database, as a call of another system's API does."""
+    time.sleep(WAIT_SECONDS)
+    note_arrival(message)
 
 
 def _sent_at(body: Any) -> float | None:

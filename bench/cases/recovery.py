@@ -67,7 +67,11 @@ def _round(rig: Rig, workers: dict[str, Process], topic: str, number: int) -> fl
 def _holder(rig: Rig, workers: dict[str, Process]) -> str:
     """Return the worker whose pool process is in the slow statement now."""
     rig.until(lambda: rig.rows(_IN_STATEMENT), "a handler is in its slow statement", 60)
-    owner = str(rig.rows(_IN_STATEMENT)[0][0])
+    return worker_of(str(rig.rows(_IN_STATEMENT)[0][0]), workers)
+
+
+def worker_of(owner: str, workers: dict[str, Process]) -> str:
+    """Return the worker to which a lease's owner belongs, one of its pool's processes."""
     pid = int(owner.partition(":")[2].partition("/")[0])
     return next(
         name for name, worker in workers.items() if worker.pid and pid in proc.tree(worker.pid)

@@ -23,7 +23,7 @@ ISOLATE_AFTER_UNCLEAN_ENDS: Final = 2
 
 
 def run(context: RunContext) -> Report:
-    """Work on every free partition of the queue until it is drained, stopped or stuck.
+    """Work on this run's share of the queue's partitions until they are drained, stopped or stuck.
 
     Never raises for what a message, a handler, Kafka or a lost session did: the report's ending
     says it, and whatever was not committed is found again at the saved positions.

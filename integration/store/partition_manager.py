@@ -150,17 +150,18 @@ class DatabasePartitionManager:
     def _take_share(self, session: Session) -> list[Owned]:
         """Take what is free, up to a share; where nothing is, wait for others to give it up."""
         until = time.monotonic() + CLAIM_SECONDS
+        is_noted = False
         while True:
             runs = self.runs()
             free = session.execute(sharing.FREE, [self.queue_id]).fetchall()
             held = self._take(session, free, first_share(runs, self.workers))
-            if held:
+            waits = not held and self.workers != 1 and share(runs, self.workers) > 0
+            if (held or waits) and not is_noted:
+                # Also where it waits: the next run that is wanted need not wait for this one.
                 session.execute(sharing.IS_SERVED, [self.queue_id])
+                is_noted = True
+            if not waits or time.monotonic() > until or self.stop() is not None:
                 return held
-            if self.workers == 1 or share(runs, self.workers) == 0:
-                return []
-            if time.monotonic() > until or self.stop() is not None:
-                return []
             time.sleep(CLAIM_EVERY_SECONDS)
 
     def _take(self, session: Session, free: Sequence[tuple[int]], most: int) -> list[Owned]:

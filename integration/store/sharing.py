@@ -44,20 +44,22 @@ WITH member AS ({_MEMBERS})
 SELECT (SELECT count(*) FROM integration_queuepartition WHERE queue_id = %(queue)s),
   count(*), count(*) FILTER (WHERE pid < pg_backend_pid())
 FROM member WHERE queue_id = %(queue)s"""
-# A condition over a queue `q` and how many runs of it there are, as SQL.
+# How many runs a queue `q` has, as SQL.
 COUNT: Final = f"(SELECT count(*) FROM ({_MEMBERS}) member WHERE member.queue_id = q.id)"
 
-# Longer than a run takes to ask again, so that a wish that stands is seen by each look.
-HELP_SECONDS: Final = 3
-IS_HELP_WANTED: Final = (
-    f"(q.help_wanted_at > clock_timestamp() - make_interval(secs => {HELP_SECONDS}))"
-)
+# Longer than most batches take: a busy run asks again between two of them.
+HELP_SECONDS: Final = 5
+# The same limit of a queue's runs as policy.shares.most_runs.
+IS_HELP_WANTED: Final = f"""(
+        q.help_wanted_at > clock_timestamp() - make_interval(secs => {HELP_SECONDS})
+        AND {COUNT} < (
+            SELECT least(count(*), coalesce(q.workers, count(*)))
+            FROM integration_queuepartition WHERE queue_id = q.id)
+    )"""
 ASK_FOR_HELP: Final = (
     "UPDATE integration_queue SET help_wanted_at = clock_timestamp() WHERE id = %s"
 )
-IS_SERVED: Final = (
-    "UPDATE integration_queue SET start_requested_at = NULL, help_wanted_at = NULL WHERE id = %s"
-)
+IS_SERVED: Final = "UPDATE integration_queue SET start_requested_at = NULL WHERE id = %s"
 # One statement, so that a process that is stopped here has given the partition up or still has it:
 # a lock without a lease would be nobody's to take.
 GIVE_UP: Final = f"""

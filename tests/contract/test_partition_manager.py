@@ -275,12 +275,9 @@ def test_what_an_owner_died_with_is_no_share_of_those_who_are_left(tables):
     assert [(o.partition, o.unclean_ends) for o in tables.manager().take()] == [(0, 0), (1, 1)]
 
 
-def test_help_is_wanted_until_a_run_has_come(tables):
-    first = tables.manager(workers=None)
-    held = first.take()
+def test_a_wish_for_help_is_left_for_whoever_starts_runs(tables):
+    manager = tables.manager(workers=None)
+    manager.take()
     assert not tables.help_wanted()
-    first.ask_for_help()
+    manager.ask_for_help()
     assert tables.help_wanted()
-    first.give_up(held[1:])
-    assert len(tables.manager(workers=None).take()) == 1
-    assert not tables.help_wanted()

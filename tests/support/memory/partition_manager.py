@@ -27,10 +27,7 @@ class MemoryPartitionManager:
             return []
         if self not in self.database.runs:
             self.database.runs.append(self)
-        held = self._free(first_share(self.runs(), self.workers), lambda _: True)
-        if held:
-            self.database.help_wanted = False
-        return held
+        return self._free(first_share(self.runs(), self.workers), lambda _: True)
 
     def die(self) -> None:
         """Free its locks as the end of its process does; nothing is given back."""
