@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import psycopg
 from celery.schedules import schedstate
@@ -21,6 +21,7 @@ from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_n
 from crontasks.leadership import Leadership
 from crontasks.models import CronInstance
 from crontasks.notices import book, conditions
+from crontasks.running import idle
 from integration.store.locks import LockClass
 
 STANDBY_SECONDS: Final = 0.5
@@ -41,15 +42,27 @@ class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no type
     What was acted upon is kept on the shared model object, as beat copies entries freely.
     """
 
+    # Providers whose idle queues are watched: a message starts a run there, and no tick is needed.
+    watched: ClassVar[frozenset[int]] = frozenset()
+
     @property
     def instance(self) -> CronInstance | None:
         return getattr(self.model, "instance", None)
+
+    @property
+    def is_watched(self) -> bool:
+        instance = self.instance
+        if not self.watched or instance is None or instance.queue is None:
+            return False
+        seconds = instance.interval_seconds
+        is_prompt = seconds is not None and seconds <= idle.MOST_SECONDS
+        return is_prompt and instance.queue.provider_id in self.watched
 
     def is_due(self) -> Any:
         instance = self.instance
         if instance is None:
             return super().is_due()
-        if not instance.active:
+        if not instance.active or self.is_watched:
             return schedstate(is_due=False, next=_FAR_SECONDS)
         now = timezone.now()
         pause = getattr(self.model, "retry_at", 0.0) - time.monotonic()
@@ -115,7 +128,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
 
     def enabled_models_qs(self) -> Any:
         # All of them: a moment missed hours ago may have to run now.
-        return self.Model.objects.enabled().select_related("instance", "interval", "crontab")
+        return self.Model.objects.enabled().select_related("instance__queue", "interval", "crontab")
 
     def schedule_changed(self) -> bool:
         """Return whether an instance was saved since the last look.
@@ -213,6 +226,9 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         close_old_connections()
         with self.leadership.session().cursor() as cursor:
             self.workers_alive = are_alive(cursor, "worker")
+            watched = idle.watched_providers(cursor)
+        if watched != InstanceEntry.watched:
+            InstanceEntry.watched, self.must_repopulate = watched, True
         if now - self.leads_since > GRACE_SECONDS:
             book.settle(
                 conditions.seen_by_beat(workers_alive=self.workers_alive),

@@ -1,6 +1,7 @@
 """The run of a queue, or the relay, inside a Celery task, from entrance to history."""
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,14 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
-from crontasks.running import history, outage, shutdown, starts
+from crontasks.running import history, idle, outage, shutdown, starts
 from crontasks.running.turns import Stop
 from integration.delivery.report import RunEnding
 
+ARRIVALS: Final = "integration.kafka.arrivals.arrivals_of"
 # After these the queue still has, or may have, something to do that no state announces.
 _GOES_ON: Final = frozenset({RunEnding.YIELDED, RunEnding.STOPPED, RunEnding.LOST})
 logger = logging.getLogger(__name__)
@@ -58,18 +61,36 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
         report = Broken(f"{type(e).__name__}: {e}")
     history.note_consumer(queue_id, report, started_at)
     drained = report.ending == RunEnding.DRAINED
-    if report.ending in _GOES_ON or (drained and _ticked(queue_id, started_at)):
+    if report.ending in _GOES_ON or (drained and _stays(queue_id, started_at)):
         starts.ask(queue_id, was_mine=True)
 
 
-def _ticked(queue_id: int, since: datetime) -> bool:
-    """Return whether the schedule came around while the run was attached: then it stays."""
+def _stays(queue_id: int, since: datetime) -> bool:
+    """Return whether the schedule came around while the run was attached: then it stays.
+
+    Where idle queues are watched it leaves: the next message starts a run.
+    """
+    with django_cursor() as cursor:
+        if idle.is_watched(cursor, queue_id):
+            return False
     return CronInstance.objects.filter(
         queue=queue_id, active=True, last_scheduled_at__gte=since
     ).exists()
 
 
 def serve_relay() -> None:
-    """Relay every provider's outbox until the worker shuts down or another relay holds it."""
+    """Relay every provider's outbox until the worker shuts down or another relay holds it.
+
+    Beside that it watches the idle queues, which needs no process of its own.
+    """
     CronInstance.objects.filter(task="relay").update(asked_at=None)
-    _entrance(settings.SLUICE_RELAY)(shutdown.is_announced)
+    over = threading.Event()
+    watch = idle.IdleWatch(_entrance(ARRIVALS))
+    arguments = (lambda: over.is_set() or shutdown.is_announced(),)
+    thread = threading.Thread(target=watch.run, args=arguments, name="idle watch")
+    thread.start()
+    try:
+        _entrance(settings.SLUICE_RELAY)(shutdown.is_announced)
+    finally:
+        over.set()
+        thread.join()

@@ -71,6 +71,8 @@ class Provider(models.Model):
     properties = models.JSONField(
         default=dict, blank=True, help_text="Further client properties from the allowed list."
     )
+    # Written by the watch of idle queues, as long as its client hears from the cluster.
+    idle_watched_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         ordering = ["name"]

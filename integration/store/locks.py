@@ -26,6 +26,7 @@ class LockClass(IntEnum):
     CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
     PROBE = 20_009  # what `doctor` tries things out with; id = any
     RUN = 20_010  # shared by all runs of a queue; id = Queue.id
+    IDLE = 20_011  # the watch of idle queues that leads; id = 0
 
 
 SHARDS_PER_PROVIDER = 16

@@ -204,6 +204,16 @@ def test_beat_misses_no_instance_that_is_made_while_it_reads():
     assert len(beat.schedule) == known + 2
 
 
+def test_beat_leaves_queues_alone_that_a_message_starts(monkeypatch):
+    queue = a_queue()
+    prompt = queue.instances.get()
+    hourly = an_instance(name="hourly", task="queue_consumer", interval_seconds=3_600, queue=queue)
+    CronInstance.objects.update(last_scheduled_at=later(-7_200))
+    assert [entry(each).is_due().is_due for each in (prompt, hourly)] == [True, True]
+    monkeypatch.setattr(InstanceEntry, "watched", frozenset({queue.provider_id}))
+    assert [entry(each).is_due().is_due for each in (prompt, hourly)] == [False, True]
+
+
 def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
     instance = an_instance(interval_seconds=None, crontab="* * * * *")
     now = later(86_400).replace(second=0, microsecond=0)

@@ -1,0 +1,212 @@
+"""The watch of idle queues: a run is started when a message comes, and none has to stay for it.
+
+A thread beside the relay stands for election; one leads. It asks the database once a second which
+queues nobody works on and nothing keeps from being read, and lets the brokers tell it of the first
+record behind their positions. Queues of providers that it watches get no ticks of short intervals
+meanwhile: a tick that finds nothing costs a run. When it is gone, ticks come again.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import psycopg
+from django.db import Error, connections
+
+from crontasks.cursor import Cursor
+from crontasks.leadership import Leadership
+from crontasks.running import starts
+from integration.errors import IntegrationError
+from integration.models import Provider
+from integration.store import deployments, locks
+from integration.store.locks import LockClass
+from integration.store.starts import IS_WANTED
+
+LOOK_SECONDS: Final = 1.0
+STANDBY_SECONDS: Final = 0.5
+# Shared among the providers: how long one round waits for records.
+WAIT_SECONDS: Final = 0.2
+WATCHED_SECONDS: Final = 6
+# Schedules that mean "as soon as something is there"; longer ones mean what they say.
+MOST_SECONDS: Final = 60
+NOTE_SECONDS: Final = 20.0
+# A run that leaves its position where it is has found something that this watch cannot see.
+AGAIN_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 60.0
+logger = logging.getLogger(__name__)
+
+# Conditions over a provider `v`, and over an instance `i` of one of its queues.
+IS_WATCHED: Final = f"""(
+    v.idle_watched_at > clock_timestamp() - make_interval(secs => {WATCHED_SECONDS}))"""
+IS_PROMPT: Final = f"(i.interval_seconds <= {MOST_SECONDS})"
+# The lock of runs tells of those that wait for their share, too.
+_IDLE: Final = f"""
+WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)})
+SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset
+FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
+  AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
+  AND EXISTS (SELECT 1 FROM crontasks_croninstance i
+              WHERE i.queue_id = q.id AND i.active AND {IS_PROMPT})
+  AND NOT EXISTS (SELECT 1 FROM integration_partitionlease l
+                  WHERE l.partition_id = p.id AND l.released_at IS NULL)"""
+_ALIVE: Final = (
+    "UPDATE integration_provider SET idle_watched_at = clock_timestamp() WHERE id = ANY(%s)"
+)
+# As if each moment of their schedules had been acted upon: so it has.
+_NOTE: Final = f"""
+UPDATE crontasks_croninstance i SET last_scheduled_at = clock_timestamp()
+FROM integration_queue q WHERE q.id = i.queue_id AND q.provider_id = ANY(%s)
+  AND i.active AND {IS_PROMPT}"""
+_WATCHED: Final = f"SELECT v.id FROM integration_provider v WHERE {IS_WATCHED}"
+_IS_WATCHED: Final = f"""
+SELECT 1 FROM crontasks_croninstance i JOIN integration_queue q ON q.id = i.queue_id
+JOIN integration_provider v ON v.id = q.provider_id
+WHERE q.id = %s AND i.active AND {IS_PROMPT} AND {IS_WATCHED}"""
+
+_SETTINGS: Final = tuple(
+    column.attname for column in Provider._meta.fields if column.name != "idle_watched_at"
+)
+Place = tuple[str, int]
+
+
+class Arrivals(Protocol):
+    """See integration.kafka.arrivals."""
+
+    def watch(self, places: Mapping[Place, int]) -> None: ...
+    def wait(self, seconds: float) -> set[Place]: ...
+    def is_sure(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+def watched_providers(cursor: Cursor) -> frozenset[int]:
+    """Return the providers whose idle queues are watched now."""
+    cursor.execute(_WATCHED)
+    return frozenset(id_ for (id_,) in cursor.fetchall())
+
+
+def is_watched(cursor: Cursor, queue_id: int) -> bool:
+    """Return whether a message to this queue would start a run, though none is attached."""
+    cursor.execute(_IS_WATCHED, (queue_id,))
+    return cursor.fetchone() is not None
+
+
+class Pauses:
+    """How soon a queue may be started again because of the same offset: ever later."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, tuple[int, float, float]] = {}
+
+    def may_ask(self, queue_id: int, offset: int, now: float) -> bool:
+        """Return whether to start it now, and note that it is. `now` is any clock that grows."""
+        asked = self._asked.get(queue_id)
+        pause = 0.0
+        if asked is not None and asked[0] == offset:
+            if now < asked[1]:
+                return False
+            pause = asked[2]
+        pause = min(max(2 * pause, AGAIN_SECONDS), LONGEST_SECONDS)
+        self._asked[queue_id] = (offset, now + pause, pause)
+        return True
+
+
+class IdleWatch:
+    """One watch in the making or at work. `open_arrivals` makes a client for a provider."""
+
+    def __init__(self, open_arrivals: Callable[[Provider], Arrivals]) -> None:
+        self.open_arrivals = open_arrivals
+        self.leadership = Leadership(LockClass.IDLE, "sluice idle watch")
+        self.pauses = Pauses()
+        self._arrivals: dict[int, Arrivals] = {}
+        self._known: dict[int, Mapping[str, Any]] = {}
+        self._queues: dict[tuple[int, Place], list[tuple[int, int]]] = {}
+        self._looked_at = self._noted_at = float("-inf")
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Watch until `stop()`; survives the absence of database and brokers."""
+        try:
+            while not stop():
+                try:
+                    leads = self.round()
+                except (psycopg.Error, Error, IntegrationError) as e:
+                    logger.warning("the watch of idle queues waits", extra={"error": str(e)})
+                    leads = False
+                except Exception:
+                    # The thread's outermost loop: one round that went wrong must not end them all.
+                    logger.exception("a round of the watch of idle queues failed")
+                    leads = False
+                if not leads:
+                    self._let_go()
+                    time.sleep(STANDBY_SECONDS)
+        finally:
+            self._let_go()
+            self.leadership.resign()
+            connections.close_all()
+
+    def round(self) -> bool:
+        """Look whose turn it is, then wait a moment for records; False when another leads."""
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_SECONDS:
+            if not self.leadership.stand():
+                return False
+            with self.leadership.session().cursor() as cursor:
+                if not deployments.may_act(cursor):
+                    return False
+                self._look(cursor, now)
+            self._looked_at = now
+        if not self._arrivals:
+            time.sleep(WAIT_SECONDS)
+        for provider_id, arrivals in self._arrivals.items():
+            came = arrivals.wait(WAIT_SECONDS / len(self._arrivals))
+            if came:
+                self._start(provider_id, came)
+        return True
+
+    def _look(self, cursor: Any, now: float) -> None:
+        cursor.execute(_IDLE)
+        places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
+        self._queues = defaultdict(list)
+        for provider_id, queue_id, topic, partition, offset in cursor.fetchall():
+            place = (topic, partition)
+            # A topic may be read by a queue and sent by another: the earlier position counts.
+            places[provider_id][place] = min(offset, places[provider_id].get(place, offset))
+            self._queues[provider_id, place].append((queue_id, offset))
+        self._open(places.keys())
+        for provider_id, arrivals in self._arrivals.items():
+            arrivals.watch(places[provider_id])
+        sure = [id_ for id_, arrivals in self._arrivals.items() if arrivals.is_sure()]
+        cursor.execute(_ALIVE, (sure,))
+        if now - self._noted_at >= NOTE_SECONDS:
+            self._noted_at = now
+            cursor.execute(_NOTE, (sure,))
+
+    def _open(self, wanted: Collection[int]) -> None:
+        """A client for each provider that has idle queues, made anew when its settings change."""
+        known = {provider.pk: provider for provider in Provider.objects.filter(pk__in=wanted)}
+        for provider_id in self._arrivals.keys() - known.keys():
+            self._arrivals.pop(provider_id).close()
+        for provider_id, provider in known.items():
+            settings = {name: getattr(provider, name) for name in _SETTINGS}
+            if provider_id in self._arrivals and self._known[provider_id] == settings:
+                continue
+            if provider_id in self._arrivals:
+                self._arrivals.pop(provider_id).close()
+            with suppress(IntegrationError):
+                self._arrivals[provider_id] = self.open_arrivals(provider)
+                self._known[provider_id] = settings
+
+    def _start(self, provider_id: int, came: Iterable[Place]) -> None:
+        now = time.monotonic()
+        for place in came:
+            for queue_id, offset in self._queues[provider_id, place]:
+                if self.pauses.may_ask(queue_id, offset, now):
+                    starts.ask(queue_id)
+
+    def _let_go(self) -> None:
+        while self._arrivals:
+            _, arrivals = self._arrivals.popitem()
+            arrivals.close()
+        self._looked_at = float("-inf")
