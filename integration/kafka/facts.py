@@ -1,7 +1,7 @@
 """Topic UUID and watermarks, asked together so that they cost one round trip."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
@@ -135,11 +135,18 @@ def ask_offsets(
     admin: AdminClient, topic: str, specs: dict[int, OffsetSpec], *, stable: bool = True
 ) -> dict[TopicPartition, Any]:
     """Ask for one offset of each partition; the end is the last *stable* offset, or the log's."""
+    places = {(topic, partition): spec for partition, spec in specs.items()}
+    return ask_places(admin, places, stable=stable)
+
+
+def ask_places(
+    admin: AdminClient, specs: Mapping[tuple[str, int], OffsetSpec], *, stable: bool = True
+) -> dict[TopicPartition, Any]:
+    """Ask the same for partitions of many topics (topic, partition), in a request a broker."""
     if not specs:
         return {}
-    places = {TopicPartition(topic, partition): spec for partition, spec in specs.items()}
     futures: dict[TopicPartition, Any] = admin.list_offsets(
-        places,
+        {TopicPartition(*place): spec for place, spec in specs.items()},
         isolation_level=(
             IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
         ),

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import TopicCollection
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
@@ -18,7 +18,7 @@ from integration.kafka.facts import (
     Offsets,
     TopicGoneError,
     answer,
-    ask_offsets,
+    ask_places,
     asking,
     collect_offsets,
 )
@@ -53,10 +53,10 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
         described = _described(admin, to, names)
         there = [topic for topic, facts in described.items() if facts is not None]
         retention = _retention(admin, to, there)
-        marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
+        marks = _ask_marks(admin, {topic: described[topic] for topic in there})
         looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
         for topic in there:
-            result = _facts(to, described[topic], marks[topic])
+            result = _facts(to, described[topic], marks)
             if result is not None:
                 facts, ends = result
                 looks[topic] = TopicLook(facts, retention.get(topic), ends)
@@ -102,21 +102,26 @@ def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[st
     return described
 
 
-def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:
-    partitions = [partition.id for partition in described.partitions]
+def _ask_marks(admin: AdminClient, described: Mapping[str, Any]) -> list[dict[Any, Any]]:
+    """Ask for the marks of all partitions of all topics at once: three requests a broker."""
+    places = [(topic, part.id) for topic, each in described.items() for part in each.partitions]
     # The log's end first: what is written between the questions is not taken for a transaction.
-    end = ask_offsets(admin, topic, dict.fromkeys(partitions, LATEST), stable=False)
     return [
-        end,
-        *(ask_offsets(admin, topic, dict.fromkeys(partitions, of)) for of in (EARLIEST, LATEST)),
+        ask_places(admin, dict.fromkeys(places, LATEST), stable=False),
+        ask_places(admin, dict.fromkeys(places, EARLIEST)),
+        ask_places(admin, dict.fromkeys(places, LATEST)),
     ]
 
 
 def _facts(
     to: Connection, described: Any, marks: list[dict[Any, Any]]
 ) -> tuple[TopicFacts, Offsets] | None:
+    places = [TopicPartition(described.name, part.id) for part in described.partitions]
     try:
-        ends, low, high = (collect_offsets(futures, to.name) for futures in marks)
+        ends, low, high = (
+            collect_offsets({place: futures[place] for place in places}, to.name)
+            for futures in marks
+        )
     except TopicGoneError:
         return None
     except BrokerUnreachableError as e:
