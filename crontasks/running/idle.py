@@ -140,6 +140,7 @@ class IdleWatch:
                     leads = False
                 if not leads:
                     self._let_go()
+                    connections.close_all()  # one that broke would be broken for ever
                     time.sleep(STANDBY_SECONDS)
         finally:
             self._let_go()
