@@ -31,21 +31,9 @@ from django.conf import settings
 from django.db import connections
 
 from config.celery import app
+from crontasks.management.commands.run_services import LOADED
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# What children import once Django is set up; none of it opens a connection.
-LOADED: Final = (
-    "celery.apps.beat",
-    "celery.apps.worker",
-    "celery.bin.celery",
-    "config.urls",
-    "crontasks.running.operating",
-    "crontasks.tasks",
-    "gunicorn.app.wsgiapp",
-    "integration.runs.queues",
-    "integration.runs.relay",
-    "kombu.transport.redis",
-)
 # What a driver of Spark needs beside that, where it is one that Spark is set up for.
 LOADED_FOR_SPARK: Final = ("crontasks.bulk.command", "pyspark.sql")
 # So many environments are kept loaded at a time; each takes some 100 MB.

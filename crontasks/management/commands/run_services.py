@@ -1,0 +1,167 @@
+"""`manage.py run_services`: worker, relay and beat from one process that has loaded everything."""
+
+import ctypes
+import gc
+import importlib
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+CELERY: Final = ("celery", "-A", "config")
+# What the services import once Django is set up; none of it opens a connection or starts a thread.
+LOADED: Final = (
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.bin.celery",
+    "config.urls",
+    "crontasks.running.operating",
+    "crontasks.tasks",
+    "gunicorn.app.wsgiapp",
+    "integration.runs.queues",
+    "integration.runs.relay",
+    "kombu.transport.redis",
+)
+SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
+# A service that ends at once is not started in a circle.
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 15.0
+LIVED_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 1.0
+# PR_SET_PDEATHSIG of prctl(2): when this process is killed its services end as if asked to.
+SIGNAL_OF_PARENTS_DEATH: Final = 1
+
+
+class Service:
+    """One process: its words for Python's `-m`, and how often it has ended lately."""
+
+    def __init__(self, name: str, words: Sequence[str]) -> None:
+        self.name = name
+        self.words = words
+        self.pid = 0
+        self.due_at = self.began_at = float("-inf")
+        self.pause = 0.0
+
+    def ended(self) -> None:
+        """Note its end, and when it begins again: later each time, unless it lived for long."""
+        now = time.monotonic()
+        is_steady = now - self.began_at > LIVED_SECONDS
+        self.pause = FIRST_PAUSE_SECONDS if is_steady or not self.pause else self.pause * 2
+        self.pause = min(self.pause, LONGEST_PAUSE_SECONDS)
+        self.pid, self.due_at = 0, now + self.pause
+
+
+class Command(BaseCommand):
+    """Runs until it is asked to end; a service that ends by itself is started again."""
+
+    help = (
+        "Run worker, relay and beat, and the console with --bind. They share what they have "
+        "loaded, so that they need less memory and start sooner than one by one. Each is a process "
+        "of its own; one that ends is started again. SIGTERM ends all of them, each in its way."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--slots", type=int, default=4, help="of the worker (default: 4)")
+        parser.add_argument("--name", default="worker", help="the worker's, unique on this host")
+        parser.add_argument("--bind", help="run the console, too, at this address:port")
+        parser.add_argument("--loglevel", default="INFO")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        services = [Service(name, words) for name, words in words_of(options)]
+        for name in LOADED:
+            importlib.import_module(name)
+        if threading.active_count() > 1:
+            raise CommandError("A thread is running already; it would be missing in the services.")
+        gc.collect()
+        # What lives now is never looked at again, and so stays shared.
+        gc.freeze()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        supervise(services)
+
+
+def words_of(options: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each service and its command, as deploy/ and docs/install.md give them one by one."""
+    level = ("--loglevel", options["loglevel"])
+    worker = ("-Q", "celery", "-c", str(options["slots"]), "-n", f"{options['name']}@%h")
+    services = [
+        ("worker", (*CELERY, "worker", *worker, *level)),
+        ("relay", (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", *level)),
+        ("beat", (*CELERY, "beat", "--pidfile=", *level)),
+    ]
+    if options["bind"]:
+        console = (
+            *("gunicorn", "config.wsgi", "--preload", "--workers", "2", "--threads", "4"),
+            *("--worker-class", "console.server.worker.BufferedWorker"),
+            *("--no-control-socket", "--bind", options["bind"]),
+        )
+        services.append(("web", console))
+    return services
+
+
+def supervise(services: Sequence[Service]) -> None:
+    """Keep them running until a signal asks to end; returns when all have ended."""
+    while not _is_asked_to_end(services):
+        now = time.monotonic()
+        for service in services:
+            if not service.pid and service.due_at <= now:
+                _start(service)
+    for service in services:
+        if service.pid:
+            os.kill(service.pid, signal.SIGTERM)
+    while any(service.pid for service in services):
+        signal.sigtimedwait(SIGNALS, LOOK_SECONDS)
+        _bury(services)
+
+
+def _is_asked_to_end(services: Sequence[Service]) -> bool:
+    """Wait for a signal, or until a service is due; bury those that have ended."""
+    now = time.monotonic()
+    due = (service.due_at - now for service in services if not service.pid)
+    received = signal.sigtimedwait(SIGNALS, max(0.0, min(LOOK_SECONDS, *due, LOOK_SECONDS)))
+    _bury(services)
+    return received is not None and received.si_signo != signal.SIGCHLD
+
+
+def _bury(services: Sequence[Service]) -> None:
+    """Take note of those that have ended: one signal may tell of several."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        for service in services:
+            if service.pid == pid:
+                code = os.waitstatus_to_exitcode(status)
+                sys.stderr.write(f"{service.name} has ended with status {code}\n")
+                service.ended()
+
+
+def _start(service: Service) -> None:
+    service.began_at = time.monotonic()
+    parent = os.getpid()
+    service.pid = os.fork()
+    if not service.pid:
+        _become(service, parent)
+
+
+def _become(service: Service, parent: int) -> NoReturn:
+    """Turn a forked process into the service, as `python -m` would have begun it."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    ctypes.CDLL(None).prctl(SIGNAL_OF_PARENTS_DEATH, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(0)  # it was killed before that was said
+    module, *words = service.words
+    sys.argv = [module, *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    sys.exit(0)
