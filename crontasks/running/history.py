@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -74,9 +75,11 @@ def end(run: CronRun, outcome: Outcome, context: Context) -> None:
     run.save()
 
 
+@transaction.atomic
 def note_consumer(queue_id: int, report: Report, started_at: datetime) -> CronRun | None:
     """Record a run of the engine; None when there was nothing to tell."""
-    instance = CronInstance.objects.filter(queue=queue_id).first()
+    # Of several runs of one queue that end together, one after the other adds its counts.
+    instance = CronInstance.objects.select_for_update().filter(queue=queue_id).first()
     if instance is None:
         return None
     last = instance.runs.first()
