@@ -1,10 +1,10 @@
 """Order within a key in SQL: which keys are open, and whose turn comes when a failure is closed.
 
 Of the open failures of one key all but the first are PARKED, unless a person moved them; in a
-sequential queue those behind a head that a person has parked. What is released behind another is
-parked again by the run that finds it: a run looks at one row for each key. Whoever parks one behind another, and
-whoever closes one, wakes what is first of its key then, in the same commit and under the same lock:
-so none waits behind nothing.
+sequential queue those behind a head that a person has parked. What was released behind another is
+parked by the run that finds it, which looks at one row of each key from then on. Whoever parks one
+behind another, and whoever closes one, wakes what is first of its key then, in the same commit and
+under the same lock: so none waits behind nothing.
 """
 
 from collections.abc import Callable, Sequence
