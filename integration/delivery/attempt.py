@@ -136,7 +136,7 @@ def _key_order(context: RunContext, owned: Owned, units: Sequence[Unit]) -> KeyO
         return None
     read_order_keys(units, context.queue.order_texts)
     untried = untried_keys(units)
-    return KeyOrder(context.repository.open_keys(untried) if untried else ())
+    return KeyOrder(context.repository.open_keys(owned, untried) if untried else {})
 
 
 def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:

@@ -1,7 +1,7 @@
 """Order within a key: what stands behind an open failure of its key is parked, not tried."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from integration.delivery.outcome import APPLIED, PARKED, Failed, Outcome
 from integration.delivery.tracing import Reader
@@ -48,10 +48,14 @@ def untried_keys(units: Iterable[Unit]) -> list[bytes]:
 
 
 class KeyOrder:
-    """The keys that may not go on. One of these follows a transaction, a copy each part of it."""
+    """The keys that may not go on. One of these follows a transaction, a copy each part of it.
 
-    def __init__(self, blocked: Iterable[bytes] = (), failed: Iterable[bytes] = ()) -> None:
-        self._blocked = frozenset(blocked)
+    `blocked` has the offset of the first open failure of a key: where the position went back, the
+    messages before it do not wait for it.
+    """
+
+    def __init__(self, blocked: Mapping[bytes, int], failed: Iterable[bytes] = ()) -> None:
+        self._blocked = blocked
         self._failed = set(failed)
 
     def copy(self) -> "KeyOrder":
@@ -72,7 +76,9 @@ class KeyOrder:
     def stops(self, unit: Unit) -> bool:
         """Return whether an earlier message of its key is open."""
         key = unit.order_key
-        return key in self._failed or (unit.row is None and key in self._blocked)
+        if key is None or key in self._failed:
+            return key is not None
+        return unit.row is None and unit.record.offset > self._blocked.get(key, unit.record.offset)
 
     def note(self, unit: Unit, outcome: Outcome) -> None:
         """Remember a message that has failed: nothing of its key passes it."""

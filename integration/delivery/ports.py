@@ -157,6 +157,7 @@ class Repository(Protocol):
 
         Where keys keep their order, only the first open row of each, and behind it the rows of
         its key that may be tried in the same go, parked ones too; never behind one that waits.
+        READY rows that are not the first become PARKED, so that the next look passes over none.
         A queue that sends gets no more than the first ones.
 
         Where the queue's error queue keeps its order, of those copied to it only the one whose
@@ -178,8 +179,11 @@ class Repository(Protocol):
     def past(self, owned: Owned) -> Past:
         """Read what is known of calls of endpoints from the position on; sending only."""
 
-    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        """Return those of these order keys under which a failure of the queue is open."""
+    def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
+        """Return those of these order keys under which a failure is open, and where the first is.
+
+        That is its offset; one that did not come from this partition is before everything: -1.
+        """
 
     def most_parked(self, keys: Sequence[bytes]) -> int:
         """Count what is parked of the order key that has most, no further than beyond the limit."""
@@ -245,7 +249,10 @@ class Repository(Protocol):
         """
 
     def open_errors(self) -> int:
-        """Count the rows of the queue that are open and not released, no further than its limit."""
+        """Count the rows of the queue that are open and not released, no further than its limit.
+
+        What was released counts as such also where it is parked behind an earlier one of its key.
+        """
 
     def snapshot(self) -> QueueSnapshot:
         """The queue's configuration now. Raises QueueGoneError when it was deleted."""

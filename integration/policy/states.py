@@ -74,6 +74,7 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
             ErrorState.RESOLVED,
             ErrorState.RETRY,
             ErrorState.HOLD,
+            ErrorState.PARKED,
             ErrorState.DELETED,
             ErrorState.PROCESSING,
         }

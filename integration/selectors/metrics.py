@@ -13,6 +13,7 @@ from integration.policy.states import OPEN, OPEN_SQL, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all
+from integration.store.stable_ends import IS_BEFORE_OPEN
 from integration.store.starts import IS_READ, SENDS
 
 # A queue stops itself at 10,000 open failures unless it was given another limit.
@@ -30,6 +31,8 @@ _QUEUES: Final = f"""
                - min(p.oldest_waiting_at) FILTER (WHERE p.high_watermark > p.next_offset))::float,
            extract(epoch FROM clock_timestamp()
                - min(p.state_since) FILTER (WHERE p.state = 'BLOCKED'))::float,
+           extract(epoch FROM clock_timestamp()
+               - min(p.state_since) FILTER (WHERE {IS_BEFORE_OPEN}))::float,
            sum(p.next_offset)::float, sum(p.epoch)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
@@ -122,6 +125,11 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
         ("queue_lag", "Messages between the database's position and the topic's end", "gauge"),
         ("queue_oldest_waiting_seconds", "Age of the oldest message that waits", "gauge"),
         ("queue_blocked_seconds", "For how long it is blocked; 0 = it is not", "gauge"),
+        (
+            "queue_held_back_seconds",
+            "For how long an open transaction of another application has held it back; 0 = none",
+            "gauge",
+        ),
         ("queue_position", "Offsets passed, over all partitions: rate() is throughput", "counter"),
         ("queue_takes", "How often a run took a partition (epochs raised): churn", "counter"),
     )
@@ -129,10 +137,10 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
     states = Family(
         "queue_partitions", "Partitions of the queue that are in this state", ("queue", "state")
     )
-    for name, wanted, lag, oldest, blocked, position, takes, *in_state in rows:
+    for name, wanted, lag, oldest, blocked, held_back, position, takes, *in_state in rows:
         nothing_waits = 0.0 if lag == 0 else None
         age = nothing_waits if oldest is None else max(oldest, 0.0)
-        numbers = (wanted, lag, age, blocked or 0.0, position, takes)
+        numbers = (wanted, lag, age, blocked or 0.0, held_back or 0.0, position, takes)
         for family, number in zip(of_queue, numbers, strict=True):
             family.add(number, name)
         for state, count in zip(PartitionState, in_state, strict=True):
@@ -171,6 +179,12 @@ def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
             "1 = a person must decide",
             "gauge",
             lambda row: row.in_doubt_seconds is not None,
+        ),
+        (
+            "relay_in_doubt_seconds",
+            "For how long a person has had to decide; 0 = nothing is in doubt",
+            "gauge",
+            lambda row: max(row.in_doubt_seconds or 0.0, 0.0),
         ),
         ("relay_held", "1 = a relay is at work", "gauge", lambda row: row.is_held),
         ("relay_takes", "How often a relay took the outbox", "counter", lambda row: row.takeovers),

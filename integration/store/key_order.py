@@ -1,9 +1,10 @@
 """Order within a key in SQL: which keys are open, and whose turn comes when a failure is closed.
 
 Of the open failures of one key all but the first are PARKED, unless a person moved them; in a
-sequential queue those behind a head that a person has parked. Whoever parks one behind another, and
-whoever closes one, wakes what is first of its key then, in the same commit and under the same lock:
-so none waits behind nothing.
+sequential queue those behind a head that a person has parked. What was released behind another is
+parked by the run that finds it, which looks at one row of each key from then on. Whoever parks one
+behind another, and whoever closes one, wakes what is first of its key then, in the same commit and
+under the same lock: so none waits behind nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,21 +19,37 @@ from integration.store.sessions import fetch_all
 Run = Callable[[str, Any], Any]
 
 OPEN_KEYS: Final = f"""
-SELECT k.key FROM unnest(%s::bytea[]) k (key) WHERE EXISTS (
-  SELECT 1 FROM integration_messageerror e
+SELECT k.key, CASE WHEN (first.topic_uuid, first.partition) = (%s, %s)
+    THEN first."offset" ELSE -1 END
+FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
+  SELECT e.topic_uuid, e.partition, e."offset" FROM integration_messageerror e
   WHERE e.queue_id = %s AND e.order_key = k.key AND e.state IN {OPEN_SQL}
-    AND (e.parked_at IS NOT NULL OR NOT %s))"""
+    AND (%s OR e.parked_at IS NOT NULL)
+  ORDER BY e.arrival_batch, e.arrival_index LIMIT 1) first"""
+# The position went back, and these rows are of messages read anew: what is open behind them under
+# their keys comes after them again.
+RENUMBER_LATER: Final = f"""
+UPDATE integration_messageerror o SET arrival_batch = n.arrival_batch
+FROM (SELECT queue_id, order_key, topic_uuid, partition, min("offset") AS "offset", arrival_batch
+      FROM integration_messageerror WHERE id = ANY(%s) AND order_key IS NOT NULL
+      GROUP BY queue_id, order_key, topic_uuid, partition, arrival_batch) n
+WHERE o.queue_id = n.queue_id AND o.order_key = n.order_key AND o.state IN {OPEN_SQL}
+  AND o.topic_uuid = n.topic_uuid AND o.partition = n.partition AND o."offset" > n."offset"
+  AND o.arrival_batch < n.arrival_batch"""
 # Over an open failure `e`: nothing that arrived before it is open under its key.
 IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
     SELECT 1 FROM integration_messageerror o
     WHERE o.queue_id = e.queue_id AND o.order_key = e.order_key
       AND o.state IN {OPEN_SQL}
       AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
+# Of a parked failure: it was not parked when it came, but when it was released.
+WAS_RELEASED: Final = "(state = 'PARKED' AND parked_at IS NULL)"
 MOST_PARKED: Final = """
 SELECT coalesce(max(n.parked), 0) FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
   SELECT count(*) AS parked FROM (
     SELECT 1 FROM integration_messageerror e
-    WHERE e.queue_id = %s AND e.order_key = k.key AND e.state = 'PARKED' LIMIT %s) few) n"""
+    WHERE e.queue_id = %s AND e.order_key = k.key AND e.state = 'PARKED'
+      AND e.parked_at IS NOT NULL LIMIT %s) few) n"""
 # The messages of a key may have moved to a partition that was added: those in the others, written
 # before, come first.
 BEGIN: Final = """

@@ -93,7 +93,8 @@ EXPIRE: Final = (
 # What was released or replayed is on its way: it counts again when it fails again.
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
-    f"AND state IN {listed(OPEN - {ErrorState.READY})} LIMIT %s) open"
+    f"AND state IN {listed(OPEN - {ErrorState.READY})} "
+    f"AND NOT {key_order.WAS_RELEASED} LIMIT %s) open"
 )
 
 
@@ -204,14 +205,32 @@ class DatabaseRepository:
         parameters = rows.due_parameters(self.queue, owned, limit)
         is_strict = self.queue.strict_error_queue is not None
         is_by_key = self.queue.keeps_keys_in_order or owned.has_parked
-        by_key = rows.DUE_BY_KEY if is_by_key else rows.DUE
-        due = self._all(rows.DUE_IN_TURN if is_strict else by_key, parameters)
+        if is_by_key and not is_strict:
+            due = self._due_by_key(parameters)
+        else:
+            due = self._all(rows.DUE_IN_TURN if is_strict else rows.DUE, parameters)
         if owned.is_lowest and not due and not is_strict:
             due = self._all(rows.DUE_OF_NOBODY, parameters)
         first = [rows.open_error(row) for row in due]
         if not is_by_key or self.queue.sends:
             return first
         return self._with_followers(owned, first, limit)
+
+    def _due_by_key(self, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The first of each key. What was released behind one is parked and looked at no more."""
+        while True:
+            due = self._all(rows.DUE_BY_KEY, parameters)
+            first = [row for row in due if row[-1]]
+            if len(first) == len(due) or not self._park_released(parameters):
+                return first
+
+    def _park_released(self, parameters: Mapping[str, Any]) -> int:
+        """Park what was released behind an open failure of its key; return how many."""
+        with self._guarded(), transaction.atomic(using=alias()):
+            parked = [id_ for (id_,) in fetch_all(rows.PARK_RELEASED, parameters)]
+            if parked:
+                key_order.wake(execute, parked)
+        return len(parked)
 
     @property
     def _keeps_keys(self) -> bool:
@@ -257,10 +276,11 @@ class DatabaseRepository:
         self._count(deliveries.PASSED_OVER, parameters)
         return deliveries.past(self._all, parameters)
 
-    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        parameters = [list(keys), self.queue.id, not self.queue.keeps_keys_in_order]
-        open_keys = self._all(key_order.OPEN_KEYS, parameters)
-        return frozenset(bytes(key) for (key,) in open_keys)
+    def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
+        here = [owned.topic_uuid, owned.partition]
+        of_queue = [self.queue.id, self.queue.keeps_keys_in_order]
+        open_keys = self._all(key_order.OPEN_KEYS, [*here, list(keys), *of_queue])
+        return {bytes(key): offset for key, offset in open_keys}
 
     def most_parked(self, keys: Sequence[bytes]) -> int:
         beyond = self.queue.failure_thresholds.max_parked + 1

@@ -18,7 +18,7 @@ from integration.policy.dependency import clean_kind, object_hash
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
-from integration.store.key_order import IS_FIRST_OF_KEY
+from integration.store.key_order import AT_ONCE, IS_FIRST_OF_KEY
 from integration.values import Record
 
 # The delay of a retry marker before its row is taken without it (design: continuous).
@@ -65,12 +65,14 @@ WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL}
            AND e."offset" >= %(next)s)
 """
 _IN_ORDER: Final = "ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s"
-_OWN: Final = f"""
-SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place
+_ARE_OWN: Final = """
 FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e."offset" >= %(next)s)
 """
+_PLACED: Final = f"SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place"
+_OWN: Final = f"{_PLACED}{_ARE_OWN}"
+_OWN_BY_KEY: Final = f"{_PLACED}, {IS_FIRST_OF_KEY} AS is_first{_ARE_OWN}"
 # Each branch reads the index of open failures in its order and stops at the limit: behind a
 # bulk release fifty thousand rows are READY, and none of them is sorted for the next batch.
 DUE: Final = f"""
@@ -84,12 +86,27 @@ SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL} AND {of_nobody("e")}
   AND (e.state = 'READY' OR {_IS_DUE}) AND (NOT %(keyed)s OR {IS_FIRST_OF_KEY}) {_IN_ORDER}
 """
-# Only where the messages of a key keep their order.
+# Only where the messages of a key keep their order. What was released behind an open failure of
+# its key is among them, and says so at the end: it is to be parked.
 DUE_BY_KEY: Final = f"""
 SELECT * FROM (
-  ({_OWN} AND e.state = 'READY' AND {IS_FIRST_OF_KEY} {_IN_ORDER})
-  UNION ALL ({_OWN} AND e.state = 'RETRY' AND {_IS_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER})
+  ({_OWN_BY_KEY} AND e.state = 'READY' {_IN_ORDER})
+  UNION ALL ({_OWN_BY_KEY} AND e.state = 'RETRY' AND {_IS_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER})
 ) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
+# The oldest so many that were released: one statement of a run takes no longer than a handler may.
+# What somebody holds is left for another look.
+PARK_RELEASED: Final = f"""
+UPDATE integration_messageerror p SET state = 'PARKED', version = p.version + 1
+WHERE p.state = 'READY' AND p.id = ANY(ARRAY(
+    SELECT e.id FROM (
+      SELECT e.id{_ARE_OWN} AND e.state = 'READY'
+      ORDER BY e.arrival_batch, e.arrival_index LIMIT {AT_ONCE}) oldest
+    JOIN integration_messageerror e ON e.id = oldest.id AND NOT {IS_FIRST_OF_KEY}
+    WHERE %(keyed)s OR e.parked_at IS NOT NULL
+    FOR UPDATE OF e SKIP LOCKED))
+  AND EXISTS (SELECT 1 FROM integration_queuepartition o
+    WHERE o.id = %(place)s AND o.epoch = %(epoch)s)
+RETURNING p.id"""
 OF_KEYS: Final = f"""
 SELECT {COLUMNS} FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
   SELECT * FROM integration_messageerror o
@@ -138,6 +155,8 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
         "grace": RETRY_MARKER_GRACE_SECONDS,
         "sequential": queue.sequential,
         "uuid": owned.topic_uuid,
+        "place": owned.id,
+        "epoch": owned.epoch,
         "next": owned.next_offset,
         "limit": limit,
         "keyed": queue.keeps_keys_in_order,
@@ -165,7 +184,8 @@ INSERT_ROW: Final = (
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
     "clock_timestamp(), false, false, 1, '', '', %s, %s, %s)"
 )
-# An offset that failed before and is met again after a rewind: its closed row is opened again.
+# An offset that failed before and is met again after a rewind: its closed row is opened again, and
+# is as new as what was read anew around it.
 REOPEN: Final = (
     'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
@@ -173,6 +193,7 @@ REOPEN: Final = (
     "attempts = integration_messageerror.attempts + least(excluded.attempts, 1), "
     "spent = excluded.spent, waits_kind = excluded.waits_kind, waits_key = excluded.waits_key, "
     "waits_for = excluded.waits_for, order_key = excluded.order_key, "
+    "arrival_batch = excluded.arrival_batch, arrival_index = excluded.arrival_index, "
     "parked_at = excluded.parked_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "

@@ -11,9 +11,11 @@ TRANSACTION_OPEN: Final = "TRANSACTION_OPEN"
 TRANSACTION_HANGS: Final = "TRANSACTION_HANGS"
 CODES: Final = frozenset({TRANSACTION_OPEN, TRANSACTION_HANGS})
 # The position stands at the stable end: what was noted before it moved on counts no more.
-IS_HELD_BACK: Final = (
-    f"(p.state = 'RUNNING' AND p.state_code = '{TRANSACTION_HANGS}' "
-    "AND p.next_offset = p.high_watermark)"
+_STANDS_THERE: Final = "p.state = 'RUNNING' AND p.next_offset = p.high_watermark"
+IS_HELD_BACK: Final = f"({_STANDS_THERE} AND p.state_code = '{TRANSACTION_HANGS}')"
+# The same of one that may still be ended in time.
+IS_BEFORE_OPEN: Final = (
+    f"({_STANDS_THERE} AND p.state_code IN ('{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}'))"
 )
 # The end that is stored is still that of the look before.
 _STANDS: Final = "(state_code <> '' AND high_watermark = %(stable)s)"

@@ -225,6 +225,7 @@ class DatabaseUnitOfWork:
                 if (row := by_offset.get(new.unit.record.offset)) is not None:
                     written[new.id] = row
             self._adopt_known(batch_result, written)
+            self._renumber_later(batch_result, written)
         if batch_result.changes:
             changes = [rows.change_values(c, self.arrival, copied) for c in batch_result.changes]
             changed = self._run(rows.CHANGE, rows.columns(changes))
@@ -235,6 +236,18 @@ class DatabaseUnitOfWork:
         self._attempts(batch_result, written)
         if self.queue.keeps_keys_in_order or self.owned.has_parked:
             self._wake(batch_result, written)
+
+    def _renumber_later(
+        self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]
+    ) -> None:
+        """What failed earlier and lies behind these in the log is of a later message."""
+        until = self.owned.failed_until
+        if until is None or not (self.queue.keeps_keys_in_order or self.owned.has_parked):
+            return
+        again = [new for new in batch_result.new_errors if new.unit.record.offset <= until]
+        ids = [written[new.id][0] for new in again if new.id in written]
+        if ids:
+            self._run(key_order.RENUMBER_LATER, [ids])
 
     def _wake(self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]) -> None:
         """Make due what is first of its key after this commit."""

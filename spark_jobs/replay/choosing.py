@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from integration import envelope
+from integration.delivery.tracing import order_texts
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.paths import compile_path, text_reader
 from spark_jobs.replay.parameters import Filter, ReplayParameters
@@ -53,6 +54,7 @@ class Chooser:
         path, has_value, value = self._wanted.path.partition("=")
         self._text = text_reader(compile_path(path), _LONGEST) if path else None
         self._value = value if has_value else None
+        self._order_texts = order_texts(parameters.order_path)
 
     def columns(self) -> list[str]:
         """Expressions for `Record`: what does not fit is not carried from Spark to Python."""
@@ -113,6 +115,14 @@ class Chooser:
         fits = self.fits(record.key, record.value, record.headers)
         place = (record.partition, record.offset, record.timestamp_ms)
         return self.chosen(Record(*place, fits, record.key, record.value, record.headers))
+
+    def order_value(self, message: Chosen) -> bytes | None:
+        """What messages have in common that keep their order, as the engine reads it."""
+        if self._order_texts is None:
+            return message.record.key
+        is_flaw = isinstance(message.body, envelope.Flaw)
+        [text] = self._order_texts([None if is_flaw else message.body])
+        return None if text is None else text.encode("utf-8", "replace")
 
     def choose(self, _session: object, lot: Sequence[Record]) -> list[tuple[Record, Chosen | None]]:
         """A Choose."""

@@ -65,7 +65,7 @@ WITH given AS (
     'READY', %(kind)s::text, %(code)s::text, %(text)s::text, '', %(cause)s::text, 0, 0, 0, 0,
     clock_timestamp(), 'row', coalesce(r.batch, %(arrival)s::bigint), r.place,
     NOT %(newest)s::boolean, %(newest)s::boolean, 1, clock_timestamp(), clock_timestamp(), '',
-    CASE WHEN q.order_path = '' THEN decode(md5(m.key), 'hex') END
+    decode(md5(m.order_value), 'hex')
   FROM {messages} m JOIN replayed r ON r.partition = m.partition AND r."offset" = m."offset"
   JOIN integration_queue q ON q.id = %(queue)s
   WHERE r.why = ''

@@ -61,7 +61,7 @@ def keep(
     how: tuple[Choose, Take]
     match parameters.into:
         case Into.QUEUE:
-            how = chooser.choose, keep_messages
+            how = chooser.choose, partial(keep_messages, chooser.order_value)
         case Into.TOPIC:
             how = chooser.choose, Sending(arguments.kafka, parameters.target).keep
         case _:

@@ -27,7 +27,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {shares} (
 CREATE UNLOGGED TABLE IF NOT EXISTS {messages} (
   partition int NOT NULL, "offset" bigint NOT NULL, at_ms bigint NOT NULL, key bytea,
   headers jsonb NOT NULL, payload bytea, message_id text NOT NULL, interface text NOT NULL,
-  PRIMARY KEY (partition, "offset"));
+  order_value bytea, PRIMARY KEY (partition, "offset"));
 CREATE UNLOGGED TABLE IF NOT EXISTS {documents} (
   partition int NOT NULL, "offset" bigint NOT NULL, at_ms bigint NOT NULL, key text NOT NULL,
   version numeric, document jsonb, xml text NOT NULL, message_id text NOT NULL,
@@ -41,8 +41,8 @@ INSERT INTO {shares} (number, first_partition, first_offset, read, chosen, rejec
 VALUES (%s, %s, %s, %s, %s, %s)
 """
 _MESSAGES: Final = (
-    'COPY {messages} (partition, "offset", at_ms, key, headers, payload, message_id, interface) '
-    "FROM STDIN"
+    'COPY {messages} (partition, "offset", at_ms, key, headers, payload, message_id, interface, '
+    "order_value) FROM STDIN"
 )
 _DOCUMENTS: Final = (
     'COPY {documents} (partition, "offset", at_ms, key, version, document, xml, message_id) '
@@ -126,14 +126,20 @@ def stage(
         session.execute(tables.sql(_SAY), [number, *place, *share])
 
 
-def keep_messages(session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
-    """A Take: the messages as they came, for their queue."""
+def keep_messages(
+    order_value: Callable[[Chosen], bytes | None],
+    session: Session,
+    tables: Stage,
+    lot: Sequence[Taken],
+) -> int:
+    """A Take, once it is told where their keys are: the messages as they came, for their queue."""
     rows = (
         (
             *(record.partition, record.offset, record.timestamp_ms, record.key),
             *(Jsonb(encode_headers(record.headers)), record.value),
             plain_text(message.message_id)[:LONGEST],
             plain_text(message.interface)[:100],
+            order_value(message),
         )
         for record, message in lot
         if message is not None

@@ -154,6 +154,26 @@ def test_one_record_over_the_limit_takes_its_batch_back(
     assert [value for _, value, _ in broker.read(2)] == [b"first", b"last"]
 
 
+@pytest.mark.servers
+def test_a_batch_of_which_records_are_left_unconfirmed_is_taken_back(
+    kafka: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is over at once, while records large enough to take longer are on their way."""
+    broker = OnKafka(kafka.bootstrap)
+    publisher = broker.publisher()
+    publisher.open()
+    with monkeypatch.context() as patient:
+        patient.setattr("integration.kafka.publisher.FLUSH_SECONDS", 0.0)
+        patient.setattr("integration.kafka.publisher.FLUSH_SLICE_SECONDS", 0.0)
+        large = rows(broker, *(os.urandom(TOPIC_LIMIT - 1_000) for _ in range(8)))
+        verdict = publisher.publish(uuid.uuid4(), large, at_once, unobserved)
+    assert isinstance(verdict, Unavailable)
+    assert publisher.watermark() is None
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"later"), at_once, unobserved) == Sent()
+    publisher.close()
+    assert [value for _, value, _ in broker.read(1)] == [b"later"]
+
+
 def test_an_unknown_topic_is_the_records_fault(broker: Broker, publisher: Publisher) -> None:
     batch = [*rows(broker, b"a"), *rows(broker, b"b", topic="nobody-made-it")]
     verdict = publisher.publish(uuid.uuid4(), batch, at_once, unobserved)

@@ -77,11 +77,68 @@ def test_none_passes_one_that_waits_for_a_person(tables, owned):
     assert due(repository, owned) == [10]
 
 
-def test_one_that_was_held_and_released_waits_for_its_turn(tables, owned):
+def test_what_was_released_behind_another_is_parked_until_its_turn(tables, owned):
+    """A run looks at one row for each key, however many of them were released."""
     repository = tables.repository()
-    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"))
-    tables.alter(ids[1], state=ErrorState.READY)
+    ids = fail(repository, owned, *(held(offset, b"k") for offset in (10, 11, 12)), held(13, b"o"))
+    for id_ in ids[1:]:
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned) == [13]
+    assert states(tables, ids) == ["HOLD", "PARKED", "PARKED", "READY"]
+    tables.alter(ids[0], state=ErrorState.READY)
+    assert due(repository, owned) == [10, 11, 12, 13]
+
+
+def test_what_was_released_and_parked_stops_no_queue(tables, owned):
+    """It is on its way: of many that were released the first failure would stop their queue."""
+    repository = tables.repository()
+    news = [held(offset, b"k") for offset in (10, 11, 12)]
+    ids = fail(repository, owned, *news, failed(13, b"k"))
+    for id_ in ids[1:3]:
+        tables.alter(id_, state=ErrorState.READY)
     assert due(repository, owned) == []
+    assert states(tables, ids) == ["HOLD", "PARKED", "PARKED", "PARKED"]
+    assert (repository.open_errors(), repository.most_parked([order_key(b"k")])) == (2, 1)
+
+
+def test_a_fenced_owner_parks_nothing(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), held(11, b"k"))
+    tables.alter(ids[1], state=ErrorState.READY)
+    assert due(repository, replace(owned, epoch=owned.epoch - 1)) == []
+    assert states(tables, ids) == ["HOLD", "READY"]
+
+
+def test_an_open_failure_tells_where_it_stands(tables):
+    first, second = tables.manager().take()
+    repository = tables.repository()
+    fail(repository, first, held(10, b"k"), failed(11, b"k"))
+    key, other = order_key(b"k"), order_key(b"o")
+    assert repository.open_keys(first, [key, other]) == {key: 10}
+    assert repository.open_keys(second, [key, other]) == {key: -1}
+
+
+def test_what_is_read_again_and_fails_comes_before_what_failed_behind_it(tables, owned):
+    """The position went back: the order of the log decides, not which of them failed first."""
+    repository = tables.repository()
+    later = fail(repository, owned, held(12, b"k"), held(13, b"o"))
+    owned.failed_until = 13
+    earlier = fail(repository, owned, held(10, b"k"), held(11, b"o"))
+    for id_ in later:
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned) == []
+    for id_ in earlier:
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned) == [10, 11, 12, 13]
+
+
+def test_a_closed_failure_met_again_follows_what_fails_before_it(tables, owned):
+    repository = tables.repository()
+    [again] = fail(repository, owned, held(12, b"k"))
+    tables.alter(again, state=ErrorState.RESOLVED)
+    owned.failed_until = 12
+    [first, _] = fail(repository, owned, held(11, b"k"), failed(12, b"k"))
+    assert states(tables, [first, again]) == ["HOLD", "PARKED"]
 
 
 def test_a_commit_that_closes_a_failure_wakes_the_next_of_its_key(tables, owned):

@@ -140,4 +140,4 @@ def test_keys_with_an_open_failure_are_told(tables, owned):
     unit.record.key = b"k"
     settle(repository, owned, BatchResult(11, new_errors=[a_new_error(10, unit=unit)]))
     known, other = order_key(b"k"), order_key(b"other")
-    assert repository.open_keys([known, other]) == frozenset({known})
+    assert repository.open_keys(owned, [known, other]) == {known: 10}

@@ -1,6 +1,7 @@
 """Messages that wait for an object on real servers: its arrival makes them due, wherever it is."""
 
 import threading
+import time
 
 import pytest
 from django.db import connections, transaction
@@ -164,3 +165,28 @@ def test_a_key_of_any_length_is_waited_for(broker, queue):
     assert len(row.waits_key) == 500
     arrived("asset", key)
     assert is_due(row)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [{"max_retries": 2}, {"unlimited_retries": True, "retry_total_seconds": 0.2}],
+    ids=["retries", "time"],
+)
+def test_two_that_wait_for_each_other_end_on_hold_and_stop_nobody(broker, bound):
+    queue = a_brief_queue(broker, retry_delay_seconds=0.01, **bound)
+    send(
+        broker,
+        queue,
+        {"n": 1, "do": "exchanges", "object": "A1", "needed": "B1"},
+        {"n": 2, "do": "exchanges", "object": "B1", "needed": "A1"},
+        {"n": 3},
+    )
+    rows = MessageError.objects.filter(queue=queue)
+    until = time.monotonic() + 30
+    while rows.exclude(state="HOLD").exists() or not rows.exists():
+        assert time.monotonic() < until, list(rows.values_list("state", "attempts"))
+        run_queue(queue.pk)
+    told = rows.order_by("offset").values_list("code", "waits_key")
+    assert list(told) == [("MISSING_DEPENDENCY", "B1"), ("MISSING_DEPENDENCY", "A1")]
+    assert list(Effect.objects.values_list("n", flat=True)) == [3]
+    assert not ArrivedObject.objects.exists()

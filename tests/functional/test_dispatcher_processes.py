@@ -14,7 +14,15 @@ from django.db import connections
 from django.utils import timezone
 
 from crontasks.models import CronInstance, CronRun, Heartbeat
-from integration.models import MessageError, OutboxRow, PartitionLease, Queue, QueuePartition
+from integration.handlers import arrived
+from integration.models import (
+    MessageError,
+    MessageTrack,
+    OutboxRow,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
 from tests.support.builders import a_queue
 from tests.support.celery_world import ROOT, CeleryWorld, celery_world, eventually
 from tests.support.kafka_world import Kafka
@@ -99,6 +107,66 @@ def test_a_terminated_worker_ends_its_long_run_at_once_and_another_goes_on(world
     broker.send(queue.topic, [{"n": 2}])
     eventually(lambda: applied() == [1, 2], first, second)
     assert not Heartbeat.objects.filter(pid=first.pid).exists()
+
+
+def test_a_worker_that_is_told_to_end_finishes_the_batch_it_is_at(
+    child_environment, tmp_path, broker
+):
+    """Its partition is free then, and each message was applied once: another worker goes on."""
+    CronInstance.objects.all().delete()
+    flush_broker(child_environment)
+    queue = a_queue(broker, stay_seconds=600.0)
+    broker.send(queue.topic, [{"n": 1}, {"n": 2, "do": "hang"}, {"n": 3}])
+    hangs = tmp_path / "hangs"
+    hangs.touch()
+    with celery_world(child_environment | {"TESTS_HANG": str(hangs)}, tmp_path) as world:
+        first = world.worker("one", concurrency=1)
+        eventually(in_a_handler, first)
+        second = world.worker("two", concurrency=1)
+        first.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.process.wait(1)
+        assert applied() == []
+        hangs.unlink()
+        assert first.process.wait(60) == 0
+        assert applied() == [1, 2, 3]
+
+        broker.send(queue.topic, [{"n": 4}])
+        eventually(lambda: applied() == [1, 2, 3, 4], first, second)
+    place = QueuePartition.objects.get(queue=queue)
+    assert (place.next_offset, place.epoch, place.unclean_ends) == (4, 2, 0)
+    endings = MessageTrack.objects.filter(queue=queue).order_by("offset")
+    assert list(endings.values_list("offset", "ended")) == [(n, "APPLIED") for n in range(4)]
+
+
+def in_a_handler() -> bool:
+    """Whether a session of the workers idles in its transaction: a handler has the word."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "
+            "AND state = 'idle in transaction' AND pid <> pg_backend_pid() "
+            "AND xact_start < clock_timestamp() - interval '0.3 s')"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def test_what_waits_for_an_object_is_applied_once_that_arrives_elsewhere(world, broker):
+    """No clock brings that about: its retry is hours away, no run is attached, and no beat ticks.
+
+    The bound is generous for a slow machine; ten times of it would do.
+    """
+    queue = a_queue(broker, stay_seconds=0.1, max_retries=5, retry_delay_seconds=7200)
+    broker.send(queue.topic, [{"n": 1, "do": "needs", "object": "A1"}])
+    worker = world.worker("one", concurrency=1)
+    waiting = MessageError.objects.filter(queue=queue, state="RETRY", waits_kind="asset")
+    eventually(lambda: waiting.exists() and not owned(queue), worker)
+
+    asked_at = time.monotonic()
+    arrived("asset", "A1")
+    eventually(lambda: applied() == [1], worker)
+    took_seconds = time.monotonic() - asked_at
+    print(f"applied {took_seconds:.2f} s after its object had come")
+    assert took_seconds < 30
 
 
 def test_the_lock_holder_is_killed_and_another_worker_goes_on_without_a_tick(world, broker):

@@ -1,15 +1,19 @@
 """Order within a key on real servers: one bad message stops its own key and no other."""
 
+import json
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from integration.actions import errors
 from integration.actions.problems import LateReleaseError, NotHeadError
+from integration.delivery.key_order import order_key
 from integration.models import MessageError, MessageTrack, Queue, QueuePartition
 from integration.runs.queues import run_queue
 from integration.selectors.failures.failures import FailureFilter
+from integration.store.sessions import execute, fetch_all
 from tests.support import operations as bulk
 from tests.support.builders import a_brief_queue
 from tests.support.kafka_world import Kafka
@@ -175,6 +179,69 @@ def test_a_partition_that_is_added_waits_for_what_the_others_hold(broker, queue,
     run(queue)
     assert [place.begins_after for place in places.all()] == [None, None]
     assert applied() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "key", [b"", b"\xff\x00\xfe", b"k" * 2**20], ids=["empty", "bytes", "1 MiB"]
+)
+def test_a_key_of_any_bytes_keeps_its_order_and_a_message_without_one_has_none(broker, key):
+    topic = broker.topic(**{"max.message.bytes": str(2**22)})
+    queue = a_brief_queue(broker, topic=topic, ordering="key", max_retries=0)
+    large = Producer({"bootstrap.servers": broker.bootstrap, "message.max.bytes": 2**22})
+    for n, (of, do) in enumerate(
+        [(key, "permanent"), (None, "permanent"), (key, "ok"), (None, "ok"), (b"other", "ok")]
+    ):
+        large.produce(topic, json.dumps({"n": n, "do": do}), of)
+    assert large.flush(20) == 0
+    run(queue)
+    assert applied() == [3, 4]
+    assert rows(queue) == {0: "HOLD", 1: "HOLD", 2: "PARKED"}
+    release(queue, 0)
+    run(queue)
+    assert applied() == [3, 4, 0, 2]
+
+
+MANY = 2_000
+# Of an earlier topic of that name, which no position of this one lies before; and most are closed.
+ADD_MANY = """
+INSERT INTO integration_messageerror (id, queue_id, topic_uuid, partition, "offset", message_id,
+  interface, sender, key, order_key, headers, payload, edited_by, state, failure_class, code, text,
+  detail, fingerprint, attempts, retry_no, spent, crashes, carrier, arrival_batch, arrival_index,
+  late, apply_as_newest, version, parked_at, first_failed_at, last_failed_at, ended)
+SELECT gen_random_uuid(), %s, 'earlier', 0, n, 'many-' || n, 'OBEY', '',
+  'a', %s, '[]', convert_to('{"n": ' || n || '}', 'UTF8'), '',
+  CASE WHEN n <= %s THEN 'PARKED' ELSE 'RESOLVED' END, 'dependency', 'PARKED', '', '', '',
+  0, 0, 0, 0, 'row', nextval('integration_arrival'), n, false, false, 1,
+  clock_timestamp(), clock_timestamp(), clock_timestamp(), ''
+FROM generate_series(1, %s) n"""
+SCANS = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'integration_messageerror'"
+
+
+def scans() -> int:
+    """How often somebody has read through all failures."""
+    fetch_all("SELECT pg_stat_force_next_flush()")
+    return int(fetch_all(SCANS)[0][0])
+
+
+def test_however_many_wait_behind_one_failure_nobody_reads_through_them(queue, send):
+    """One more is parked and the limit noticed; then the first goes, and all others follow."""
+    send("a:permanent")
+    run(queue)
+    execute(ADD_MANY, [queue.pk, order_key(b"a"), MANY, 6 * MANY])
+    execute("VACUUM ANALYZE integration_messageerror")
+    Queue.objects.filter(pk=queue.pk).update(max_parked=MANY)
+    head = MessageError.objects.get(queue=queue, state="HOLD")
+    before = scans()
+
+    send("a")
+    run(queue)
+    where = QueuePartition.objects.get(queue=queue)
+    assert (where.state, where.state_code) == ("BRAKED", "TOO_MANY_PARKED")
+    errors.delete(head.pk, version=head.version, actor="anna", reason="not wanted")
+    run(queue)
+
+    assert scans() == before
+    assert applied() == [*range(1, MANY + 1), 1]
 
 
 @pytest.fixture

@@ -113,6 +113,19 @@ def test_a_blocked_queue_tells_for_how_long() -> None:
     assert value(samples, "open_failures", queue=queue.name, state="RESOLVED") is None
 
 
+def test_a_queue_tells_for_how_long_an_open_transaction_has_held_it_back() -> None:
+    since = timezone.now() - timedelta(minutes=2)
+    noted = {"state_code": "TRANSACTION_OPEN", "state_since": since, "high_watermark": 10}
+    held, passed = a_queue_row(kind="continuous"), a_queue_row(kind="continuous")
+    a_place(held, next_offset=10, **noted)
+    a_place(passed, next_offset=9, **noted)
+
+    samples = scraped()
+
+    assert value(samples, "queue_held_back_seconds", queue=held.name) == pytest.approx(120, abs=20)
+    assert value(samples, "queue_held_back_seconds", queue=passed.name) == 0
+
+
 def test_endings_of_the_last_minute_are_counted() -> None:
     queue, idle = a_queue_row(), a_queue_row()
     tracks(queue, "APPLIED", 5)
@@ -170,11 +183,13 @@ def test_the_relay_tells_what_waits_since_when_and_what_is_in_doubt() -> None:
     assert value(samples, "relay_held", provider=name) == 0
     assert value(samples, "relay_takes_total", provider=name) == 4
     a_message_to_send(queue, created_at=now, not_before=now - timedelta(minutes=9))
-    lease.in_doubt_since = now
+    assert value(samples, "relay_in_doubt_seconds", provider=name) == 0
+    lease.in_doubt_since = now - timedelta(minutes=4)
     lease.save()
     samples = scraped()
     assert value(samples, "relay_age_seconds", provider=name) == pytest.approx(540, abs=20)
     assert value(samples, "relay_in_doubt", provider=name) == 1
+    assert value(samples, "relay_in_doubt_seconds", provider=name) == pytest.approx(240, abs=20)
 
 
 def test_an_endpoint_tells_since_when_it_is_down_and_a_queue_what_may_have_arrived() -> None:

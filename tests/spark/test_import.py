@@ -14,6 +14,7 @@ from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from integration.store.sessions import database_now
 from spark_jobs.imports import job as import_job
 from spark_jobs.problems import JobError
 from tests.support.builders import a_queue
@@ -86,6 +87,20 @@ def test_a_run_that_is_driven_again_does_nothing_twice(tmp_path: Path, queue: Qu
     assert set(StoredObject.objects.values_list("version", flat=True)) == {1}
     assert MessageError.objects.count() == 5
     assert drive(run.pk, owner="another") is None, "what has ended is nobody's to run"
+
+
+def test_what_waits_for_an_imported_object_is_due_then(tmp_path: Path, servers: Any) -> None:
+    broker, structure = Kafka(servers.kafka_bootstrap), an_asset_structure(name="asset")
+    queue = a_queue(broker, max_retries=5, retry_delay_seconds=600, stay_seconds=0.0)
+    bodies = [{"n": n, "do": "needs", "object": f'["A-{n}","BEDFORD"]'} for n in (3, 99)]
+    broker.send(queue.topic, bodies)
+    drain(queue)
+    a_csv(tmp_path / "assets.csv", 10)
+
+    driven(an_import(tmp_path / "assets.csv", queue, structure=structure.name))
+
+    due = MessageError.objects.filter(state="RETRY", not_before__lte=database_now())
+    assert list(due.values_list("waits_key", flat=True)) == ['["A-3","BEDFORD"]']
 
 
 def test_rejects_are_mended_and_released_like_any_message(tmp_path: Path, queue: Queue) -> None:

@@ -12,7 +12,8 @@ from crontasks.bulk.asking import arguments_of, ask, conninfo, preview
 from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.errors import BulkError
 from crontasks.cleanup.removing import database_time
-from integration.actions.errors import delete, edit, release
+from integration.actions.errors import delete, edit, hold, release
+from integration.delivery.key_order import order_key
 from integration.models import (
     BatchLog,
     BulkRun,
@@ -225,6 +226,24 @@ def test_a_replay_does_not_stop_its_queue(broker: Kafka) -> None:
     where = position(queue)
     assert (where.next_offset, where.state) == (22, "RUNNING")
     assert effects() == sorted([*range(20), *range(20), 21])
+
+
+def test_what_is_given_back_keeps_the_order_of_its_key_wherever_that_stands(broker: Kafka) -> None:
+    queue = a_queue(broker, ordering="key", order_path="$.asset.num")
+    for n, num in enumerate(["A", "B", "A", None]):
+        broker.send(queue.topic, [{"n": n, "asset": {"num": num}}], key=f"other-{n}")
+    broker.send(queue.topic, [b"no json"])
+    drain(queue)
+
+    replayed(queue)
+
+    keys = MessageError.objects.filter(state="READY").values_list("offset", "order_key")
+    found = {offset: None if key is None else bytes(key) for offset, key in keys}
+    assert found == {0: order_key(b"A"), 1: order_key(b"B"), 2: order_key(b"A"), 3: None}
+    first = MessageError.objects.get(offset=0)
+    hold(first.pk, version=first.version, actor="ann")
+    drain(queue)
+    assert states(queue) == {0: "HOLD", 1: "RESOLVED", 2: "PARKED", 3: "RESOLVED", 4: "HOLD"}
 
 
 def test_messages_keep_their_ids_in_another_topic(broker: Kafka) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import ConfigEntry
 from integration.kafka import client, listeners, looks, troubles
 from integration.kafka.client import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
+from integration.kafka.publisher import KafkaPublisher, _Reports
 from integration.kafka.source import KafkaSource
 from integration.models import Provider
 from integration.values import TroubleKind
@@ -135,6 +136,21 @@ def test_no_callback_can_raise(caplog: pytest.LogCaptureFixture) -> None:
         client.QuietLog().log("no level", "%d %d", "too", "few", "fitting")  # type: ignore[arg-type]
     finally:
         source.close()
+
+
+def test_no_callback_of_a_relays_producer_can_raise() -> None:
+    """An exception in one comes out of the call that serves it, in the middle of a batch."""
+    publisher = KafkaPublisher(client.connection(a_provider()), "t")
+    producer = publisher._new_producer()
+    until = time.monotonic() + 10
+    while not publisher._is_shaken and time.monotonic() < until:
+        producer.poll(0.05)
+    assert publisher._is_shaken, "nobody answers at that port, and the client says so"
+    broken: object = object()
+    publisher._shake(broken)  # type: ignore[arg-type]
+    reports = _Reports()
+    reports.take(0, broken, None)  # type: ignore[arg-type]
+    assert list(reports.failures) == [0]
 
 
 def test_one_lost_broker_is_no_trouble_yet_but_all_are() -> None:

@@ -86,6 +86,7 @@ class ReplayRequest:
             "provider_name": queue.provider.name,
             "arrival": 0,
             "default_interface": default_interface(queue),
+            "order_path": queue.order_path if queue.keeps_keys_in_order else "",
             "structure": structure,
             "chosen": as_given(self, "key", "header", "path", "interface"),
             "apply_as_newest": self.apply_as_newest.strip(),

@@ -58,7 +58,7 @@ class Choosing:
         self.past = past
         self.wait_seconds = 0.0
         self._busy: set[bytes] = set()
-        self._open: set[bytes] = set()
+        self._open: dict[bytes, int] = {}
         self._alone = False
         self._on_the_way = 0
         if context.queue.keeps_keys_in_order:
@@ -69,15 +69,23 @@ class Choosing:
         """Return whether something is left that only waits for its turn by the endpoint's limit."""
         return self.wait_seconds > 0 and bool(self.pending)
 
-    def _open_keys(self) -> set[bytes]:
+    def _open_keys(self) -> dict[bytes, int]:
+        """The offset of the first open failure of each key: what lies behind it is parked."""
         keys = {u.record.key for u in self.pending if u.row is None and u.record.key is not None}
+        if not keys:
+            return {}
         by_order_key = {order_key(key): key for key in keys}
-        open_keys = self.context.repository.open_keys(sorted(by_order_key)) if keys else ()
-        return {by_order_key[key] for key in open_keys}
+        open_keys = self.context.repository.open_keys(self.owned, sorted(by_order_key))
+        return {by_order_key[key]: offset for key, offset in open_keys.items()}
 
     def failed_keys(self, results: Results) -> None:
         if self.context.queue.keeps_keys_in_order:
-            self._open |= results.new_keys
+            self._open |= dict.fromkeys(results.new_keys, -1)
+
+    def _is_behind(self, unit: Unit) -> bool:
+        """Return whether a failure before it is open under its key."""
+        key, offset = unit.record.key, unit.record.offset
+        return unit.row is None and key is not None and offset > self._open.get(key, offset)
 
     def calls(self, results: Results) -> list[Call]:
         """Calls to be made now; messages that need none are ended on the way."""
@@ -132,7 +140,7 @@ class Choosing:
             results.ended(unit, known)
             self.failed_keys(results)
             return True
-        if unit.row is None and unit.record.key in self._open:
+        if self._is_behind(unit):
             results.park(unit)
             return True
         doubt = self._doubt(unit)

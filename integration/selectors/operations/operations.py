@@ -241,7 +241,7 @@ def _rough(operation: Operation) -> Progress:
     counts.skipped = operation.handled - operation.done
     if operation.verb == Operation.Verb.RELEASE:
         of_it = [operation.queues, operation.pk]
-        in_work = f"{_OF_LARGE} AND e.state IN ('READY', 'PROCESSING')"
+        in_work = f"{_OF_LARGE} AND e.state IN ('READY', 'PARKED', 'PROCESSING')"
         [(counts.failed,)] = fetch_all(
             f"SELECT count(*) {_FAILED_OF_LARGE}", [*of_it, operation.started_at]
         )

@@ -114,15 +114,26 @@ class MemoryRepository:
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         self._statement("due_rows")
+        by_key = self.queue.keeps_keys_in_order or owned.has_parked
+        if by_key and self.queue.strict_error_queue is None and self.database.is_owned(owned):
+            self._park_released(owned)
         rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
         if self.queue.strict_error_queue is not None:
             rows = [row for row in rows if not strict_order.waits(self.database, row)]
-        if self.queue.keeps_keys_in_order or owned.has_parked:
+        if by_key:
             rows = [row for row in rows if self.database.is_first_of_key(row)]
             if not self.queue.sends and owned.isolate_until is None:
                 rows += [follower for row in rows for follower in self._behind(row)]
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
+
+    def _park_released(self, owned: Owned) -> None:
+        """What was released behind an open failure of its key waits parked."""
+        for row in list(self.database.errors.values()):
+            is_released = row.state is ErrorState.READY and self._is_due(row, owned)
+            is_released = is_released and (self.queue.keeps_keys_in_order or row.parked)
+            if is_released and not self.database.is_first_of_key(row):
+                self.database.change(row.id, row.version, state=ErrorState.PARKED)
 
     def _behind(self, row: ErrorRow) -> Iterator[ErrorRow]:
         """The rows of its key in the same partition that may be tried in the same go."""
@@ -207,15 +218,20 @@ class MemoryRepository:
         self._statement("past")
         return self.database.calls.past(owned)
 
-    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+    def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         self._statement("open_keys")
-        rows = self.database.open_rows()
-        known = {row.order_key for row in rows if row.parked or self.queue.keeps_keys_in_order}
-        return frozenset(key for key in keys if key in known)
+        first: dict[bytes, int] = {}
+        for row in sorted(self.database.open_rows(), key=lambda row: row.arrival):
+            is_kept = row.parked or self.queue.keeps_keys_in_order
+            if is_kept and row.order_key in keys and row.order_key not in first:
+                is_here = row.place[:2] == (owned.topic_uuid, owned.partition)
+                first[row.order_key] = row.place[2] if is_here else -1
+        return first
 
     def most_parked(self, keys: Sequence[bytes]) -> int:
         self._statement("most_parked")
-        parked = [r.order_key for r in self.database.open_rows() if r.state is ErrorState.PARKED]
+        rows = self.database.open_rows()
+        parked = [r.order_key for r in rows if r.state is ErrorState.PARKED and r.parked]
         most = max((parked.count(key) for key in keys), default=0)
         return min(most, self.queue.failure_thresholds.max_parked + 1)
 
@@ -327,7 +343,12 @@ class MemoryRepository:
 
     def open_errors(self) -> int:
         self._statement("open_errors")
-        waiting = [row for row in self.database.open_rows() if row.state != ErrorState.READY]
+        waiting = [
+            row
+            for row in self.database.open_rows()
+            if row.state is not ErrorState.READY
+            and (row.parked or row.state is not ErrorState.PARKED)
+        ]
         return min(len(waiting), self.queue.failure_thresholds.max_open_errors + 1)
 
     def snapshot(self) -> QueueSnapshot:

@@ -255,7 +255,8 @@ class MemoryDatabase:
         known = self.error_at(place.topic_uuid, record.partition, record.offset)
         if known is not None:
             if known.state in CLOSED:
-                self._reopen(known, new)
+                self._reopen(known, new, arrival)
+                self._renumber_later(known.id)
             return
         self._store(
             ErrorRow(
@@ -279,9 +280,20 @@ class MemoryDatabase:
                 waits_for=waits_for(new.failure),
             )
         )
+        self._renumber_later(new.id)
         self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
 
-    def _reopen(self, known: ErrorRow, new: NewError) -> None:
+    def _renumber_later(self, id_: UUID) -> None:
+        """Open rows behind this one in the log that came earlier: the position went back."""
+        row = self.errors[id_]
+        for other in self.open_rows():
+            of_key = other.order_key is not None and other.order_key == row.order_key
+            is_behind = other.place[:2] == row.place[:2] and other.place[2] > row.place[2]
+            keeps_keys = self.queue.keeps_keys_in_order or self.queue.sequential
+            if keeps_keys and of_key and is_behind and other.arrival[0] < row.arrival[0]:
+                self._store(replace(other, arrival=(row.arrival[0], other.arrival[1])))
+
+    def _reopen(self, known: ErrorRow, new: NewError, arrival: int) -> None:
         row = replace(
             known,
             state=new.state,
@@ -291,6 +303,7 @@ class MemoryDatabase:
             not_before=self._from_now(new.delay_seconds),
             carrier="row",
             parked=new.state is ErrorState.PARKED,
+            arrival=(arrival, known.record.offset),
             waits_for=waits_for(new.failure),
             ended="",
             version=known.version + 1,

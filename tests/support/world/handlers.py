@@ -61,6 +61,12 @@ def bring(key: str, *, fails: bool = False) -> None:
         raise PermanentError("It fails after all.")
 
 
+def exchange(key: str, needed: str) -> None:
+    """The asset arrives with this message, if that needed one has."""
+    arrived("asset", key)
+    need(needed)
+
+
 def bring_in_vain(key: str) -> None:
     """The asset arrives in a block that the handler rolls back itself."""
     with contextlib.suppress(ValueError), transaction.atomic():
@@ -107,6 +113,7 @@ DEEDS = {
     "ok": lambda _: None,
     "needs": lambda m: need(m.body["object"]),
     "brings": lambda m: bring(m.body["object"]),
+    "exchanges": lambda m: exchange(m.body["object"], m.body["needed"]),
     "brings_in_vain": lambda m: bring_in_vain(m.body["object"]),
     "brings_and_fails": lambda m: bring(m.body["object"], fails=True),
     "swallow": lambda _: swallow(),

@@ -2,9 +2,11 @@
 
 import pytest
 
+from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState
+from integration.values import content_hash
 from tests.support.fake_world import FakeWorld, Script
 
 pytestmark = pytest.mark.fast
@@ -57,3 +59,57 @@ def test_a_released_failure_and_all_behind_it_are_one_batch(world):
 def test_parking_is_no_try_and_no_failure_of_the_queue(world):
     assert states(world) == [ErrorState.HOLD, ErrorState.PARKED, ErrorState.PARKED]
     assert [(world.row(at).attempts, world.row(at).spent) for at in (1, 2)] == [(0, 0), (0, 0)]
+
+
+def test_what_lies_before_a_failure_is_applied_when_it_is_read_again(world):
+    before = world.send(key=b"c")
+    held = world.send("permanent", key=b"c")
+    world.run()
+    world.go_back(before)
+    world.send(key=b"c")
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == [before, before]
+    assert world.row(held).state is ErrorState.HOLD
+    assert world.row(held + 1).state is ErrorState.PARKED
+
+
+def test_what_fails_when_it_is_read_again_is_applied_before_what_failed_behind_it():
+    world = FakeWorld(keeps_keys_in_order=True, retry=RetryPolicy(max_retries=0))
+    for do in ("ok", "permanent", "ok"):
+        world.send(do, key=b"a")
+    world.run()
+    world.go_back()
+    world.switch("SERVICE_DISABLED")
+    world.run()
+    world.switch(None)
+    assert states(world) == [ErrorState.HOLD, ErrorState.HOLD, ErrorState.PARKED]
+    world.person("edit", world.row(1).id)
+    world.person("release", world.row(1).id)
+    world.run()
+    assert (world.effects(), states(world)[1]) == ([0], ErrorState.PARKED)
+    world.person("release", world.row(0).id)
+    world.run()
+    assert world.effects() == [0, 0, 1, 2]
+
+
+def test_a_repeat_that_was_parked_in_a_try_that_failed_is_a_repeat_in_the_next():
+    """Meanwhile its key was free again, and another partition had applied the same message."""
+    world = FakeWorld(keeps_keys_in_order=True, dedupe=True, retry=RetryPolicy(max_retries=0))
+    world.send("permanent", key=b"a")
+    world.run()
+    repeat = world.send(key=b"a", id="twice")
+    world.send("permanent", key=b"b")
+
+    def undone(step: Step) -> None:
+        if step is Step.UNDONE and world.row(0).state is ErrorState.HOLD:
+            world.person("delete", world.row(0).id)
+            value = world.topic.partitions[0].records[repeat].value
+            world.database.seen["twice"] = content_hash(value)
+
+    script = Script()
+    step = script.step
+    script.step = lambda reached: (step(reached), undone(reached))[0]
+    world.run(script)
+    assert Step.UNDONE in script.steps
+    assert world.effects() == []
+    assert [t.ended for t in world.database.tracks if t.offset == repeat] == ["DUPLICATE"]
