@@ -92,7 +92,8 @@ def test_a_failure_leads_to_a_replay_of_what_lies_around_it(client: Client) -> N
     shown = client.get(reverse("failure", args=[error.pk]))
     address = shown.context["replay"]
     form = client.get(address).context["form"]
-    said = {name: form.fields[f"{PREFIX}{name}"].initial for name in ("queue", "into", "begin", "end")}
+    names = ("queue", "into", "begin", "end")
+    said = {name: form.fields[f"{PREFIX}{name}"].initial for name in names}
     assert said == {"queue": queue.name, "into": "queue", "begin": "3:15", "end": "3:36"}
     first = a_held(queue, 2)
     assert "begin=0%3A0" in client.get(reverse("failure", args=[first.pk])).context["replay"]
