@@ -2,11 +2,13 @@
 
 import pytest
 
+from integration.delivery.owned import Owned
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState
 from tests.support.fake_world import Died, FakeWorld, Script
+from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
 
@@ -58,6 +60,24 @@ def test_a_stop_that_is_set_at_any_step_is_kept(fields, stop):
         assert world.database.queue.paused == (was_set == [True])
         if not was_set:
             break
+
+
+class Unstopped(MemoryDatabase):
+    """A database whose commits do not look at stops."""
+
+    def keeps_stop(self, owned: Owned, next_offset: int) -> bool:
+        return self.stands_at(owned)
+
+
+def test_without_the_fence_a_batch_in_work_goes_beyond_the_stop():
+    """Whatever the run has read of stops before: the commit itself has to look."""
+    beyond = 0
+    for at in range(1, 40):
+        world = a_world(tables=Unstopped)
+        world.run(Script(at, lambda _, world=world: world.stop_at(6)))
+        stop = world.place().stop_at
+        beyond += stop is not None and world.place().next_offset > stop
+    assert beyond
 
 
 def test_a_run_that_dies_is_followed_by_one_that_keeps_the_stop():
