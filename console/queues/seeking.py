@@ -12,7 +12,7 @@ from integration.actions.positions import Request
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.selectors.queues import queues, seeking
-from integration.selectors.queues.seeking import Plan, To
+from integration.selectors.queues.seeking import Plan
 from integration.selectors.setup.queues import queue_named
 
 
@@ -35,6 +35,11 @@ def _moved(request: HttpRequest, queue: Queue, form: MoveForm) -> HttpResponse:
     asked = Request(actor=actor_of(request), reason=said["reason"], send_again=said["send_again"])
     try:
         facts = seeking.facts_of(queue)
+    except IntegrationError as problem:
+        # Whoever could not be asked is not asked again for the table.
+        tell_problem(request, problem)
+        return _show(request, queue, status=409, form=form, asks_broker=False)
+    try:
         effects = positions.seek(queue.pk, form.moves, facts=facts, request=asked)
     except IntegrationError as problem:
         tell_problem(request, problem)
@@ -45,17 +50,20 @@ def _moved(request: HttpRequest, queue: Queue, form: MoveForm) -> HttpResponse:
 
 
 def _show(
-    request: HttpRequest, queue: Queue, *, status: int = 200, form: MoveForm | None = None
+    request: HttpRequest,
+    queue: Queue,
+    *,
+    status: int = 200,
+    form: MoveForm | None = None,
+    asks_broker: bool = True,
 ) -> HttpResponse:
     partitions = queues.partitions_of(queue.name)
     asked = SeekForm(request.GET if "to" in request.GET else None, partitions=partitions)
-    plan = _plan(request, queue, asked)
     context = {
         "queue": queue,
         "asked": asked,
-        "ways": To,
         "partitions": partitions,
-        "plan": plan,
+        "plan": _plan(request, queue, asked) if asks_broker else None,
         "stands": queue.paused or not queue.enabled,
         "sends": queue.direction == Queue.Direction.OUTBOUND,
         "form": form or MoveForm(),

@@ -19,6 +19,7 @@ def client() -> Client:
     return client
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_a_queue_is_told_to_stop_and_its_page_says_how_far_it_is(client: Client) -> None:
     queue = a_queue_row("continuous")
     place = a_place(queue)
@@ -47,6 +48,7 @@ def test_a_queue_is_told_to_stop_and_its_page_says_how_far_it_is(client: Client)
     assert client.post(stop, {"until": "drain"}).status_code == 409
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_a_broker_that_cannot_be_asked_moves_nothing(client: Client) -> None:
     queue, place, _ = a_blocked_queue(paused=True)
     address = reverse("position", args=[queue.name])
