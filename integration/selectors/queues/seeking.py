@@ -1,6 +1,6 @@
 """The consequences of moving a queue's position: before and after, partition by partition."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -149,7 +149,7 @@ def _targets(queue: Queue, wanted: Wanted, facts: TopicFacts) -> Mapping[int, in
 
 def _lines(
     queue: Queue,
-    rows: Sequence[QueuePartition],
+    rows: Iterable[QueuePartition],
     facts: TopicFacts,
     targets: Mapping[int, int],
     wanted: Wanted,
@@ -159,10 +159,11 @@ def _lines(
         after = targets.get(row.partition, row.next_offset)
         if wanted.to is To.SKIP:
             after = row.next_offset + wanted.count
-        place = {"epoch": row.epoch, "before": row.next_offset, "low": low, "high": high}
+        place: dict[str, Any] = {"epoch": row.epoch, "before": row.next_offset}
         problem = _problem(row, facts, after)
         known = {} if problem else _failures(queue, row, after)
-        yield Line(partition=row.partition, after=after, **place, **known, problem=problem)
+        place |= {"low": low, "high": high, **known}
+        yield Line(partition=row.partition, after=after, problem=problem, **place)
 
 
 def _problem(row: QueuePartition, facts: TopicFacts, after: int) -> str:
