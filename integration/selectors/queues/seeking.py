@@ -41,9 +41,9 @@ class Wanted:
 class Line:
     """One partition before and after; counts are offsets the broker has, and messages at most.
 
-    `open_between` are open failures between the two. `head` is the one at the position, `is_closed`
-    tells of a closed one at the new position of a sequential queue. `problem` is why this partition
-    cannot be moved there.
+    `open_between` are open failures between the two. Where the queue keeps its order, `head` is the
+    one at the position, and `is_closed` tells of a closed one at the new position. `problem` is why
+    this partition cannot be moved there.
     """
 
     partition: int
@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def heads(self) -> tuple[Line, ...]:
-        """Those that would pass an open failure at their position."""
+        """Those that would pass the failure which stops them."""
         return tuple(line for line in self.moving if line.head and line.after > line.before)
 
     @property
@@ -184,9 +184,8 @@ def _failures(queue: Queue, row: QueuePartition, after: int) -> Mapping[str, Any
     )
     first, last = sorted((after, row.next_offset))
     is_open, is_closed = Q(state__in=in_order(OPEN)), Q(state__in=in_order(CLOSED))
+    known = {"open_between": here.filter(is_open, offset__gte=first, offset__lt=last).count()}
+    if not queue.keeps_order:
+        return known
     head = here.filter(is_open, offset=row.next_offset).values_list("pk", flat=True).first()
-    return {
-        "open_between": here.filter(is_open, offset__gte=first, offset__lt=last).count(),
-        "head": head,
-        "is_closed": queue.is_sequential and here.filter(is_closed, offset=after).exists(),
-    }
+    return {**known, "head": head, "is_closed": here.filter(is_closed, offset=after).exists()}
