@@ -17,6 +17,7 @@ from console.overview import pages as overview
 from console.people import logins
 from console.people import pages as people
 from console.queues import pages as queues
+from console.queues import seeking
 from console.queues import verbs as queue_verbs
 from console.tracking import pages as tracking
 
@@ -45,6 +46,9 @@ urlpatterns = [
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
     path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),
     path("queues/<slug:name>/resumptions/", queue_verbs.resume, name="resume"),
+    path("queues/<slug:name>/stops/", queue_verbs.stop, name="stop-at"),
+    path("queues/<slug:name>/stops/cancellations/", queue_verbs.cancel_stop, name="cancel-stop"),
+    path("queues/<slug:name>/position/", seeking.position, name="position"),
     path("queues/<slug:name>/enablings/", queue_verbs.enable, name="enable"),
     path("queues/<slug:name>/disablings/", queue_verbs.disable, name="disable"),
     path("queues/<slug:name>/adoptions/start/", queue_verbs.adopt_start, name="adopt-start"),

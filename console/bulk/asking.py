@@ -24,11 +24,14 @@ from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
+from crontasks.parameters import describe
 from integration.selectors.bulk import runs
 
 # A job request is a few names, a map and perhaps a recipe.
 JOB_REQUEST_CHARACTERS: Final = 200_000
 REASON_CHARACTERS: Final = 500
+# What other pages fill in when they lead here; who asks sees it, and may change it.
+NAMED_BY_LINKS: Final = frozenset({"queue", "into", "begin", "end"})
 
 
 class BadJobRequestError(BadRequest):
@@ -152,7 +155,15 @@ def _show_form(
 
 
 def _begun(request: HttpRequest, entry: Entry) -> Mapping[str, Any]:
-    """The job request of an earlier run, as far as this person may see it; empty without one."""
+    """The job request that a form begins with: an earlier run's, or what a link names.
+
+    Of an earlier run as far as this person may see it.
+    """
+    if "again" not in request.GET:
+        if entry is imports.ENTRY:
+            return {}  # its steps read the address themselves
+        known = {one.name for one in describe(entry.job_request)} & NAMED_BY_LINKS
+        return {name: request.GET[name] for name in known if name in request.GET}
     number = parse_id(request.GET.get("again", ""))
     shown = None if number is None else runs.one(number, scope_of(request.user))
     if shown is None or shown.run.job != entry.job:

@@ -31,7 +31,10 @@ ENDINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         RunEnding.DRAINED: ("Read everything", "nothing was left to read"),
         RunEnding.YIELDED: ("Gave up its slot", "another queue was waiting for a worker"),
-        RunEnding.STOPPED: ("Was stopped", "the worker shut down, or the queue was switched off"),
+        RunEnding.STOPPED: (
+            "Was stopped",
+            "the worker shut down, or the queue was paused or switched off",
+        ),
         RunEnding.BACKOFF: ("Waits for a retry", "the first message failed and is tried again"),
         RunEnding.BLOCKED: ("Blocked", "it continues after a person's decision"),
         RunEnding.BRAKED: ("Too many failures", "it continues when a person resumes it"),

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from console.failures.filters import OPEN_ONES, FailureFilterForm
 from console.failures.mends import mend_of
+from console.failures.replays import replay_around
 from console.failures.support import support_text
 from console.failures.trends import trend_of
 from console.failures.waits import now_of
@@ -121,6 +122,7 @@ def show_failure(
         "support": support_text(detail),
         "bulk_run": _bulk_run(request, detail),
         "row": row_of(detail.error),
+        "replay": replay_around(detail.error),
         **_places(request, detail),
     }
     return render(request, "console/failures/failure.html", context, status=status)

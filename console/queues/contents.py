@@ -17,6 +17,7 @@ from integration.actions.blocks import TOPIC_CODES
 from integration.selectors.delivering.outgoing import outgoing
 from integration.selectors.queues import history as queue_history
 from integration.selectors.queues import queues, rates
+from integration.selectors.queues.asked_stops import asked_stop
 from integration.selectors.queues.rates import HOUR, Pace, Point, Rates
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.unhandled import unhandled
@@ -76,6 +77,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> dict[str, Any] | Non
         "card": card_of(row, reveal=reveal),
         "hour": _hour(row) if row.is_read else None,
         "switches": switchboard.switches(detail.queue, detail.switches),
+        "asked_stop": asked_stop(row),
         "history": queue_history.history(row.id),
         "instance": instance,
         "runs": runs,

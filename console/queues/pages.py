@@ -12,7 +12,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.queues.contents import queue_page as page_of
 from console.queues.figures import figures
 from console.queues.filters import QueueFilterForm
-from console.queues.forms import PauseForm
+from console.queues.forms import PauseForm, StopForm
 from crontasks.health.flow import check_flow
 from crontasks.health.live_processes import live_processes
 from integration.selectors.queues import queues, rates
@@ -48,14 +48,21 @@ def queue_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def show_queue(
-    request: HttpRequest, name: str, *, status: int = 200, form: PauseForm | None = None
+    request: HttpRequest,
+    name: str,
+    *,
+    status: int = 200,
+    form: PauseForm | None = None,
+    stop_form: StopForm | None = None,
 ) -> HttpResponse:
     """The page of a queue, also as the answer to a verb that was not carried out."""
     reveal = has(request.user, Right.VIEW_PAYLOAD)
     context = page_of(name, scope_of(request.user), reveal=reveal)
     if context is None:
         raise Http404(f"There is no queue {name}.")
+    numbers = [row.number for row in context["queue"].partitions]
     context["form"] = form or PauseForm()
+    context["stop_form"] = stop_form or StopForm(partitions=numbers)
     return render(request, "console/queues/queue.html", context, status=status)
 
 

@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, carried_out, see
-from console.queues.forms import PauseForm
+from console.queues.forms import DRAIN, PauseForm, StopForm
 from console.queues.pages import show_queue
-from integration.actions import blocks, queues
+from integration.actions import blocks, queue_stops, queues
 from integration.actions.blocks import Place
 from integration.selectors.queues import queues as selectors
 from integration.selectors.setup.queues import topic_facts_now
@@ -61,6 +61,29 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
     return _carried_out(request, name, partial(queues.pause, until=until), done)
 
 
+@needs(Right.VIEW, Right.OPERATE)
+def stop(request: HttpRequest, name: str) -> HttpResponse:
+    """Let the queue work up to a place and pause there; a mistake is shown beside its field."""
+    if request.method != "POST":
+        return see("queue", name)
+    partitions = selectors.partitions_of(name, scope_of(request.user))
+    form = StopForm(request.POST, partitions=partitions)
+    if not form.is_valid():
+        return show_queue(request, name, status=422, stop_form=form)
+    partition, offset = form.chosen, form.cleaned_data["offset"]
+
+    def told(queue_id: int, *, actor: str, reason: str) -> None:
+        more = {"actor": actor, "reason": reason}
+        if form.cleaned_data["until"] == DRAIN:
+            facts = topic_facts_now(queue_id)
+            queue_stops.drain(queue_id, facts=facts, partition=partition, **more)
+        else:
+            queue_stops.stop_at(queue_id, offset, partition=partition, **more)
+
+    done = "It works up to there, then pauses. How far it is stands below."
+    return _carried_out(request, name, told, done)
+
+
 def _adopt(place: Place) -> Verb:
     def adopt(queue_id: int, *, actor: str, reason: str) -> None:
         facts = topic_facts_now(queue_id)
@@ -76,6 +99,7 @@ adopt_start = _verb(
     _adopt(Place.START), "Adopted: the queue continues from the start of the topic."
 )
 adopt_end = _verb(_adopt(Place.END), "Adopted: the queue continues with new messages only.")
+cancel_stop = _verb(queue_stops.cancel, "Cancelled: the queue stops nowhere any more.")
 stay = _verb(blocks.stay_blocked, "Recorded: the queue stays blocked.")
 
 

@@ -22,6 +22,7 @@ from integration.counting import so_many
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
+from integration.store.queue_stops import IS_AT_STOP
 from integration.store.sessions import alias
 from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
@@ -57,7 +58,7 @@ _PLACES: Final = f"""
                 WHEN p.resume_at < clock_timestamp() - make_interval(secs => {STALLED_SECONDS})
                 THEN 'stalled' ELSE 'pausing' END
             WHEN {IS_HELD_BACK} THEN 'held back'
-            WHEN coalesce(p.high_watermark, 0) <= p.next_offset THEN 'idle'
+            WHEN coalesce(p.high_watermark, 0) <= p.next_offset OR {IS_AT_STOP} THEN 'idle'
             WHEN greatest(
                 p.progressed_at, p.state_since, decided.at, q.changed_at,
                 CASE WHEN p.oldest_waiting_at < clock_timestamp() THEN p.oldest_waiting_at END

@@ -20,6 +20,7 @@ from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
+from integration.store.queue_stops import IS_AT_STOP
 from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
@@ -73,6 +74,7 @@ _UNREAD: Final = f"""
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
     LEFT JOIN crontasks_croninstance i ON i.queue_id = q.id
     WHERE {IS_WANTED} AND p.state = 'RUNNING' AND p.high_watermark > p.next_offset AND {IS_FREE}
+      AND NOT {IS_AT_STOP}
       AND (i.id IS NULL OR NOT i.active
            OR i.last_scheduled_at > coalesce(s.released_at, s.taken_at, 'epoch'::timestamptz)
               + make_interval(secs => {UNREAD_SECONDS}))

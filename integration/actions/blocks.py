@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F
 
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
-from integration.actions.queues import RUNNING, note
+from integration.actions.queues import NO_STOP, RUNNING, note
 from integration.actions.transaction import short_transaction
 from integration.models import Delivery, Gap, Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -136,8 +136,8 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
 
 
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:
-    """Go on at another offset, and fence whoever still runs."""
-    values = {**RUNNING, **more, "next_offset": offset, "epoch": F("epoch") + 1}
+    """Go on at another offset, with no stop before it, and fence whoever still runs."""
+    values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
     QueuePartition.objects.filter(pk=row.pk).update(**values)
     # No partition waits for a position that was moved.
     for other in QueuePartition.objects.filter(queue=row.queue_id, begins_after__isnull=False):

@@ -177,6 +177,71 @@ class QueueMismatchError(IntegrationError):
         super().__init__(sentence, next_step="Nothing was changed.")
 
 
+class StopPassedError(IntegrationError):
+    """The queue was told to stop where it has been already."""
+
+    code: ClassVar[str] = "STOP_PASSED"
+
+    def __init__(self, *, partition: int, offset: int, earliest: int) -> None:
+        super().__init__(
+            f"Partition {partition} cannot stop at offset {offset:,} any more: what comes before "
+            f"{earliest:,} is applied, or on its way.",
+            next_step=f"Choose {earliest:,} or a later offset; to go back, move the position.",
+        )
+
+
+class PositionMovedError(IntegrationError):
+    """The position, or its owner, is another one than the person saw; nothing was changed."""
+
+    code: ClassVar[str] = "POSITION_MOVED"
+
+    def __init__(self, *, partition: int) -> None:
+        super().__init__(
+            f"The position of partition {partition} has moved, or a worker has taken it, since "
+            "this table was made. Nothing was changed.",
+            next_step="Look at the table again.",
+        )
+
+
+class NotPausedError(IntegrationError):
+    """Only the position of a queue that stands still is moved by a person."""
+
+    code: ClassVar[str] = "QUEUE_NOT_PAUSED"
+
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f"The queue {queue} is neither paused nor switched off, so its position moves by "
+            "itself. Nothing was changed.",
+            next_step="Pause it first.",
+        )
+
+
+class OffsetOutsideError(IntegrationError):
+    """The topic has no such offset."""
+
+    code: ClassVar[str] = "OFFSET_OUTSIDE"
+
+    def __init__(self, *, partition: int, offset: int, low: int, high: int) -> None:
+        super().__init__(
+            f"Offset {offset:,} is not in partition {partition} of the topic: it has {low:,} to "
+            f"{high:,}, its end.",
+            next_step="Choose an offset that it has.",
+        )
+
+
+class StillSendingError(IntegrationError):
+    """A call to the endpoint is under way whose end the position has to wait for."""
+
+    code: ClassVar[str] = "STILL_SENDING"
+
+    def __init__(self, *, partition: int) -> None:
+        super().__init__(
+            f"A message of partition {partition} is being sent at the moment, and nobody would "
+            "know how that ended. Nothing was changed.",
+            next_step="Try again in a few seconds.",
+        )
+
+
 class OutboundQueueError(IntegrationError):
     """Only reading can be paused or switched off, and an outbound queue is not read."""
 

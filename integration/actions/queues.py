@@ -26,12 +26,17 @@ RUNNING: Final[Mapping[str, Any]] = {
 }
 
 
+# The columns of a partition that nobody told to stop.
+NO_STOP: Final[Mapping[str, Any]] = {"stop_at": None, "stop_request": None}
+PAUSE_ENDED: Final = "The pause was taken away."
+
+
 def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None = None) -> None:
     """Let the current batch finish and start nothing more, until a person resumes it or `until`.
 
     Raises QueueMismatchError, OutboundQueueError.
     """
-    _refuse_outbound(queue_id)
+    refuse_outbound(queue_id)
     with short_transaction():
         free = Queue.objects.filter(pk=queue_id, paused=False)
         if free.update(paused=True, pause_reason=reason.strip()[:200], paused_until=until) == 0:
@@ -42,11 +47,12 @@ def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None
 def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
     """Take the pause away and the stop at the failure threshold; what is BLOCKED stays blocked.
 
-    Raises QueueMismatchError when neither a pause nor the failure threshold stops the queue,
-    OutboundQueueError.
+    Where it was told to stop counts no more. Raises QueueMismatchError when neither a pause nor the
+    failure threshold stops the queue, OutboundQueueError.
     """
-    _refuse_outbound(queue_id)
+    refuse_outbound(queue_id)
     with short_transaction():
+        lock(queue_id)
         was_paused = Queue.objects.filter(pk=queue_id, paused=True).update(
             paused=False, pause_reason="", paused_until=None
         )
@@ -54,9 +60,11 @@ def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
         resumed = stopped.update(**RUNNING)
         if not was_paused and not resumed:
             raise _already(queue_id, "running", "resume")
-        effect = "The pause was taken away." if was_paused else ""
+        effect = PAUSE_ENDED if was_paused else ""
         if resumed:
             effect += f" The stop at the failure threshold was lifted on {resumed} partition(s)."
+        if QueuePartition.objects.filter(queue=queue_id, stop_at__isnull=False).update(**NO_STOP):
+            effect += " It stops nowhere any more."
         note(queue_id, actor, "resume", reason=reason, effect=effect.strip())
     leave_request(queue_id)
 
@@ -83,9 +91,9 @@ def note(
     reason: str = "",
     effect: str = "",
     partition: int | None = None,
-) -> None:
+) -> QueueChange:
     """Write one line of the queue's history; called in the transaction of what it tells."""
-    QueueChange.objects.create(
+    return QueueChange.objects.create(
         queue_id=queue_id,
         name=Queue.objects.values_list("name", flat=True).get(pk=queue_id),
         partition=partition,
@@ -99,7 +107,7 @@ def note(
 
 def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
     action, word = ("enable", "switched on") if on else ("disable", "switched off")
-    _refuse_outbound(queue_id)
+    refuse_outbound(queue_id)
     with short_transaction():
         if Queue.objects.filter(pk=queue_id, enabled=not on).update(enabled=on) == 0:
             raise _already(queue_id, word, action)
@@ -111,8 +119,16 @@ def _pause_effect(until: datetime | None) -> str:
     return last if until is None else f"{last} It continues at {until:%H:%M UTC on %d %B %Y}."
 
 
-def _refuse_outbound(queue_id: int) -> None:
-    """A switch that nothing obeys must not look as if it were obeyed."""
+def lock(queue_id: int) -> Queue:
+    """Lock the queue's row: whoever sets stops, or pauses at them, comes before this or after.
+
+    Before its partitions, always.
+    """
+    return Queue.objects.select_for_update(no_key=True).get(pk=queue_id)
+
+
+def refuse_outbound(queue_id: int) -> None:
+    """A switch that nothing obeys must not look as if it were obeyed. Raises OutboundQueueError."""
     queue = Queue.objects.exclude(RUNS).filter(pk=queue_id).first()
     if queue is not None:
         raise OutboundQueueError(queue=queue.name)

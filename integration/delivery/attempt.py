@@ -38,7 +38,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Somebody else owns the partition by now; nothing was written."""
+    """Somebody else owns the partition by now, or a stop lies in between; nothing was written."""
 
 
 def attempt(
@@ -47,7 +47,8 @@ def attempt(
     """Try the messages in one transaction.
 
     Settled when it is committed, also when it ended early at a stop; FailedAt when an optimistic
-    try was rolled back; Fenced when the epoch was no longer ours. Raises LostError.
+    try was rolled back; Fenced when the epoch was no longer ours, or the position would go beyond
+    the stop that a person set meanwhile. Raises LostError.
     """
     outbound = Outbound()
     token = current.set(outbound)

@@ -15,6 +15,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
+from integration.delivery.stopping import was_cut
 from integration.delivery.unit import Unit
 from integration.policy.batching import Mode
 from integration.policy.failure import Failure, FailureClass
@@ -54,7 +55,7 @@ def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Re
             context.repository.unmark(owned, part.units[0])
         match result:
             case Fenced():
-                return Delivered(fenced=True)
+                return Delivered(fenced=not was_cut(context, owned))
             case FailedAt():
                 context.observer.step(Step.UNDONE)
                 todo.extendleft(reversed(_narrow(context, part, result)))

@@ -12,6 +12,7 @@ from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
 from integration.delivery.steps import Step
+from integration.delivery.stopping import arrive, before_stop
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import ErrorState, PartitionState
@@ -56,7 +57,7 @@ class Fetcher:
             self._forget_heads()
             return
         for owned in list(self.held):
-            while owned.may_have_head and not owned.blocked_by_topic:
+            while owned.may_have_head and not (owned.blocked_by_topic or owned.at_stop):
                 unit = self._head(owned)
                 if unit is None:
                     break
@@ -192,11 +193,17 @@ class Fetcher:
             owned = next((o for o in self.held if o.partition == partition), None)
             if owned is None or not owned.reads_kafka:
                 continue
-            units = self.units(owned, records)
-            if owned.failed_until is not None and records[0].offset <= owned.failed_until:
-                units = self._replayed(owned, records, units)
-            if units:
+            before = before_stop(owned, records)
+            if before and (units := self._units_of(owned, before)):
                 yield Batch(owned, units)
+            if len(before) < len(records) and owned in self.held:
+                arrive(self.context, owned, before)
+
+    def _units_of(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
+        units = self.units(owned, records)
+        if owned.failed_until is not None and records[0].offset <= owned.failed_until:
+            return self._replayed(owned, records, units)
+        return units
 
     def _replayed(self, owned: Owned, records: Sequence[Record], units: list[Unit]) -> list[Unit]:
         """The position went back: an offset whose row is open is passed, the row is the message.
@@ -235,6 +242,7 @@ class Fetcher:
             if end is None or owned.state is not PartitionState.RUNNING:
                 continue
             is_read = owned.next_offset == self._at.get(owned.partition)
+            end = owned.up_to_stop(end)
             if (
                 is_read
                 and end > owned.next_offset

@@ -35,7 +35,9 @@ class Owned:
     is the highest offset from the position on that had an error row when the partition was taken:
     only a position that went back has one, besides a head. `waits_for_others` is one that was
     added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
-    sequential queue that failures of it were parked: messages of their keys follow them.
+    sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
+    is the offset before which a person wants it to stop, `stop_told` the last one that was found
+    to be reached.
     """
 
     id: int
@@ -57,6 +59,8 @@ class Owned:
     failed_until: int | None = None
     waits_for_others: bool = False
     has_parked: bool = False
+    stop_at: int | None = None
+    stop_told: int | None = None
     rate: FailureRate = field(default_factory=FailureRate)
     failure_streak: FailureStreak = field(default_factory=FailureStreak)
 
@@ -66,9 +70,20 @@ class Owned:
         return self.state is PartitionState.BLOCKED and self.state_code != HEAD_HELD
 
     @property
+    def at_stop(self) -> bool:
+        """Return whether the position is where a person wants it to stop."""
+        return self.stop_at is not None and self.next_offset >= self.stop_at
+
+    def up_to_stop(self, offset: int) -> int:
+        """Return the offset, or the stop where it lies beyond: the position goes no further."""
+        if self.stop_at is None:
+            return offset
+        return min(offset, max(self.stop_at, self.next_offset))
+
+    @property
     def reads_kafka(self) -> bool:
         """Return whether records may be fetched: not before a person or the clock has acted."""
-        if self.waits_for_others:
+        if self.waits_for_others or self.at_stop:
             return False
         match self.state:
             case PartitionState.RUNNING:

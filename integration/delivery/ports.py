@@ -121,7 +121,11 @@ class UnitOfWork(Protocol):
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""
 
     def settle(self, batch_result: BatchResult) -> bool:
-        """Write all consequences; False when the partition belongs to somebody else by now."""
+        """Write all consequences; False when the partition belongs to somebody else by now.
+
+        False as well when the position would go beyond the partition's stop, see
+        Repository.read_stops. Intents of records beyond it are not written.
+        """
 
 
 class Repository(Protocol):
@@ -172,8 +176,8 @@ class Repository(Protocol):
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
         """Commit an ordinary batch result of sending by itself, without a block of `work`.
 
-        False when the partition belongs to somebody else; None when there is more to write than
-        that: nothing has happened then, and it is settled through `work`.
+        False as in `settle`; None when there is more to write than that: nothing has happened then,
+        and it is settled through `work`.
         """
 
     def past(self, owned: Owned) -> Past:
@@ -226,6 +230,20 @@ class Repository(Protocol):
 
     def look(self, owned: Owned) -> None:
         """Read a partition's state again: a person or the clock may have cleared it."""
+
+    def read_stops(self, held: Sequence[Owned]) -> frozenset[int]:
+        """Read up to where people want these partitions worked: into `stop_at`.
+
+        Returns the ids of those that are still as this run left them, in epoch and position; no
+        other one is touched.
+        """
+
+    def pause_at_stops(self, owned: Owned) -> bool:
+        """Pause the queue, in the name of who asked, once no partition stands before its stop.
+
+        False when one does, when there is no stop, when it is paused already, and when fenced. The
+        stops stay until a person resumes, so that no other run goes on meanwhile.
+        """
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         """Record that [next_offset, to_offset) is passed untried. Nothing is skipped silently.

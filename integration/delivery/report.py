@@ -14,9 +14,9 @@ YIELD: Final = "YIELD"
 class RunEnding(StrEnum):
     """The reason why a run ended."""
 
-    DRAINED = "DRAINED"  # everything read, and the time to stay attached is over
+    DRAINED = "DRAINED"  # everything read, or up to a stop, and the time to stay attached is over
     YIELDED = "YIELDED"  # another queue waited for a worker
-    STOPPED = "STOPPED"  # the worker shuts down, or the queue was paused or switched off
+    STOPPED = "STOPPED"  # the worker shuts down, or the queue is paused or switched off
     BACKOFF = "BACKOFF"
     BLOCKED = "BLOCKED"
     BRAKED = "BRAKED"

@@ -3,6 +3,7 @@
 from typing import Final
 
 from integration.counting import so_many
+from integration.delivery import stopping
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.owned import CopiedHead, Owned
@@ -63,16 +64,16 @@ class Watch:
         now = self.context.monotonic()
         if not self.held and (gone := self._adopt(report)) is not None:
             return gone
+        if stopping.pauses(self.context, self.held):
+            return report.ended(RunEnding.STOPPED, stopping.PAUSED)
         if not any(owned.reads_kafka for owned in self.held):
             state = next((owned.state for owned in self.held), PartitionState.RUNNING)
             return report.ended(ENDINGS[state])
         idle = now - self.busy_at - self.context.queue.stay_seconds
         if idle > (0 if drained else SILENCE_SECONDS):
             return report.ended(RunEnding.DRAINED)
-        if now - self._looked_at >= LOOK_EVERY_SECONDS and self._has_had_its_turn(drained, now):
-            self._looked_at = now
-            return self._asked(report, now)
-        return None
+        is_due = now - self._looked_at >= LOOK_EVERY_SECONDS
+        return self._asked(report, now) if is_due and self._has_had_its_turn(drained, now) else None
 
     def _has_had_its_turn(self, drained: bool, now: float) -> bool:
         """A run that gave way before it read anything would let a ring of queues pass on and on.
@@ -82,6 +83,7 @@ class Watch:
         return drained or self.busy_at > self._began_at or now - self._began_at > FIRST_TURN_SECONDS
 
     def _asked(self, report: Report, now: float) -> Report | None:
+        self._looked_at = now
         reason = self.context.stop()
         if reason is not None:
             ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED
@@ -91,6 +93,7 @@ class Watch:
             gone = self._adopt(report)
             if gone is not None:
                 return gone
+            self.context.repository.read_stops(self.held)
             for owned in self.held:
                 if not owned.reads_kafka:
                     self.context.repository.look(owned)

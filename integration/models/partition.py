@@ -40,6 +40,15 @@ class QueuePartition(models.Model):
         "that the others have to reach before it begins.",
     )
 
+    # Where people want it to stop; a person's resumption takes both away.
+    stop_at = models.BigIntegerField(
+        null=True,
+        help_text="No record at or beyond this offset is applied; the queue is paused there.",
+    )
+    stop_request = models.BigIntegerField(
+        null=True, help_text="The decision that asks for it: a QueueChange, as long as it is kept."
+    )
+
     # A crash suspect's marker: the message that is alone in work, and how often work died on it.
     unclean_ends = models.IntegerField(default=0)
     unclean_offset = models.BigIntegerField(null=True)

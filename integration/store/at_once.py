@@ -16,15 +16,16 @@ from integration.delivery.sending.values import Dispatch, Intent
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.tracing import Track
 from integration.store import deliveries, rows
+from integration.store.queue_stops import KEEPS_STOP
 
 Run = Callable[[str, Any], Any]
 # Everything hangs on `fenced`: where it finds no row, nothing is written.
-SETTLE: Final = """
+SETTLE: Final = f"""
 WITH fenced AS (
   UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
     progressed_at = clock_timestamp()
-  WHERE id = %s AND epoch = %s AND next_offset = %s
-  RETURNING queue_id, partition, epoch, topic_uuid
+  WHERE id = %s AND epoch = %s AND next_offset = %s AND {KEEPS_STOP}
+  RETURNING queue_id, partition, epoch, topic_uuid, stop_at
 ), ended AS (
   UPDATE integration_delivery d SET state = v.state, ended_at = clock_timestamp(),
     took_ms = v.took, status = v.status, code = v.code, text = v.text, excerpt = v.excerpt
@@ -48,6 +49,7 @@ WITH fenced AS (
     v (endpoint bigint, at bigint, message text, interface text, attempt int, circuit bigint)
   JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
     AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
+  WHERE f.stop_at IS NULL OR v.at < f.stop_at
   RETURNING id, "offset"
 )
 SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM intended
@@ -78,9 +80,10 @@ def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
 
 
 def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResult) -> bool:
-    """Write it; False when the partition belongs to somebody else by now."""
+    """Write it; False when the partition is somebody else's by now, or a stop lies before."""
     dispatch = batch_result.dispatch or Dispatch()
-    fence = [batch_result.next_offset, uuid.uuid4(), owned.id, owned.epoch, owned.next_offset]
+    goes_to = batch_result.next_offset
+    fence = [goes_to, uuid.uuid4(), owned.id, owned.epoch, owned.next_offset, goes_to]
     tracks = batch_result.tracks if queue.tracks else []
     parameters = [
         *fence,

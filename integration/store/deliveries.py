@@ -11,7 +11,12 @@ from integration.values import content_hash
 
 # An intent is written only under the circuit it was meant for, so that of all runs exactly one
 # makes the probe, whatever each of them believes.
+# The row of the partition is locked before its stop is read: a person who sets one meanwhile either
+# waits, and sees these intents, or was first, and they are left out.
 INTEND: Final = """
+WITH here AS MATERIALIZED (
+  SELECT stop_at FROM integration_queuepartition WHERE id = %s FOR NO KEY UPDATE
+)
 INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset", error,
   message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
 SELECT %s, v.endpoint, v.topic, v.partition, v.at, v.error, v.message, v.interface, v.attempt,
@@ -21,6 +26,7 @@ FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::uuid[], %s::t
   v (endpoint, topic, partition, at, error, message, interface, attempt, circuit)
 JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
+WHERE v.error IS NOT NULL OR NOT EXISTS (SELECT 1 FROM here WHERE here.stop_at <= v.at)
 ORDER BY v.at RETURNING id, partition, "offset"
 """
 MARK_ROWS: Final = f"""
@@ -140,7 +146,7 @@ def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> No
     if not meant:
         return
     values = [_intent(intent, owned) for intent in meant]
-    written = run(INTEND, [queue, owned.epoch, *rows.columns(values)]).fetchall()
+    written = run(INTEND, [owned.id, queue, owned.epoch, *rows.columns(values)]).fetchall()
     ids = {(partition, offset): id_ for id_, partition, offset in written}
     for intent in meant:
         record = intent.unit.record

@@ -56,7 +56,7 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
   (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset) AS failed_until,
-  p.begins_after IS NOT NULL AS waits_for_others,
+  p.begins_after IS NOT NULL AS waits_for_others, p.stop_at,
   EXISTS (SELECT 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL
     AND e.state IN {OPEN_SQL}) AND (

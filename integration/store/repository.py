@@ -25,6 +25,7 @@ from integration.store import (
     deliveries,
     dependencies,
     key_order,
+    queue_stops,
     rows,
     strict_order,
     waiting,
@@ -333,6 +334,16 @@ class DatabaseRepository:
             state, owned.state_code, owned.due = states[0]
             owned.state = PartitionState(state)
             owned.may_have_head = True
+
+    def read_stops(self, held: Sequence[Owned]) -> frozenset[int]:
+        if not held:
+            return frozenset()
+        rows_ = self._all(queue_stops.READ, queue_stops.parameters_of(held))
+        return queue_stops.read(rows_, held)
+
+    def pause_at_stops(self, owned: Owned) -> bool:
+        with self._guarded():
+            return queue_stops.pause(self.queue.id, owned)
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         gap = {"gap": uuid.uuid4(), "from": owned.next_offset, "to": to_offset, "reason": reason}

@@ -17,6 +17,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
 from integration.store import deliveries, dependencies, key_order, outbox, rows, tracks
+from integration.store.queue_stops import KEEPS_STOP
 from integration.values import content_hash
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
@@ -32,12 +33,13 @@ KEEP: Final = (
 UNDO: Final = b"ROLLBACK TO SAVEPOINT sluice"
 CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
 
-# The fence: no row comes back when the epoch or the position is no longer this run's.
-ADVANCE: Final = """
+# The fence: no row comes back when the epoch or the position is no longer this run's, or when a
+# person wants the partition to stop before the position it would have.
+ADVANCE: Final = f"""
 WITH fenced AS (
   UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
     progressed_at = clock_timestamp()
-  WHERE id = %s AND epoch = %s AND next_offset = %s RETURNING id
+  WHERE id = %s AND epoch = %s AND next_offset = %s AND {KEEPS_STOP} RETURNING id
 ), logged AS (
   INSERT INTO integration_batchlog
     (number, partition_id, topic_uuid, from_offset, to_offset, committed_at)
@@ -287,7 +289,8 @@ class DatabaseUnitOfWork:
 
     def _advance(self, batch_result: BatchResult) -> bool:
         owned, logged = self.owned, batch_result.logged or (0, 0)
-        fence = [batch_result.next_offset, self.batch, owned.id, owned.epoch, owned.next_offset]
+        goes_to = batch_result.next_offset
+        fence = [goes_to, self.batch, owned.id, owned.epoch, owned.next_offset, goes_to]
         log = [self.arrival, owned.topic_uuid, *logged, batch_result.logged is not None]
         if self._run(ADVANCE, [*fence, *log]).fetchone()[0] != 1:
             return False

@@ -31,7 +31,10 @@ def pages(queue: Queue, error: MessageError) -> list[str]:
 
 
 def verbs(queue: Queue, error: MessageError) -> list[str]:
-    of_queue = ("pause", "resume", "enable", "disable", "adopt-start", "adopt-end", "stay")
+    of_queue = (
+        *("pause", "resume", "enable", "disable", "adopt-start", "adopt-end", "stay"),
+        *("stop-at", "cancel-stop", "position"),
+    )
     of_failure = ("release", "hold", "delete", "restore")
     return [
         *(reverse(name, args=[queue.name]) for name in of_queue),

@@ -201,6 +201,20 @@ class RunContext(KeepsOrder):
     def resume(self) -> None:
         self.world.resume()
 
+    @rule(ahead=st.integers(0, 4), partition=st.integers(0, 1))
+    def stop(self, ahead: int, partition: int) -> None:
+        """Somebody wants the queue to stop a little further on."""
+        partition %= len(self.world.database.places)
+        self.world.stop_at(self.world.place(partition).next_offset + ahead, partition)
+
+    @rule()
+    def go_on(self) -> None:
+        self.world.go_on()
+
+    @rule(at=st.integers(1, 40), ahead=st.integers(0, 4))
+    def be_stopped(self, at: int, ahead: int) -> None:
+        self._run(Script(at, lambda _: self.stop(ahead, 0)))
+
     # runs
 
     @rule()
@@ -259,6 +273,8 @@ class RunContext(KeepsOrder):
         self._run(Script(at, lambda _: self.person(verb, which)))
 
     def _run(self, script: Script, manager: MemoryPartitionManager | None = None) -> None:
+        if self.world.database.queue.paused:
+            return
         self.clean, deaths = False, self.deaths
         try:
             report = self.world.run(script, manager)
@@ -305,6 +321,12 @@ class RunContext(KeepsOrder):
     def nothing_beyond_the_position_has_an_effect(self) -> None:
         for effect in self._effects():
             assert effect.offset < self.world.place(effect.partition).next_offset
+
+    @invariant()
+    def nothing_beyond_a_stop_has_an_effect(self) -> None:
+        for effect in self._effects():
+            stop = self.world.place(effect.partition).stop_at
+            assert stop is None or effect.offset < stop
 
     @invariant()
     def ages_follow_the_log(self) -> None:
@@ -363,6 +385,7 @@ class RunContext(KeepsOrder):
             return
         self.world.down = False
         self.world.switch(None)
+        self.world.go_on()
         for _ in range(20 + 10 * len(self.bodies)):
             if self._is_over():
                 break

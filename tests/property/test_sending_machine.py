@@ -6,6 +6,7 @@ process that dies at steps the seed draws. Calls are made in an order that the s
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,11 +103,31 @@ class Story:
         self.trouble = 0.3
         self.clock = 0.0
         self.deaths = 0
+        self.stops = 0
+        self.beyond: list[int] = []
         for n in range(MESSAGES):
             headers = [("sluice-message-id", f"m{n}".encode())]
             self.topic.append(b'{"n": 1}', key=f"k{n % KEYS}".encode(), headers=headers)
 
+    def stop(self) -> None:
+        """Somebody wants it to stop a little further on, but not before what was called already."""
+        place = self.database.places[0]
+        if place.locked:
+            return
+        calls = self.database.calls.rows.values()
+        called = [c.place[2] for c in calls if c.epoch == place.epoch and c.error is None]
+        earliest = max([place.next_offset, *(at + 1 for at in called)])
+        place.stop_at = earliest + self.chance.randrange(3)
+
+    def go_on(self) -> None:
+        self.database.queue = replace(self.database.queue, paused=False)
+        self.database.places[0].stop_at = None
+
     def answer(self, message: OutboundMessage) -> Answer | None:
+        stop = self.database.places[0].stop_at
+        has_row = self.database.error_at(self.topic.uuid, 0, message.offset) is not None
+        if stop is not None and message.offset >= stop and not has_row:
+            self.beyond.append(message.offset)
         if self.chance.random() >= self.trouble:
             return None
         answer = self.chance.choice(ANSWERS)
@@ -118,6 +139,9 @@ class Story:
         if self.deaths and self.chance.random() < 0.05:
             self.deaths -= 1
             raise Died
+        if self.stops and self.chance.random() < 0.03:
+            self.stops -= 1
+            self.stop()
 
     def monotonic(self) -> float:
         self.clock += 0.05
@@ -176,11 +200,14 @@ class Story:
         return at_end and not self.database.open_rows()
 
     def tell(self) -> "Story":
-        self.deaths = 4
+        self.deaths = self.stops = 4
         for turn in range(120):
             if turn == 40:
-                self.trouble, self.deaths = 0.0, 0
-            self.work()
+                self.trouble, self.deaths, self.stops = 0.0, 0, 0
+            if turn >= 40 or self.chance.random() < 0.5:
+                self.go_on()
+            if not self.database.queue.paused:
+                self.work()
             self.decide()
             if self.is_over():
                 return self
@@ -205,6 +232,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(seed, concurrency, kind, idempo
     got = [int(message.message_id[1:]) for message in story.shelf.messages]
     firsts = list(dict.fromkeys(got))
     assert sorted(firsts) == list(range(MESSAGES))
+    assert not story.beyond, "something was sent beyond a stop"
     if not idempotent:
         assert max(Counter(got).values()) == 1, "something arrived twice"
     if kind == "sequential":

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from psycopg import errors as pg
 
 from integration.delivery.context import RunContext
-from integration.delivery.report import Report
+from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
@@ -265,6 +265,8 @@ class FakeWorld:
         self, observer: Script | None = None, manager: MemoryPartitionManager | None = None
     ) -> Report:
         """One run by one worker. A Died passes through; everything else must not."""
+        if self.database.queue.paused:
+            return Report().ended(RunEnding.STOPPED)
         repository = MemoryRepository(self.database)
         self.repositories.append(repository)
         try:
@@ -334,6 +336,24 @@ class FakeWorld:
         place = self.place(partition)
         place.next_offset, place.epoch = offset, place.epoch + 1
         place.state, place.state_code, place.resume_at = PartitionState.RUNNING, "", None
+
+    def stop_at(self, offset: int, partition: int = 0) -> bool:
+        """Tell a partition to stop; false when it has passed it, or a commit is under way."""
+        place = self.place(partition)
+        if place.locked or offset < place.next_offset:
+            return False
+        place.stop_at = offset
+        return True
+
+    def go_on(self) -> None:
+        """Resume the queue: it stops nowhere any more."""
+        self.configure(paused=False)
+        for place in self.database.places.values():
+            place.stop_at = None
+
+    def free(self) -> None:
+        """The process that died is noticed: its locks are free."""
+        MemoryPartitionManager(self.database).steal()
 
     def resume(self, state: str = "BRAKED", code: str | None = None) -> None:
         for place in self.database.places.values():

@@ -8,14 +8,12 @@ from integration.store import unit_of_work as work
 MUTATIONS = {
     "none": [],
     # Whoever still has a batch open may settle it, wherever the position is by now.
-    "fence": [
-        ("AND epoch = %s AND next_offset = %s RETURNING", "AND (%s, %s) IS NOT NULL RETURNING")
-    ],
+    "fence": [("AND epoch = %s AND next_offset = %s", "AND (%s, %s) IS NOT NULL")],
     # Only the position is compared, not who owns it.
     "epoch": [
         (
-            "AND epoch = %s AND next_offset = %s RETURNING",
-            "AND %s > 0 AND next_offset = %s RETURNING",
+            "AND epoch = %s AND next_offset = %s",
+            "AND %s > 0 AND next_offset = %s",
         )
     ],
 }

@@ -116,11 +116,16 @@ class Choosing:
     def _startable(self) -> int | None:
         """The first message that may be looked at now, or None."""
         if not self.context.queue.keeps_keys_in_order:
-            return 0 if self.pending else None
+            return 0 if self.pending and not self._is_beyond_stop(self.pending[0]) else None
         for place, unit in enumerate(self.pending):
-            if unit.record.key not in self._busy:
+            if unit.record.key not in self._busy and not self._is_beyond_stop(unit):
                 return place
         return None
+
+    def _is_beyond_stop(self, unit: Unit) -> bool:
+        """Return whether a person wants the queue to stop before it."""
+        stop = self.owned.stop_at
+        return stop is not None and unit.moves and unit.at >= stop
 
     def _has_room(self, endpoint: EndpointSnapshot) -> bool:
         limit = min(self.context.queue.concurrency, endpoint.max_concurrent)

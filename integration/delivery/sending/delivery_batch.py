@@ -17,6 +17,7 @@ from integration.delivery.ports import QueueGoneError
 from integration.delivery.sending.choosing import Choosing
 from integration.delivery.sending.results import Results
 from integration.delivery.steps import Step
+from integration.delivery.stopping import was_cut
 from integration.endpoints.port import Answer, Unknown
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ class DeliveryBatch:
         """Settle what has ended and the intents of what comes; False when fenced."""
         context, results = self.context, self.results
         batch_outcome, ended = results.close([intent for call in calls for intent in call.intents])
-        if not self._settled(batch_outcome.batch_result):
+        result = batch_outcome.batch_result
+        if not self._settled(result) and not self._settled_up_to_stop(result):
             return False
         context.observer.step(Step.COMMITTED)
         remember(self.owned, Settled(ended, batch_outcome))
@@ -152,13 +154,27 @@ class DeliveryBatch:
             context.observer.step(Step.SETTLED)
         return True
 
+    def _settled_up_to_stop(self, batch_result: BatchResult) -> bool:
+        """Settle again what a stop refused: calls were made, and what became of them is kept.
+
+        What ended without a call beyond the stop is kept, too, and passed when its turn comes.
+        """
+        if not was_cut(self.context, self.owned):
+            return False
+        batch_result.next_offset = self.owned.up_to_stop(batch_result.next_offset)
+        if batch_result.dispatch is not None:
+            for intent in batch_result.dispatch.intents:
+                intent.id = None
+        return self._settled(batch_result)
+
     def _launch(self, call: Call) -> None:
         """Make the call with those of its messages whose intent was written."""
         pairs = list(zip(call.intents, call.messages, strict=True))
         meant = [(intent, message) for intent, message in pairs if intent.id is not None]
         missed = [intent.unit for intent, _ in pairs if intent.id is None]
         if missed:
-            # The circuit is not what it was, or a person has moved the failure.
+            # The circuit is not what it was, or a person has moved the failure or set a stop.
+            self.context.repository.read_stops([self.owned])
             self.choosing.missed(call, missed)
             self.sender.limits.forget(call.endpoint)
         if not meant:
@@ -194,6 +210,7 @@ class DeliveryBatch:
             self._is_over = True
         elif now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
             self._configured_at = now
+            self.context.repository.read_stops([self.owned])
             self._is_over = not self._is_wanted()
 
     def _is_wanted(self) -> bool:

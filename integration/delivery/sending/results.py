@@ -124,9 +124,8 @@ class Results:
         batch_outcome, batch_result, ended = self._tally, self._tally.batch_result, self._ended
         self._dispatch.intents = list(intents)
         batch_result.dispatch = self._dispatch
-        batch_result.next_offset = max(
-            self.owned.next_offset, next(iter(self._unended), self._after)
-        )
+        next_offset = max(self.owned.next_offset, next(iter(self._unended), self._after))
+        batch_result.next_offset = self.owned.up_to_stop(next_offset)
         cleared = self._moved and self.owned.state not in {
             PartitionState.RUNNING,
             PartitionState.BRAKED,

@@ -13,8 +13,8 @@ class Intent:
     """One message whose call is made once this is committed.
 
     The repository writes `id`, the delivery's number. It stays None when the call must not be made:
-    the circuit is not what it was, or a person moved the failure meanwhile. `replaces` are
-    earlier calls of the message whose end nobody knows; this one takes their place.
+    the circuit is not what it was, or a person moved the failure or set a stop before the message.
+    `replaces` are earlier calls of the message whose end nobody knows; this one takes their place.
     """
 
     unit: Unit

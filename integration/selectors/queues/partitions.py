@@ -14,6 +14,11 @@ from integration.store.stable_ends import CODES, TRANSACTION_HANGS
 
 # States that end by themselves at `resume_at`, if a worker lives.
 TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
+AT_STOP: Final = Situation(
+    "It stands where it was told to stop; the queue is paused once every partition that was told "
+    "to has come to its stop.",
+    "Nothing yet; cancel the stop to let it continue.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,8 @@ class PartitionRow:
     """One partition as people see it. `lag` counts messages as the broker said last.
 
     The position may be newer than that: the end is never shown below it, and where nothing waits
-    nothing is the oldest.
+    nothing is the oldest. `stop_at` is where a person wants it to stop, by the decision numbered
+    `stop_request`.
     """
 
     number: int
@@ -39,6 +45,13 @@ class PartitionRow:
     seen_at: datetime | None
     owner: str
     is_owned: bool
+    stop_at: int | None = None
+    stop_request: int | None = None
+
+    @property
+    def is_at_stop(self) -> bool:
+        """Return whether it has come to where a person wants it to stop."""
+        return self.stop_at is not None and self.next_offset >= self.stop_at
 
 
 def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
@@ -48,7 +61,9 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
     reason = situation_of(queue, partition)
     if status is Status.RUNNING:
         code = noted_transaction(partition)
-        if is_held_back(partition):
+        if _is_at_stop(partition):
+            status, reason, code = _at_stop(queue)
+        elif is_held_back(partition):
             status = Status.OUTAGE
         elif not code:
             status, reason = _running(partition, is_owned=is_owned)
@@ -70,6 +85,8 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         seen_at=partition.seen_at,
         owner=lease.owner if lease is not None and is_owned else "",
         is_owned=is_owned,
+        stop_at=partition.stop_at,
+        stop_request=partition.stop_request,
     )
 
 
@@ -115,6 +132,16 @@ def noted_transaction(partition: QueuePartition) -> str:
 def is_held_back(partition: QueuePartition) -> bool:
     """Return whether such a transaction has lasted longer than the lag monitor waits to tell."""
     return noted_transaction(partition) == TRANSACTION_HANGS
+
+
+def _at_stop(queue: Queue) -> tuple[Status, Situation, str]:
+    if queue.paused:
+        return Status.PAUSED, Situation("It stands where it was told to stop."), ""
+    return Status.WAITING, AT_STOP, ""
+
+
+def _is_at_stop(partition: QueuePartition) -> bool:
+    return partition.stop_at is not None and partition.next_offset >= partition.stop_at
 
 
 def _end(partition: QueuePartition) -> int | None:

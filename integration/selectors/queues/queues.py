@@ -135,6 +135,12 @@ def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
     return queues.values_list("pk", flat=True).first()
 
 
+def partitions_of(name: str, scope: Scope = EVERYTHING) -> list[int]:
+    """The partitions that a queue has a position in."""
+    places = QueuePartition.objects.filter(scope.within("queue__system"), queue__name=name)
+    return list(places.order_by("partition").values_list("partition", flat=True))
+
+
 def by_id(queue_id: int) -> Queue:
     """The queue itself, for a check that needs all of it."""
     return Queue.objects.select_related("provider", "system", "default_service").get(pk=queue_id)

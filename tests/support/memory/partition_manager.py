@@ -95,6 +95,7 @@ class MemoryPartitionManager:
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
+            stop_at=place.stop_at,
             waits_for_others=place.begins_after is not None,
             has_parked=self.database.queue.sequential
             and any(

@@ -71,6 +71,7 @@ class MemoryRepository:
             self._open = None
             if work is not None:
                 self.database.locked -= work.claimed
+                self.database.place(owned).locked = False
 
     def _statement(self, name: str) -> None:
         if self.database.interrupt(name):
@@ -299,6 +300,17 @@ class MemoryRepository:
             owned.due = place.state is PartitionState.RUNNING or (
                 resumes is not None and resumes <= self.database.clock.seconds
             )
+
+    def read_stops(self, held: Sequence[Owned]) -> frozenset[int]:
+        self._statement("read_stops")
+        ours = [owned for owned in held if self.database.stands_at(owned)]
+        for owned in ours:
+            owned.stop_at = self.database.place(owned).stop_at
+        return frozenset(owned.id for owned in ours)
+
+    def pause_at_stops(self, owned: Owned) -> bool:
+        self._statement("pause_at_stops")
+        return self.database.is_owned(owned) and self.database.pause_at_stops()
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         self._statement("gap")

@@ -53,7 +53,10 @@ class ErrorRow:
 
 @dataclass(slots=True, kw_only=True)
 class PlaceRow:
-    """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end."""
+    """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
+
+    `locked`: a transaction has changed the row and has not ended yet.
+    """
 
     id: int
     partition: int
@@ -74,6 +77,8 @@ class PlaceRow:
     owner: object | None = None
     released: bool = True
     begins_after: Mapping[int, int] | None = None
+    stop_at: int | None = None
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,16 @@ class MemoryCalls:
     rows: dict[int, CallRow] = field(default_factory=dict)
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
-    def write(self, dispatch: Dispatch, owned: Owned) -> None:
+    def write(self, dispatch: Dispatch, owned: Owned, stop_at: int | None = None) -> None:
         """Part of a commit: ends, failures given back, then the intents of what comes next."""
         for end in dispatch.ends:
             self._end(end.id, end.state, end.code)
         for returned in dispatch.returned:
             self._give_back(returned.id, returned.state, owned)
         for intent in dispatch.intents:
-            if self.circuits.allows(intent.endpoint, intent.circuit_version):
+            at = intent.unit.at
+            is_stopped = stop_at is not None and intent.unit.row is None and at >= stop_at
+            if not is_stopped and self.circuits.allows(intent.endpoint, intent.circuit_version):
                 self._intend(intent, owned)
 
     def _end(self, id_: int, state: DeliveryState, code: str) -> None:

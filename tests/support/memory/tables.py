@@ -135,6 +135,21 @@ class MemoryDatabase:
         """The fence of everything that moves: the epoch, and the position it was read with."""
         return self.is_owned(owned) and self.place(owned).next_offset == owned.next_offset
 
+    def keeps_stop(self, owned: Owned, next_offset: int) -> bool:
+        """The fence of a commit: it takes no position beyond a person's stop either."""
+        if not self.stands_at(owned):
+            return False
+        place = self.place(owned)
+        return place.stop_at is None or next_offset <= max(place.stop_at, place.next_offset)
+
+    def pause_at_stops(self) -> bool:
+        stops = [place for place in self.places.values() if place.stop_at is not None]
+        is_over = all(place.next_offset >= (place.stop_at or 0) for place in stops)
+        if not stops or not is_over or self.queue.paused:
+            return False
+        self.queue = replace(self.queue, paused=True, mark=(self.queue.mark or 0) + 1)
+        return True
+
     def error_at(self, topic_uuid: str, partition: int, offset: int) -> ErrorRow | None:
         wanted = (topic_uuid, partition, offset)
         return next((row for row in self.errors.values() if row.place == wanted), None)
@@ -348,9 +363,9 @@ class MemoryDatabase:
                 self.outbox[place] = replace(row, state=OutboxState.CANCELLED)
 
     def _advance(self, owned: Owned, batch: Batch, batch_result: BatchResult) -> None:
-        if batch_result.dispatch is not None:
-            self.calls.write(batch_result.dispatch, owned)
         place = self.place(owned)
+        if batch_result.dispatch is not None:
+            self.calls.write(batch_result.dispatch, owned, place.stop_at)
         place.next_offset, place.last_batch = batch_result.next_offset, batch.id
         suspect = place.suspect_offset
         if owned.isolate_until is not None and suspect is not None and suspect < place.next_offset:

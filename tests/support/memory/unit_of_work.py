@@ -104,8 +104,9 @@ class MemoryUnitOfWork:
         if any(len(row.topic) > LONGEST_TOPIC for row in batch_result.outgoing):
             self.aborted = True
             raise DataError("value too long") from pg.StringDataRightTruncation("value too long")
-        if not self.database.stands_at(self.owned):
+        if not self.database.keeps_stop(self.owned, batch_result.next_offset):
             return False
+        self.database.place(self.owned).locked = True
         self.batch.batch_result = batch_result
         return True
 
