@@ -136,18 +136,37 @@ def _counters(unit: Unit, *, tried: int, retries: int = 0) -> Counters:
 
 
 def _retry_or_hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
-    row = unit.row
-    verdict = retry.decide(
-        queue.retry,
-        spent=0 if row is None else row.spent,
-        since_first=timedelta(seconds=0 if row is None else row.since_first_seconds),
-        roll=chance.roll,
-    )
+    verdict, source = retry_verdict(unit, queue, chance.roll)
     match verdict:
         case retry.RetryAfter(delay):
-            return _retry(unit, failure, queue, chance, delay.total_seconds())
+            ending = _retry(unit, failure, queue, chance, delay.total_seconds())
         case retry.GiveUp():
-            return _hold(unit, failure, queue, chance)
+            ending = _hold(unit, failure, queue, chance)
+    return _by(ending, source)
+
+
+def retry_verdict(
+    unit: Unit, queue: QueueSnapshot, roll: float
+) -> tuple[retry.RetryAfter | retry.GiveUp, retry.RetrySource]:
+    """Decide whether a failed message is tried again, and say by whose rule."""
+    row = unit.row
+    policy, source = queue.retry_for(unit.interface)
+    verdict = retry.decide(
+        policy,
+        spent=0 if row is None else row.spent,
+        since_first=timedelta(seconds=0 if row is None else row.since_first_seconds),
+        roll=roll,
+    )
+    return verdict, source
+
+
+def _by(ending: Ending, source: retry.RetrySource) -> Ending:
+    """Note whose rule it was."""
+    if ending.new_error is not None:
+        ending.new_error = replace(ending.new_error, retry_by=source)
+    if ending.change is not None:
+        ending.change = replace(ending.change, retry_by=source)
+    return ending
 
 
 def _retry(

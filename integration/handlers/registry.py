@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from integration.errors import IntegrationError
+from integration.handlers.retries import Retries
+from integration.policy.retry import RetryRule
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
@@ -27,6 +29,7 @@ class Registration:
 
     `call` takes one Message, or a list of them when `batch`. `isolated` asks for a transaction
     per message. `at_least_once` allows statements on other databases, which no promise covers.
+    `retry` is its own rule for retries.
     """
 
     interface: str
@@ -35,6 +38,7 @@ class Registration:
     isolated: bool
     at_least_once: bool
     origin: str
+    retry: RetryRule | None = None
 
 
 class Registry:
@@ -63,17 +67,24 @@ registry = Registry()
 
 
 def inbound(
-    interface: str, *, batch: bool = False, isolated: bool = False, at_least_once: bool = False
+    interface: str,
+    *,
+    batch: bool = False,
+    isolated: bool = False,
+    at_least_once: bool = False,
+    retry: Retries | None = None,
 ) -> Callable[[Taker], Taker]:
     """Register a function, or a class whose instances are called, for an INTERFACE.
 
-    A class is made once per process, without arguments. Raises HandlerConflictError.
+    A class is made once per process, without arguments. `retry` goes before the queue's policy,
+    and what is set up for the service before both. Raises HandlerConflictError.
     """
 
     def register(taker: Taker) -> Taker:
         call = taker() if isinstance(taker, type) else taker
         origin = f"{taker.__module__}.{taker.__qualname__}"
-        registry.add(Registration(interface, call, batch, isolated, at_least_once, origin))
+        rule = None if retry is None else retry.rule
+        registry.add(Registration(interface, call, batch, isolated, at_least_once, origin, rule))
         return taker
 
     return register

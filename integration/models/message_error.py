@@ -7,6 +7,7 @@ from django.db import models
 
 from integration.models.fields import known_states
 from integration.models.queue import Queue
+from integration.policy.retry import RetrySource
 from integration.policy.states import CLOSED, DUE, OPEN, ErrorState, in_order
 
 
@@ -55,6 +56,14 @@ class MessageError(models.Model):
     crashes = models.IntegerField(default=0)
     not_before = models.DateTimeField(null=True)
     carrier = models.CharField(max_length=10, choices=Queue.Carrier.choices, default="row")
+    retry_by = models.CharField(
+        max_length=10,
+        choices=[(source.value, source.value) for source in RetrySource],
+        blank=True,
+        default="",
+        db_default="",
+        help_text="whose rule decided about its retries last",
+    )
     arrival_batch = models.BigIntegerField(null=True)
     arrival_index = models.BigIntegerField(null=True)
     late = models.BooleanField(default=False)

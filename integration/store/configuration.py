@@ -86,7 +86,9 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
 
 def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
     system, error_queue = queue.system, queue.error_queue
-    services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
+    services = tuple(
+        (r.interface, r.enabled, r.structure_id, _marked(r.structure), r.retry_rule()) for r in rows
+    )
     return (
         queue.tracks,
         _trackings(queue, rows),
@@ -145,4 +147,4 @@ def service_of(row: EnterpriseService, worker: str) -> Service:
         return Service(row.interface, None, failure)
     structure = row.structure
     deletes = structure is not None and structure.tombstone == ObjectStructure.Tombstone.DELETE
-    return Service(row.interface, taker, None, deletes)
+    return Service(row.interface, taker, None, deletes, row.retry_rule())

@@ -155,7 +155,7 @@ INSERT_COLUMNS: Final = (
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
     "order_key, parked_at, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, "
-    "version, edited_by, ended, waits_kind, waits_key, waits_for"
+    "version, edited_by, ended, waits_kind, waits_key, waits_for, retry_by"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
@@ -163,7 +163,7 @@ INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
-    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s)"
+    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again.
 REOPEN: Final = (
@@ -173,6 +173,7 @@ REOPEN: Final = (
     "attempts = integration_messageerror.attempts + least(excluded.attempts, 1), "
     "spent = excluded.spent, waits_kind = excluded.waits_kind, waits_key = excluded.waits_key, "
     "waits_for = excluded.waits_for, order_key = excluded.order_key, "
+    "retry_by = excluded.retry_by, "
     "parked_at = excluded.parked_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
@@ -224,6 +225,7 @@ def insert_values(
         new.state is ErrorState.PARKED,
         copied,
         *_waits(failure),
+        new.retry_by,
     ]
 
 
@@ -236,7 +238,7 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   waits_kind = coalesce(v.waits_kind, e.waits_kind),
   waits_key = coalesce(v.waits_key, e.waits_key),
   waits_for = CASE WHEN v.waits_kind IS NULL THEN e.waits_for ELSE v.waits_for END,
-  retry_no = v.retry_no, spent = v.spent,
+  retry_no = v.retry_no, spent = v.spent, retry_by = coalesce(nullif(v.retry_by, ''), e.retry_by),
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),
@@ -246,9 +248,9 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
   %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
-  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[])
+  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[], %s::text[])
   v (id, version, state, ended, kind, code, text, detail, fingerprint, attempts, retry_no, spent,
-  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for)
+  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for, retry_by)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """
 
@@ -273,6 +275,7 @@ def change_values(change: RowChange, arrival_batch: int, copied: frozenset[UUID]
         row.offset,
         row.id in copied,
         *((None, None, None) if failure is None else _waits(failure)),
+        change.retry_by,
     ]
 
 
