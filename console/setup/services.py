@@ -145,6 +145,7 @@ def _more(_request: HttpRequest, service: EnterpriseService) -> Mapping[str, obj
     return {
         "effect": takers.effect(service.interface, service.structure),
         "handler": takers.handler_of(service.interface),
+        "hook": takers.hook_of(service.interface),
         "retries": retry_line.of_service(
             service.retry_rule(),
             None if service.structure_id is not None else takers.declared(service.interface),

@@ -16,6 +16,10 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended, ErrorState, OutboxKind, PartitionState
 from integration.values import Outgoing
 
+# What spends a retry, and is held once they are spent.
+SPENDING: Final = frozenset(
+    {FailureClass.TRANSIENT, FailureClass.DEPENDENCY, FailureClass.CONFLICT}
+)
 PARKED: Final = Failure(
     FailureClass.DEPENDENCY,
     "PARKED",
@@ -105,7 +109,7 @@ def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance
         case FailureClass.PERMANENT:
             return _hold(unit, failure, queue, chance)
         case FailureClass.TRANSIENT | FailureClass.DEPENDENCY | FailureClass.CONFLICT:
-            return _retry_or_hold(unit, failure, queue, chance)
+            return _retry_or_hold(unit, outcome, queue, chance)
 
 
 def _outage(failure: Failure, chance: Chance) -> StateChange:
@@ -135,9 +139,10 @@ def _counters(unit: Unit, *, tried: int, retries: int = 0) -> Counters:
     )
 
 
-def _retry_or_hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
+def _retry_or_hold(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:
+    failure = outcome.failure
     verdict, source = retry_verdict(unit, queue, chance.roll)
-    match verdict:
+    match outcome.verdict or verdict:
         case retry.RetryAfter(delay):
             ending = _retry(unit, failure, queue, chance, delay.total_seconds())
         case retry.GiveUp():

@@ -152,6 +152,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "UNKNOWN_VERDICT": AUTHOR,
     "WRONG_VERDICT_COUNT": AUTHOR,
     "BATCH_ITEM": AUTHOR,
+    "EXHAUSTED_HOOK_FAILED": "Mend what the message itself failed with, then release it. What its "
+    "handler does once all retries are spent has failed, too, and left nothing: show the details "
+    "of the last attempt to its author.",
     # What became of a delivery.
     **DELIVERING,
     # What became of an import's rows.

@@ -40,6 +40,13 @@ def declared(interface: str) -> RetryRule | None:
     return None if handler is None else handler.retry
 
 
+def hook_of(interface: str) -> str:
+    """Name what its handler has called when the retries of a message are spent; empty: nothing."""
+    handler = handler_of(interface)
+    hook = None if handler is None else handler.on_exhausted
+    return "" if hook is None else str(getattr(hook, "__qualname__", type(hook).__qualname__))
+
+
 def taken_by(interface: str, structure: ObjectStructure | None) -> str:
     """Name it in a few words, for lists."""
     if structure is not None:
