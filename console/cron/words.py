@@ -54,6 +54,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.EXPIRED: ("expired in Kafka", "expired in Kafka"),
         Ended.APPLIED: ("applied", "applied"),
         Ended.DELIVERED: ("delivered", "delivered"),
+        Ended.RETURNED: ("sent back to its topic", "sent back to their topics"),
         Ended.SUPERSEDED: ("superseded by newer data", "superseded by newer data"),
         Ended.DUPLICATE: ("repeat dropped", "repeats dropped"),
         Ended.REFUSED: ("refused at once", "refused at once"),

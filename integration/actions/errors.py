@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions import tracked
+from integration.actions import returns, tracked
 from integration.actions.problems import (
     LateReleaseError,
     NotHeadError,
@@ -18,7 +18,17 @@ from integration.actions.problems import (
 from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
-from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, PARK, RELEASE, RESTORE, Move
+from integration.policy.moves import (
+    ARRIVED,
+    DELETE,
+    EDIT,
+    HOLD,
+    PARK,
+    RELEASE,
+    RESTORE,
+    SEND_BACK,
+    Move,
+)
 from integration.policy.states import (
     CLOSED,
     DeliveryState,
@@ -29,7 +39,7 @@ from integration.policy.states import (
     PartitionState,
 )
 from integration.selectors.failures.lateness import why_late
-from integration.store import key_order
+from integration.store import key_order, outbox
 from integration.store.sessions import database_now, execute
 from integration.store.starts import leave_request
 
@@ -40,6 +50,7 @@ COLUMNS: Final[Mapping[Move, Values]] = {
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
     RESTORE: {"closed_at": None, "ended": "", "parked_at": None},
     ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
+    SEND_BACK: {"closed_at": database_now(), "ended": Ended.RETURNED, "not_before": None},
 }
 
 
@@ -142,7 +153,23 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
             offset=row.offset,
             state=DeliveryState.UNKNOWN,
         ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
-        tracked.delivered(row)
+        tracked.ended(row, Ended.DELIVERED)
+    leave_request(row.queue_id)
+
+
+def send_back(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
+    """Send a dead letter back to the topic it came from, through the outbox; it is closed then.
+
+    As it is now, also edited, without the headers that tell of its failure, and with one more
+    resend counted. Raises ReturnRefusedError, StateMismatchError, RowBusyError.
+    """
+    request = Request(SEND_BACK, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, request)
+        outgoing = returns.outgoing_of(row)
+        _move(row, request, COLUMNS[SEND_BACK])
+        outbox.insert([outgoing])
+        tracked.ended(row, Ended.RETURNED)
     leave_request(row.queue_id)
 
 

@@ -79,6 +79,11 @@ class MessageError(models.Model):
     waits_for = models.BinaryField(null=True, help_text="both hashed, however long the key is")
     woken_by = models.DateTimeField(null=True, help_text="the arrival that made it due last")
     epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
+    # Of a dead letter, as another framework's headers tell.
+    origin_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
+    origin_partition = models.IntegerField(null=True)
+    origin_offset = models.BigIntegerField(null=True)
+    cause_class = models.CharField(max_length=200, blank=True, default="", db_default="")
     copied_at = models.DateTimeField(null=True)
     copy_offset = models.BigIntegerField(null=True)
 
@@ -124,6 +129,16 @@ class MessageError(models.Model):
             models.Index(fields=["code", "-last_failed_at", "id"], name="error_by_code_recent"),
             models.Index(
                 fields=["interface", "-last_failed_at", "id"], name="error_by_interface_recent"
+            ),
+            models.Index(
+                fields=["origin_topic", "-last_failed_at", "id"],
+                name="error_by_origin_recent",
+                condition=~models.Q(origin_topic=""),
+            ),
+            models.Index(
+                fields=["cause_class", "-last_failed_at", "id"],
+                name="error_by_class_recent",
+                condition=~models.Q(cause_class=""),
             ),
             # The open ones by cause, with all that a group of them shows.
             models.Index(

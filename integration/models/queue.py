@@ -219,7 +219,7 @@ class Queue(models.Model):
     @property
     def needs_one_partition(self) -> bool:
         """Return whether more would lose the order: messages of a key could lie in several."""
-        return self.is_sequential or (self.keeps_keys_in_order and bool(self.order_path))
+        return self.keeps_order or (self.keeps_keys_in_order and bool(self.order_path))
 
     def _check_order_path(self, stored: "Queue | None") -> None:
         """Raises ValidationError for a path that is none, where nothing reads it, or too late."""

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from integration.codec import decode_headers, encode_headers
 from integration.delivery.batch_result import NewError, RowChange
+from integration.delivery.foreign import letter_of
 from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
@@ -155,7 +156,8 @@ INSERT_COLUMNS: Final = (
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
     "order_key, parked_at, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, "
-    "version, edited_by, ended, waits_kind, waits_key, waits_for, retry_by"
+    "version, edited_by, ended, waits_kind, waits_key, waits_for, retry_by, "
+    "origin_topic, origin_partition, origin_offset, cause_class"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
@@ -163,7 +165,7 @@ INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
-    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s)"
+    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again.
 REOPEN: Final = (
@@ -226,6 +228,7 @@ def insert_values(
         copied,
         *_waits(failure),
         new.retry_by,
+        *_origin(new),
     ]
 
 
@@ -321,6 +324,14 @@ def _waits(failure: Failure) -> tuple[str, str, bytes | None]:
         return "", "", None
     kind, key = failure.waits_for
     return clean_kind(kind), plain(key, 500), object_hash(kind, key)
+
+
+def _origin(new: NewError) -> tuple[str, int | None, int | None, str]:
+    """Where a dead letter came from, and the class of its exception."""
+    letter = letter_of(new.unit.record, new.failure)
+    if letter is None:
+        return "", None, None, ""
+    return letter.topic, letter.partition, letter.offset, letter.cause
 
 
 def _why(failure: Failure) -> tuple[str, str, str]:

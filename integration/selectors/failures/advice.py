@@ -107,6 +107,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "“tombstone” to delete in the object structure under Set up, then release it.",
     "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
     "why. Release it to have this queue's service apply it, or delete it.",
+    "DEAD_LETTER": "See under Facts who gave it up, and why. Once that is mended, send it back to "
+    "the topic it came from; or release it to have this queue's service apply it here; or delete "
+    "it.",
     "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
     "apply it as well, or delete it.",
     # What happened in the handler.

@@ -29,6 +29,7 @@ DONE: Final[Mapping[str, str]] = {
     "restore": "Restored",
     "edit": "Edited",
     "park": "Parked: the queue went on past it",
+    "send back": "Sent back to the topic it came from",
     "arrived": "Said to have arrived: not sent again",
     "replay": "Given back by a replay",
 }
