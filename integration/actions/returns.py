@@ -4,6 +4,7 @@ from integration import registration
 from integration.actions.problems import ReturnRefusedError
 from integration.codec import decode_headers
 from integration.envelope.dead_letters import without_telling
+from integration.envelope.retry_wrapper import resends, unwrap, with_resends, wrap
 from integration.models import MessageError, Queue
 from integration.selectors.scope import Scope
 from integration.selectors.setup.queues import is_foreign
@@ -11,14 +12,21 @@ from integration.values import Outgoing
 
 
 def outgoing_of(error: MessageError) -> Outgoing:
-    """Return the record as it was before it failed. Raises ReturnRefusedError."""
+    """Return the record as it was before it failed, with one more resend counted.
+
+    Raises ReturnRefusedError.
+    """
     queue = error.queue
     check(error)
+    value, headers = error.current_payload, decode_headers(error.headers)
+    count = resends(value, headers) + 1
+    if value is not None and (queue.retry_wrapper or unwrap(value) is not None):
+        value = wrap(value, count)
     return Outgoing(
         topic=error.origin_topic,
-        value=error.current_payload,
+        value=value,
         key=None if error.key is None else bytes(error.key),
-        headers=list(without_telling(decode_headers(error.headers))),
+        headers=with_resends(list(without_telling(headers)), count),
         provider_id=queue.provider_id,
         message_id=error.message_id,
         strict_queue=_strict_queue(queue.provider_id, error.origin_topic),

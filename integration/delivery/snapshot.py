@@ -71,6 +71,7 @@ class QueueSnapshot:
     on_head_expired: str = "advance"
     crash_limit: int = 3
     dedupe: bool = False
+    retry_wrapper: bool = False
     batch_size: int = 500
     stay_seconds: float = 60.0
     handler_timeout_seconds: float = 60.0

@@ -145,6 +145,11 @@ class Queue(models.Model):
     dedupe = models.BooleanField(
         default=False, help_text="Drop a message whose id and content were seen before."
     )
+    retry_wrapper = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text='Its messages are wrapped: {"retryCount": 0, "message": …}.',
+    )
     retention_seconds = models.PositiveBigIntegerField(
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )

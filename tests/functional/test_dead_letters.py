@@ -83,6 +83,23 @@ def test_a_dead_letter_is_sent_back_to_where_it_came_from(broker, letters):
     assert not Effect.objects.exists()
 
 
+@pytest.mark.parametrize("wraps", [True, False])
+def test_each_resend_is_counted_in_the_header_and_where_there_is_one_in_the_wrapper(
+    broker, letters, wraps
+):
+    Queue.objects.filter(pk=letters.pk).update(retry_wrapper=wraps)
+    headers = [*SPRING, ("retryCount", b"4")]
+    broker.send(letters.topic, [{"n": 1}], headers=headers, partition=0)
+    run_queue(letters.pk)
+    letter = MessageError.objects.get(queue=letters)
+    errors.send_back(letter.pk, version=letter.version, actor="ann")
+    sent = OutboxRow.objects.get()
+    assert dict(decode_headers(sent.headers))["retryCount"] == b"5"
+    assert bytes(sent.value or b"") == (
+        b'{"retryCount":5,"message":{"n": 1}}' if wraps else b'{"n": 1}'
+    )
+
+
 @pytest.mark.parametrize("origin", [b"__consumer_offsets", b"sluice-relay", None])
 def test_what_names_no_topic_of_messages_is_not_sent(broker, letters, origin):
     letter = a_letter(broker, letters, origin or letters.topic.encode())
