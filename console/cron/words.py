@@ -95,6 +95,13 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "unreachable": ("queue not checked", "queues not checked"),
         },
         "reprocessing": {"RELEASED": ("released", "released")},
+        "dead_letters": {
+            "queues": ("error queue made", "error queues made"),
+            "RETURNED": ("sent back", "sent back"),
+            "RESENDS_SPENT": ("left to people: sent often enough",) * 2,
+            "RESEND_LOOP": ("left to people: it would go round", "left to people: they would loop"),
+            "RETURN_REFUSED": ("left to people: no topic to go to",) * 2,
+        },
     }
 )
 

@@ -11,7 +11,7 @@ from console.failures.pages import show_failure
 from console.failures.waits import what_follows_release
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, carried_out, see, version_of
-from integration.actions import errors, returns
+from integration.actions import dead_letters, errors
 from integration.actions.problems import LateReleaseError
 from integration.errors import IntegrationError
 from integration.selectors.failures.failure import UNKNOWN, detail, is_known
@@ -68,8 +68,8 @@ def send_back(request: HttpRequest, error_id: UUID) -> HttpResponse:
     def verb(error_id: UUID, **how: Any) -> None:
         failure = detail(error_id, scope_of(request.user))
         if failure is not None:
-            returns.check(failure.error, scope_of(request.user))
-        errors.send_back(error_id, **how)
+            dead_letters.check(failure.error, scope_of(request.user))
+        dead_letters.send_back(error_id, **how)
 
     return _decided(request, error_id, verb, lambda: "Sent back. It is in the outbox now.")
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions import returns, tracked
+from integration.actions import tracked
 from integration.actions.problems import (
     LateReleaseError,
     NotHeadError,
@@ -18,17 +18,7 @@ from integration.actions.problems import (
 from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
-from integration.policy.moves import (
-    ARRIVED,
-    DELETE,
-    EDIT,
-    HOLD,
-    PARK,
-    RELEASE,
-    RESTORE,
-    SEND_BACK,
-    Move,
-)
+from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, PARK, RELEASE, RESTORE, Move
 from integration.policy.states import (
     CLOSED,
     DeliveryState,
@@ -39,7 +29,7 @@ from integration.policy.states import (
     PartitionState,
 )
 from integration.selectors.failures.lateness import why_late
-from integration.store import key_order, outbox
+from integration.store import key_order
 from integration.store.sessions import database_now, execute
 from integration.store.starts import leave_request
 
@@ -50,7 +40,6 @@ COLUMNS: Final[Mapping[Move, Values]] = {
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
     RESTORE: {"closed_at": None, "ended": "", "parked_at": None},
     ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
-    SEND_BACK: {"closed_at": database_now(), "ended": Ended.RETURNED, "not_before": None},
 }
 
 
@@ -82,12 +71,12 @@ def release(
         raise ReasonMissingError(action="apply a message as the newest of its key")
     request = Request(RELEASE, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         why = lateness_of(row)
         if why is not None and not late:
             raise LateReleaseError(why=why)
         more = released(late=why is not None, apply_as_newest=apply_as_newest)
-        _move(row, request, more)
+        carry_out(row, request, more)
     leave_request(row.queue_id)
 
 
@@ -122,12 +111,12 @@ def park(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
         raise ReasonMissingError(action="park a message")
     request = Request(PARK, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         place = QueuePartition.objects.filter(state=PartitionState.BLOCKED, state_error=row.pk)
         is_read = row.queue.direction == Queue.Direction.INBOUND and not row.queue.is_error_queue
         if not row.queue.is_sequential or not is_read or not place.exists():
             raise NotHeadError
-        _move(row, request, {"parked_at": database_now()})
+        carry_out(row, request, {"parked_at": database_now()})
     leave_request(row.queue_id)
 
 
@@ -142,10 +131,10 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
         raise ReasonMissingError(action="say that a message arrived")
     request = Request(ARRIVED, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         if row.queue.direction != Queue.Direction.OUTBOUND:
             raise _mismatch(row, request)
-        _move(row, request, COLUMNS[ARRIVED])
+        carry_out(row, request, COLUMNS[ARRIVED])
         Delivery.objects.filter(
             queue=row.queue_id,
             topic_uuid=row.topic_uuid,
@@ -154,22 +143,6 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
             state=DeliveryState.UNKNOWN,
         ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
         tracked.ended(row, Ended.DELIVERED)
-    leave_request(row.queue_id)
-
-
-def send_back(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
-    """Send a dead letter back to the topic it came from, through the outbox; it is closed then.
-
-    As it is now, also edited, without the headers that tell of its failure, and with one more
-    resend counted. Raises ReturnRefusedError, StateMismatchError, RowBusyError.
-    """
-    request = Request(SEND_BACK, actor, reason)
-    with short_transaction():
-        row = _as_seen(error_id, version, request)
-        outgoing = returns.outgoing_of(row)
-        _move(row, request, COLUMNS[SEND_BACK])
-        outbox.insert([outgoing])
-        tracked.ended(row, Ended.RETURNED)
     leave_request(row.queue_id)
 
 
@@ -184,12 +157,12 @@ def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: st
         raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
     request = Request(EDIT, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         before = row.current_payload
         if payload == before:
             return version
         edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
-        _move(row, request, edited, payload_before=before)
+        carry_out(row, request, edited, payload_before=before)
     return version + 1
 
 
@@ -221,12 +194,12 @@ def cancel_retry_markers(error_ids: list[UUID]) -> None:
 def _change(error_id: UUID, version: int, request: Request) -> MessageError:
     """Carry out a verb that nothing else depends on; returns the row as it was before."""
     with short_transaction():
-        row = _as_seen(error_id, version, request)
-        _move(row, request, COLUMNS[request.move])
+        row = as_seen(error_id, version, request)
+        carry_out(row, request, COLUMNS[request.move])
     return row
 
 
-def _as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
+def as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
     """Return the row if it still is what the person looked at. Raises StateMismatchError."""
     row = MessageError.objects.select_related("queue").filter(pk=error_id).first()
     if row is None or row.version != version or row.state not in request.move.expected:
@@ -234,7 +207,7 @@ def _as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
     return row
 
 
-def _move(
+def carry_out(
     row: MessageError, request: Request, more: Values, *, payload_before: bytes | None = None
 ) -> None:
     """Change the row if nobody was faster, and write the history line in the same transaction."""

@@ -8,7 +8,7 @@ from django.db import models
 from integration.models.fields import known_states
 from integration.models.queue import Queue
 from integration.policy.retry import RetrySource
-from integration.policy.states import CLOSED, DUE, OPEN, ErrorState, in_order
+from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, in_order
 
 
 class MessageError(models.Model):
@@ -139,6 +139,12 @@ class MessageError(models.Model):
                 fields=["cause_class", "-last_failed_at", "id"],
                 name="error_by_class_recent",
                 condition=~models.Q(cause_class=""),
+            ),
+            # What was sent back from an error queue, for those who count how often.
+            models.Index(
+                fields=["queue", "closed_at"],
+                name="error_returned",
+                condition=models.Q(ended=Ended.RETURNED.value),
             ),
             # The open ones by cause, with all that a group of them shows.
             models.Index(

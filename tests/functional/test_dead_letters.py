@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from integration.actions import errors
+from integration.actions import dead_letters, errors
 from integration.actions.problems import ReturnRefusedError, StateMismatchError
 from integration.codec import decode_headers
 from integration.models import ErrorAttempt, MessageError, MessageTrack, OutboxRow, Queue
@@ -67,9 +67,9 @@ def a_letter(broker: Kafka, queue: Queue, origin: bytes = b"orders") -> MessageE
 def test_a_dead_letter_is_sent_back_to_where_it_came_from(broker, letters):
     letter = a_letter(broker, letters)
     errors.edit(letter.pk, version=letter.version, actor="ann", payload=b'{"n": 7}')
-    errors.send_back(letter.pk, version=letter.version + 1, actor="ann")
+    dead_letters.send_back(letter.pk, version=letter.version + 1, actor="ann")
     with pytest.raises(StateMismatchError):
-        errors.send_back(letter.pk, version=letter.version + 1, actor="bob")
+        dead_letters.send_back(letter.pk, version=letter.version + 1, actor="bob")
     sent = OutboxRow.objects.get()
     assert (sent.topic, sent.provider_id, sent.partition) == ("orders", letters.provider_id, None)
     assert bytes(sent.value or b"") == b'{"n": 7}'
@@ -92,7 +92,7 @@ def test_each_resend_is_counted_in_the_header_and_where_there_is_one_in_the_wrap
     broker.send(letters.topic, [{"n": 1}], headers=headers, partition=0)
     run_queue(letters.pk)
     letter = MessageError.objects.get(queue=letters)
-    errors.send_back(letter.pk, version=letter.version, actor="ann")
+    dead_letters.send_back(letter.pk, version=letter.version, actor="ann")
     sent = OutboxRow.objects.get()
     assert dict(decode_headers(sent.headers))["retryCount"] == b"5"
     assert bytes(sent.value or b"") == (
@@ -104,7 +104,7 @@ def test_each_resend_is_counted_in_the_header_and_where_there_is_one_in_the_wrap
 def test_what_names_no_topic_of_messages_is_not_sent(broker, letters, origin):
     letter = a_letter(broker, letters, origin or letters.topic.encode())
     with pytest.raises(ReturnRefusedError):
-        errors.send_back(letter.pk, version=letter.version, actor="ann")
+        dead_letters.send_back(letter.pk, version=letter.version, actor="ann")
     letter.refresh_from_db()
     assert (letter.state, OutboxRow.objects.count()) == ("HOLD", 0)
 

@@ -110,6 +110,12 @@ BY_CODE: Final[Mapping[str, str]] = {
     "DEAD_LETTER": "See under Facts who gave it up, and why. Once that is mended, send it back to "
     "the topic it came from; or release it to have this queue's service apply it here; or delete "
     "it.",
+    "RESENDS_SPENT": "Look at why it fails where it is sent to. Once that is mended, send it back "
+    "by hand; or release it to have this queue's service apply it here; or delete it.",
+    "RESEND_LOOP": "Correct the application that puts it there, or the pattern of the dead-letter "
+    "resend. Release it to have this queue's service apply it here, or delete it.",
+    "RETURN_REFUSED": "Nobody tells where it came from. Release it to have this queue's service "
+    "apply it here, or delete it.",
     "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
     "apply it as well, or delete it.",
     # What happened in the handler.
