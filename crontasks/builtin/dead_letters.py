@@ -52,7 +52,7 @@ class NoSuchRowError(IntegrationError):
 class ResendParameters:
     """Which topics, and how often and after which pauses their messages go back."""
 
-    provider: str = option(..., "Name of the provider whose topics are looked at.")
+    provider: str = option("", "Name of the provider whose topics are looked at; empty: all.")
     pattern: str = option(
         "(.+)-dlq",
         "Regular expression for the whole name of a dead-letter topic. Its first group is the "
@@ -82,22 +82,21 @@ class DeadLetterResend:
     """
 
     def run(self, parameters: ResendParameters, context: Context) -> Outcome:
-        provider = _named(Provider, "provider", parameters.provider)
         counts: Counter[str] = Counter()
-        is_away = False
-        try:
-            counts["queues"] += _register_all(provider, parameters, context)
-        except IntegrationError as e:
-            # What is there already can be sent back all the same: the outbox takes it.
-            context.say(f"{provider.name}: {e.code}: {e.sentence}")
-            is_away = True
-        for letter in _letters(provider, parameters):
-            if context.should_stop():
-                break
-            counts[letter.handle(parameters, context)] += 1
+        away = 0
+        for provider in _providers(parameters):
+            try:
+                counts["queues"] += _register_all(provider, parameters, context)
+            except BrokerUnreachableError as e:
+                # What is there already can be sent back all the same: the outbox takes it.
+                context.say(f"{provider.name}: {e.code}: {e.sentence}")
+                away += 1
+            for letter in _letters(provider, parameters):
+                if context.should_stop():
+                    break
+                counts[letter.handle(parameters, context)] += 1
         del counts[WAITING]
-        state = RunState.FAILED if is_away else RunState.DONE
-        return Outcome(counts=+counts, state=state)
+        return Outcome(counts=+counts, state=RunState.FAILED if away else RunState.DONE)
 
 
 def group_pattern(pattern: str) -> str:
@@ -158,6 +157,13 @@ class Letter:
             context.say(f"{self.row.pk}: {e.code}: {e.sentence}")
             return e.code
         return code
+
+
+def _providers(parameters: ResendParameters) -> list[Provider]:
+    """The provider that is meant, or all. Raises NoSuchRowError."""
+    if parameters.provider:
+        return [_named(Provider, "provider", parameters.provider)]
+    return list(Provider.objects.order_by("name"))
 
 
 def _pause(parameters: ResendParameters, sent: int) -> timedelta:
