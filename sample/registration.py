@@ -13,15 +13,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 from urllib.parse import quote
 
 from django.conf import settings
 from django.db import Error, connections
-from django.db.models import Count, Max
+from django.db.models import Count
 
 from console.setup.services import ServiceForm
 from integration.kafka.client import connection, new_producer
@@ -126,6 +127,8 @@ class Website:
         self._topic = queue.topic
         self._producer = new_producer(connection(queue.provider), None, {})
         self.answers: list[int] = []
+        # Whoever comes while one example is played has a name of its own.
+        self.visitor = f"visitor-{uuid.uuid4().hex[:8]}"
 
     def register(self, email: str) -> int:
         """Return the answer that the person gets: yes once the registration is in Kafka."""
@@ -154,7 +157,7 @@ class Website:
 
     def _visits(self, over: threading.Event) -> None:
         while not over.wait(EVERY_SECONDS):
-            self.register(f"person-{len(self.answers)}@example.org")
+            self.register(f"{self.visitor}-{len(self.answers)}@example.org")
 
 
 def plant() -> Queue:
@@ -181,15 +184,13 @@ def plant() -> Queue:
 
 def play(away_seconds: float) -> Account:
     """Let people register before, while and after the database is away; then take account."""
-    queue, last = plant(), Registration.objects.aggregate(last=Max("pk"))["last"] or 0
-    website = Website(queue)
+    website = Website(plant())
+    people = Registration.objects.filter(email__startswith=website.visitor)
     database = connections[alias()].settings_dict
-    with (
-        Gate(database["HOST"] or "127.0.0.1", int(database["PORT"] or 5432)) as gate,
-        _worker(gate),
-    ):
+    host, port = database["HOST"] or "127.0.0.1", int(database["PORT"] or 5432)
+    with Gate(host, port) as gate, _worker(gate):
         with website.visited():
-            _wait_for(lambda: _new(last).exists())
+            _wait_for(people.exists)
             gate.shut()
             before = len(website.answers)
             time.sleep(away_seconds)
@@ -197,13 +198,13 @@ def play(away_seconds: float) -> Account:
             gate.open()
             time.sleep(AROUND_SECONDS)
         accepted = website.answers.count(ACCEPTED)
-        _wait_for(lambda: _new(last).count() >= accepted)
-    people = _new(last).values("email").annotate(times=Count("pk"))
+        _wait_for(lambda: people.count() >= accepted)
+    times = people.order_by().values("email").annotate(times=Count("pk"))
     return Account(
         accepted=accepted,
         turned_away=len(website.answers) - accepted,
-        registered=len(people),
-        doubled=sum(1 for one in people if one["times"] > 1),
+        registered=len(times),
+        doubled=sum(1 for one in times if one["times"] > 1),
         away_seconds=away_seconds,
         while_away=while_away,
     )
@@ -217,11 +218,7 @@ def work() -> None:
         time.sleep(AGAIN_SECONDS)
 
 
-def _new(last: int) -> Any:
-    return Registration.objects.filter(pk__gt=last)
-
-
-def _wait_for(is_done: Any) -> None:
+def _wait_for(is_done: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while not is_done() and time.monotonic() < until:
         time.sleep(0.05)

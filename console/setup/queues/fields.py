@@ -45,7 +45,8 @@ PARTS: Final[Mapping[str, Part]] = {
         (
             "For messages that fail for a reason that may pass: a lock, an unknown "
             "exception, a reference to something that does not exist yet. A message that can "
-            "never succeed is put on hold at once, and an outage spends no retry."
+            "never succeed is put on hold at once, and an outage spends no retry. An enterprise "
+            "service, or its handler, may have retries of its own."
         ),
         (
             "max_retries",
