@@ -23,6 +23,7 @@ from integration.documents.patterns import whole
 from integration.envelope.retry_wrapper import resends
 from integration.errors import IntegrationError
 from integration.kafka import admin
+from integration.kafka.errors import ProviderError
 from integration.models import ExternalSystem, MessageError, Provider, Queue
 from integration.policy.retry import Backoff, RetryPolicy, pause
 from integration.policy.states import ErrorState
@@ -87,7 +88,7 @@ class DeadLetterResend:
         for provider in _providers(parameters):
             try:
                 counts["queues"] += _register_all(provider, parameters, context)
-            except BrokerUnreachableError as e:
+            except ProviderError as e:
                 # What is there already can be sent back all the same: the outbox takes it.
                 context.say(f"{provider.name}: {e.code}: {e.sentence}")
                 away += 1
@@ -193,7 +194,7 @@ def _letters(provider: Provider, parameters: ResendParameters) -> Iterator[Lette
 
 
 def _register_all(provider: Provider, parameters: ResendParameters, context: Context) -> int:
-    """Make an error queue of each topic that fits and no queue has. Raises IntegrationError."""
+    """Make an error queue of each topic that fits and no queue has. Raises ProviderError."""
     pattern = group_pattern(parameters.pattern)
     taken = set(Queue.objects.filter(provider=provider).values_list("topic", flat=True))
     found = [

@@ -97,16 +97,8 @@ def test_what_ends_otherwise_does_not_call_it(do):
 
 
 @KINDS
-@pytest.mark.parametrize(
-    ("does", "code"),
-    [
-        ("raise", "KeyError"),
-        ("refuse", "UNIQUE_VIOLATION"),
-        ("swallow", "SWALLOWED_DATABASE_ERROR"),
-        ("orphan", "FOREIGN_KEY_VIOLATION"),
-    ],
-)
-def test_a_hook_that_fails_leaves_nothing_and_the_message_is_held(sequential, does, code):
+@pytest.mark.parametrize("does", ["raise", "refuse", "swallow", "orphan"])
+def test_a_hook_that_fails_leaves_nothing_and_the_message_is_held(sequential, does):
     world = Told(does, sequential=sequential, retry=RetryPolicy(max_retries=0))
     for do in ("ok", "transient", "ok"):
         world.send(do)
