@@ -6,7 +6,6 @@ reaches the database through a gate that can be shut, so that nothing else here 
 
 import contextlib
 import json
-import os
 import select
 import socket
 import subprocess
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
-from urllib.parse import quote
 
 from django.conf import settings
 from django.db import Error, connections
@@ -210,8 +208,13 @@ def play(away_seconds: float) -> Account:
     )
 
 
-def work() -> None:
-    """Run the example's queue until the process is ended, whatever becomes of the database."""
+def work(port: int, database: str) -> None:
+    """Run the example's queue until the process is ended, whatever becomes of the database.
+
+    Through the gate at this port, before any connection is made.
+    """
+    where = {"HOST": "127.0.0.1", "PORT": port, "NAME": database}
+    connections[alias()].settings_dict.update(where)
     while True:
         with contextlib.suppress(Error):
             run_queue(Queue.objects.get(name=names.REGISTRATIONS).pk)
@@ -226,23 +229,12 @@ def _wait_for(is_done: Callable[[], bool]) -> None:
 
 @contextmanager
 def _worker(gate: Gate) -> Iterator[None]:
-    """A process that works on the example's queue, and knows the gate only."""
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
-        "SLUICE_DATABASE_URL": _address(gate),
-    }
-    command = [sys.executable, "manage.py", "sample_registration", "--work"]
-    worker = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR)  # noqa: S603 - ours
+    """A process that works on the example's queue, and reaches the database by the gate only."""
+    database = str(connections[alias()].settings_dict["NAME"])
+    command = ["manage.py", "sample_registration", "--work", str(gate.port), database]
+    worker = subprocess.Popen([sys.executable, *command], cwd=settings.BASE_DIR)  # noqa: S603 - ours
     try:
         yield
     finally:
         worker.terminate()
         worker.wait(30)
-
-
-def _address(gate: Gate) -> str:
-    database = connections[alias()].settings_dict
-    login = quote(str(database["USER"]))
-    if database["PASSWORD"]:
-        login += f":{quote(str(database['PASSWORD']))}"
-    return f"postgresql://{login}@127.0.0.1:{gate.port}/{quote(str(database['NAME']))}"

@@ -24,12 +24,13 @@ class Command(BaseCommand):
             "--seconds", type=float, default=10.0, help="how long it is away (default 10)"
         )
         parser.add_argument(
-            "--work", action="store_true", help="be the example's worker, until ended"
+            "--work", nargs=2, metavar=("PORT", "DATABASE"), help="be the example's worker"
         )
 
     def handle(self, *_: object, **options: Any) -> None:
         if options["work"]:
-            registration.work()
+            port, database = options["work"]
+            registration.work(int(port), database)
         try:
             account = registration.play(options["seconds"])
         except Provider.DoesNotExist as e:

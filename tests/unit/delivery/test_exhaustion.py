@@ -145,6 +145,7 @@ def test_after_a_release_it_is_called_again_with_other_ids():
 def test_its_ids_are_not_those_of_the_handler():
     """A partner that drops repeats would drop what the released message publishes at last."""
     outbound, message = Outbound(), a_message(a_record())
+    message.topic_uuid = "topic"
     outbound.begin(message)
     handler = outbound.next_name()
     outbound.begin(message, since="exhausted 3")
