@@ -1,6 +1,6 @@
 """The pauses between the tries of one handler's messages, as its author declares them."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,7 +22,7 @@ class BadRetryError(IntegrationError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retries:
+class Retries(ABC):
     """What all of them have; None leaves it to the queue's policy. Times are in seconds.
 
     `retries` counts the tries after the first. `longest` bounds each pause; `jitter` is the
