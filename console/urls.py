@@ -87,6 +87,7 @@ urlpatterns = [
     path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
     path("failures/<uuid:error_id>/parkings/", decisions.park, name="park"),
+    path("failures/<uuid:error_id>/returns/", decisions.send_back, name="send-back"),
     path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
     # A message id may hold any character: it is asked for by query.
     path("tracking/", tracking.track_list, name="tracking"),

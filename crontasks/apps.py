@@ -15,6 +15,7 @@ class CrontasksConfig(AppConfig):
         from crontasks.builtin import (  # noqa: F401
             bulk_job,
             consumers,
+            dead_letters,
             errors_cleanup,
             history_cleanup,
             lag_monitor,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from integration.envelope import Bare, Document
+from integration.envelope.retry_wrapper import resends
 from integration.values import Record
 
 
@@ -115,6 +116,11 @@ class Message:
     @property
     def position(self) -> Position:
         return Position(self.origin.topic, self.record.partition, self.record.offset)
+
+    @property
+    def resends(self) -> int:
+        """How often it was sent again, as its wrapper or its header `retryCount` says."""
+        return resends(self.record.value, self.record.headers)
 
     @property
     def text(self) -> str | bytes:

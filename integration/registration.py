@@ -21,7 +21,7 @@ Mistakes = dict[str, list[str]]
 # A change of one of these is judged by what the broker says; the others can be saved without it.
 BY_THE_TOPIC: Final = (
     *("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds"),
-    "order_path",
+    *("order_path", "strict_order"),
 )
 IMMUTABLE: Final = {
     "provider": "provider_id",
@@ -77,11 +77,16 @@ def _start(queue: Queue) -> Mistakes:
 
 
 def _internal(queue: Queue) -> Mistakes:
+    sentences = topic_name_mistakes(queue.topic)
+    return {"topic": sentences} if sentences else {}
+
+
+def topic_name_mistakes(topic: str) -> list[str]:
     """Kafka's own topics, and the relay's, hold no messages of anybody's."""
-    if not (queue.topic.startswith("__") or queue.topic == RELAY_TOPIC):
-        return {}
-    whose = "Sluice's relay" if queue.topic == RELAY_TOPIC else "Kafka"
-    return {"topic": [f"{queue.topic} is internal to {whose}: choose another topic."]}
+    if not (topic.startswith("__") or topic == RELAY_TOPIC):
+        return []
+    whose = "Sluice's relay" if topic == RELAY_TOPIC else "Kafka"
+    return [f"{topic} is internal to {whose}: choose another topic."]
 
 
 def _error_queue(queue: Queue) -> Mistakes:
@@ -172,7 +177,7 @@ def _topic(queue: Queue) -> Mistakes:
 def order_mistakes(queue: Queue, partitions: int) -> Mistakes:
     """Tell, by field, why the queue cannot keep its order in a topic of several partitions."""
     here = f"{queue.topic} has {partitions} partitions"
-    if queue.is_sequential:
+    if queue.keeps_order:
         why = f"{here}, and there is no order between them: choose continuous, or a topic with one."
         return {"kind": [why]}
     if queue.needs_one_partition:

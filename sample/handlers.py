@@ -12,6 +12,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from integration.handlers import (
+    Exponential,
+    Failure,
     Message,
     MissingDependencyError,
     OutageError,
@@ -28,8 +30,18 @@ from integration.handlers import (
     publish_to,
 )
 from sample.checking import check
-from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
-from sample.names import ASSET, LEVEL, LEVELS, METER, ORDER, ORDERS, PURCHASE, RECEIPTS
+from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine, Registration
+from sample.names import (
+    ASSET,
+    LEVEL,
+    LEVELS,
+    METER,
+    ORDER,
+    ORDERS,
+    PURCHASE,
+    RECEIPTS,
+    REGISTRATION,
+)
 from sample.reading import Fields, fields_of, many, need
 
 ASSET_FIELDS: Final = (
@@ -194,6 +206,19 @@ def _reading(message: Message) -> dict[str, Any] | Verdict:
     if row["value"] < 0:
         return permanent("A meter cannot show less than zero.", "NEGATIVE_READING")
     return {**place, "row": row}
+
+
+def call_back(message: Message, failure: Failure) -> None:
+    """Nobody is lost whom the website has told that all is well: people call them."""
+    del failure
+    email = str(fields_of(message).get("email") or "")
+    Registration.objects.create(email=email, needs_a_call=True)
+
+
+@inbound(REGISTRATION, retry=Exponential(0.5, longest=5, retries=8), on_exhausted=call_back)
+def take_registration(message: Message) -> None:
+    """Register a person of the website."""
+    Registration.objects.create(email=need(fields_of(message), "email"))
 
 
 @inbound(LEVEL)

@@ -1,4 +1,4 @@
-"""The tables of the sample department: assets, the orders placed for them, and their meters."""
+"""The tables of the sample: assets, orders for them, their meters; people who registered."""
 
 from decimal import Decimal
 
@@ -106,3 +106,22 @@ class MeterReading(models.Model):
 
     def __str__(self) -> str:
         return f"{self.meter} at {self.read_at:%Y-%m-%d %H:%M}: {self.value}"
+
+
+class Registration(models.Model):
+    """A person who has registered on the website.
+
+    No key keeps one from being there twice: that each is there once is the queue's doing.
+    """
+
+    email = models.EmailField()
+    registered_at = models.DateTimeField(auto_now_add=True)
+    needs_a_call = models.BooleanField(
+        default=False, help_text="All retries were spent: somebody is to call."
+    )
+
+    class Meta:
+        ordering = ["registered_at", "id"]
+
+    def __str__(self) -> str:
+        return self.email

@@ -29,6 +29,10 @@ TOPICS: Final = {
     TO_LEDGER: "ledger.orders",
 }
 
+REGISTRATIONS: Final = "web-registrations"  # inbound: the example of `sample_registration`
+REGISTRATIONS_TOPIC: Final = "web.registrations"
+REGISTRATION: Final = "WEBREGISTRATION"
+
 ASSET: Final = "MXASSETInterface"
 ORDER: Final = "MXPOInterface"
 METER: Final = "MXMETERInterface"

@@ -28,7 +28,7 @@ from integration.models import (
     Queue,
 )
 from sample import names, partners
-from sample.models import Asset, MeterReading, PurchaseOrder
+from sample.models import Asset, MeterReading, PurchaseOrder, Registration
 
 # A run notices within seconds that its queue is switched off, and ends with its batch.
 PATIENCE_SECONDS: Final = 15.0
@@ -76,7 +76,8 @@ class SampleBusyError(IntegrationError):
 
 
 def is_there() -> bool:
-    return ExternalSystem.objects.filter(name__in=names.SYSTEMS).exists() or _queues().exists()
+    systems = ExternalSystem.objects.filter(name__in=names.SYSTEMS)
+    return systems.exists() or Queue.objects.filter(name__in=names.TOPICS).exists()
 
 
 def was_removed() -> bool:
@@ -117,7 +118,7 @@ def remove(author: Author) -> list[str]:
 
 
 def _queues() -> models.QuerySet[Queue]:
-    return Queue.objects.filter(name__in=names.TOPICS)
+    return Queue.objects.filter(name__in=(*names.TOPICS, names.REGISTRATIONS))
 
 
 def _wait_for_workers() -> None:
@@ -154,7 +155,7 @@ def _remove_rows(queues: list[Queue]) -> int:
             removed += cursor.rowcount
     emptied = Operation.objects.filter(pk__in=operations, items__isnull=True)
     removed += emptied.delete()[0]
-    for model in (MeterReading, PurchaseOrder, Asset):
+    for model in (MeterReading, PurchaseOrder, Asset, Registration):
         removed += model._default_manager.all().delete()[0]
     return removed
 
@@ -170,7 +171,8 @@ def _remove_configuration(queues: list[Queue], author: Author) -> tuple[list[str
     # An error queue goes after those that feed it.
     ordered += sorted(queues, key=lambda queue: (queue.is_error_queue, queue.name))
     ordered += Endpoint.objects.filter(name__in=names.ENDPOINTS)
-    ordered += EnterpriseService.objects.filter(interface__in=names.SERVICES)
+    services = (*names.SERVICES, names.REGISTRATION)
+    ordered += EnterpriseService.objects.filter(interface__in=services)
     ordered += ObjectStructure.objects.filter(name__in=names.STRUCTURES)
     ordered += ExternalSystem.objects.filter(name__in=names.SYSTEMS)
     gone: Counter[str] = Counter()

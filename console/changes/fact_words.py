@@ -12,6 +12,7 @@ from console.bulk.words import STATES as BULK_STATES
 from console.cron.forms import CronForm
 from console.operations.words import STATES
 from console.setup.queues.fields import BACKOFFS, LABELS
+from console.setup.services import NO_OWN, RETRIES
 from console.setup.urls import NOUNS
 from crontasks.definitions import registry
 from crontasks.models import CronInstance
@@ -32,6 +33,10 @@ MODELS: Final[Mapping[str, type[models.Model]]] = {
 # What no form has a word for, or another one than a history needs.
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "queue": {**LABELS, "kind": "Kind", "backoff": "Growth of the pauses"},
+    "enterpriseservice": {
+        **{name: LABELS[name] for name in RETRIES},
+        "backoff": "Pauses of its own",
+    },
     "croninstance": {"interval_seconds": "Every", "task": "Cron task", "run": "Run now"},
     "operation": {
         "first_only": "Pauses after the first message",
@@ -61,6 +66,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 VALUES: Final[Mapping[tuple[str, str], Mapping[object, str]]] = {
     ("queue", "backoff"): dict(BACKOFFS),
+    ("enterpriseservice", "backoff"): {"": NO_OWN, **dict(BACKOFFS)},
     ("operation", "state"): {state.value: words for state, (_, _, words) in STATES.items()},
     ("operation", "rate"): {None: "no limit"},
     ("bulkrun", "state"): {state: words for state, (_, _, words) in BULK_STATES.items()},

@@ -57,6 +57,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.EXPIRED: ("expired in Kafka", "expired in Kafka"),
         Ended.APPLIED: ("applied", "applied"),
         Ended.DELIVERED: ("delivered", "delivered"),
+        Ended.RETURNED: ("sent back to its topic", "sent back to their topics"),
         Ended.SUPERSEDED: ("superseded by newer data", "superseded by newer data"),
         Ended.DUPLICATE: ("repeat dropped", "repeats dropped"),
         Ended.REFUSED: ("refused at once", "refused at once"),
@@ -97,6 +98,13 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "unreachable": ("queue not checked", "queues not checked"),
         },
         "reprocessing": {"RELEASED": ("released", "released")},
+        "dead_letters": {
+            "queues": ("error queue made", "error queues made"),
+            "RETURNED": ("sent back", "sent back"),
+            "RESENDS_SPENT": ("left to people: sent often enough",) * 2,
+            "RESEND_LOOP": ("left to people: it would go round", "left to people: they would loop"),
+            "RETURN_REFUSED": ("left to people: no topic to go to",) * 2,
+        },
     }
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -10,10 +11,10 @@ from console.failures.pages import show_failure
 from console.failures.waits import what_follows_release
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, carried_out, see, version_of
-from integration.actions import errors
+from integration.actions import dead_letters, errors
 from integration.actions.problems import LateReleaseError
 from integration.errors import IntegrationError
-from integration.selectors.failures.failure import UNKNOWN, is_known
+from integration.selectors.failures.failure import UNKNOWN, detail, is_known
 
 # Takes the failure's id, and by keyword its version, who decided and why.
 Verb = Callable[..., object]
@@ -60,6 +61,17 @@ def _decided(
         return show_failure(request, error_id, status=409, late_asked=is_late)
 
     return carried_out(request, act, page="failure", subject=error_id, shown=shown)
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def send_back(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    def verb(error_id: UUID, **how: Any) -> None:
+        failure = detail(error_id, scope_of(request.user))
+        if failure is not None:
+            dead_letters.check(failure.error, scope_of(request.user))
+        dead_letters.send_back(error_id, **how)
+
+    return _decided(request, error_id, verb, lambda: "Sent back. It is in the outbox now.")
 
 
 hold = _verb(errors.hold, "On hold. Nothing happens to it until somebody decides.")

@@ -53,6 +53,10 @@ class FailureFilterForm(ListFilterForm):
     message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
     run = forms.CharField(required=False, max_length=36, label="Rejected by the bulk run")
     fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
+    origin_topic = forms.CharField(required=False, max_length=249, label="Dead letter of the topic")
+    cause_class = forms.CharField(
+        required=False, max_length=200, label="Dead letter's exception (class)"
+    )
     key = forms.CharField(required=False, max_length=1_000, strip=False, label="Record key")
     text = forms.CharField(
         required=False,

@@ -49,6 +49,7 @@ ENDINGS: Final[Mapping[str, Look]] = {
     Ended.STALE: ("secondary", "·", "Retry marker obsolete"),
     Ended.PASSED: ("secondary", "·", "Passed over"),
     Ended.DELETED: ("secondary", "✕", "Deleted"),
+    Ended.RETURNED: ("azure", "↩", "Sent back"),
     Ended.EXPIRED: ("orange", "⌛", "Expired"),
 }
 

@@ -7,13 +7,31 @@ import django_tables2 as tables
 from crispy_forms.layout import Fieldset
 from django.http import HttpRequest
 
+from console.forms.durations import DurationField, DurationListField
 from console.forms.setup_form import Part, SetupForm, names_in
 from console.setup.lists import Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
+from console.setup.queues import fields as words
 from console.setup.structures import PathLines
 from integration.models import EnterpriseService
-from integration.selectors.setup import nouns, takers
+from integration.selectors.setup import nouns, retry_line, takers
 
+RETRIES: Final = (
+    "max_retries",
+    "backoff",
+    "retry_delay_seconds",
+    "retry_factor",
+    "retry_delays_seconds",
+    "retry_cap_seconds",
+    "retry_jitter",
+    "retry_total_seconds",
+)
+NO_OWN: Final = "None of its own: those of its handler, or of the queue"
+BACKOFFS: Final = (("", NO_OWN), *words.BACKOFFS)
+# What may be left to the queue.
+LEFT_OUT: Final = ("max_retries", "retry_cap_seconds", "retry_jitter", "retry_total_seconds")
+OF_QUEUE: Final = "Empty: as the queue has it."
+NO_LIMIT: Final = "Empty = no limit."
 STAYS_SWITCHED: Final = "Saving does not switch the service on or off; the switch is on its page."
 
 
@@ -24,6 +42,14 @@ PARTS: Final = (
         "How they are found again",
         "The values that tracking keeps for each message, so that you can search by them.",
         ("external_id_path", "search_paths", "keeps_payload"),
+    ),
+    (
+        "Its own retries",
+        (
+            "Choose pauses here to have its messages tried again otherwise than the queue says, "
+            "and than its handler declares. Without pauses of its own, nothing below them counts."
+        ),
+        ("backoff", *(name for name in RETRIES if name != "backoff")),
     ),
 )
 
@@ -38,6 +64,10 @@ class ServiceForm(SetupForm):
         help_text="Optional: at most two, one per line. If a path finds nothing in a message, the "
         "message is tracked without it.",
     )
+    retry_delay_seconds = DurationField(required=False)
+    retry_delays_seconds = DurationListField(required=False)
+    retry_cap_seconds = DurationField(required=False)
+    retry_total_seconds = DurationField(required=False, least_seconds=1)
 
     class Meta:
         model = EnterpriseService
@@ -69,8 +99,29 @@ class ServiceForm(SetupForm):
             # Its page has the switch, which asks back: saving paths must not switch anything.
             del self.fields["enabled"]
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
+        self._dress_retries()
         path = self.fields["external_id_path"].widget
         path.attrs.update({"class": "lines", "spellcheck": "false"})
+
+    def _dress_retries(self) -> None:
+        """Word the retries as the queue's form does, but that what is empty is the queue's."""
+        for name in RETRIES:
+            field = self.fields[name]
+            field.required = False
+            field.label = words.LABELS[name]
+            field.help_text = words.HELPS.get(name, "").removesuffix(NO_LIMIT).strip()
+            if name in LEFT_OUT:
+                field.help_text += f" {OF_QUEUE}"
+        backoff: Any = self.fields["backoff"]
+        backoff.choices = BACKOFFS
+
+    def clean(self) -> dict[str, Any] | None:
+        super().clean()
+        for name in ("retry_delay_seconds", "retry_factor"):
+            if self.cleaned_data.get(name, 0) is None:
+                default = EnterpriseService._meta.get_field(name).get_default()
+                self.cleaned_data[name] = default
+        return self.cleaned_data
 
     def _part(self, part: Part) -> Fieldset:
         title, sentence, names = part
@@ -94,6 +145,11 @@ def _more(_request: HttpRequest, service: EnterpriseService) -> Mapping[str, obj
     return {
         "effect": takers.effect(service.interface, service.structure),
         "handler": takers.handler_of(service.interface),
+        "hook": takers.hook_of(service.interface),
+        "retries": retry_line.of_service(
+            service.retry_rule(),
+            None if service.structure_id is not None else takers.declared(service.interface),
+        ),
     }
 
 

@@ -78,7 +78,7 @@ def topic(queue: Queue) -> HealthCheck:
             f"The topic {queue.topic} does not exist.",
             "Create it, or correct the queue's topic.",
         )
-    if queue.is_sequential and facts.partitions > 1:
+    if queue.keeps_order and facts.partitions > 1:
         return broken(
             "topic",
             f"{queue.topic} has {facts.partitions} partitions; a sequential queue needs one.",

@@ -71,12 +71,12 @@ def release(
         raise ReasonMissingError(action="apply a message as the newest of its key")
     request = Request(RELEASE, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         why = lateness_of(row)
         if why is not None and not late:
             raise LateReleaseError(why=why)
         more = released(late=why is not None, apply_as_newest=apply_as_newest)
-        _move(row, request, more)
+        carry_out(row, request, more)
     leave_request(row.queue_id)
 
 
@@ -111,12 +111,12 @@ def park(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
         raise ReasonMissingError(action="park a message")
     request = Request(PARK, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         place = QueuePartition.objects.filter(state=PartitionState.BLOCKED, state_error=row.pk)
         is_read = row.queue.direction == Queue.Direction.INBOUND and not row.queue.is_error_queue
         if not row.queue.is_sequential or not is_read or not place.exists():
             raise NotHeadError
-        _move(row, request, {"parked_at": database_now()})
+        carry_out(row, request, {"parked_at": database_now()})
     leave_request(row.queue_id)
 
 
@@ -131,10 +131,10 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
         raise ReasonMissingError(action="say that a message arrived")
     request = Request(ARRIVED, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         if row.queue.direction != Queue.Direction.OUTBOUND:
             raise _mismatch(row, request)
-        _move(row, request, COLUMNS[ARRIVED])
+        carry_out(row, request, COLUMNS[ARRIVED])
         Delivery.objects.filter(
             queue=row.queue_id,
             topic_uuid=row.topic_uuid,
@@ -142,7 +142,7 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
             offset=row.offset,
             state=DeliveryState.UNKNOWN,
         ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
-        tracked.delivered(row)
+        tracked.ended(row, Ended.DELIVERED)
     leave_request(row.queue_id)
 
 
@@ -157,12 +157,12 @@ def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: st
         raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
     request = Request(EDIT, actor, reason)
     with short_transaction():
-        row = _as_seen(error_id, version, request)
+        row = as_seen(error_id, version, request)
         before = row.current_payload
         if payload == before:
             return version
         edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
-        _move(row, request, edited, payload_before=before)
+        carry_out(row, request, edited, payload_before=before)
     return version + 1
 
 
@@ -194,12 +194,12 @@ def cancel_retry_markers(error_ids: list[UUID]) -> None:
 def _change(error_id: UUID, version: int, request: Request) -> MessageError:
     """Carry out a verb that nothing else depends on; returns the row as it was before."""
     with short_transaction():
-        row = _as_seen(error_id, version, request)
-        _move(row, request, COLUMNS[request.move])
+        row = as_seen(error_id, version, request)
+        carry_out(row, request, COLUMNS[request.move])
     return row
 
 
-def _as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
+def as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
     """Return the row if it still is what the person looked at. Raises StateMismatchError."""
     row = MessageError.objects.select_related("queue").filter(pk=error_id).first()
     if row is None or row.version != version or row.state not in request.move.expected:
@@ -207,7 +207,7 @@ def _as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
     return row
 
 
-def _move(
+def carry_out(
     row: MessageError, request: Request, more: Values, *, payload_before: bytes | None = None
 ) -> None:
     """Change the row if nobody was faster, and write the history line in the same transaction."""

@@ -70,6 +70,17 @@ class LateReleaseError(IntegrationError):
         self.why = why
 
 
+class ReturnRefusedError(IntegrationError):
+    """A failure cannot be sent back to where it came from; `why` is a sentence."""
+
+    code: ClassVar[str] = "RETURN_REFUSED"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            why, next_step="Nothing was sent. Release it to have it applied here, or delete it."
+        )
+
+
 class ReasonMissingError(IntegrationError):
     """The request needs a reason, for those who will read the history."""
 

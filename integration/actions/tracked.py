@@ -6,8 +6,8 @@ from integration.selectors.tracking.rows import by_index, whole
 from integration.store.sessions import next_arrival
 
 
-def delivered(error: MessageError) -> None:
-    """Write that the message of a failure arrived, where its queue is tracked.
+def ended(error: MessageError, how: Ended) -> None:
+    """Write how the message of a failure ended, where its queue is tracked.
 
     In the caller's transaction, beside the line of history that says who decided. What the engine
     found to search by is taken over from the newest track of the message's place.
@@ -24,7 +24,7 @@ def delivered(error: MessageError) -> None:
         arrival_batch=next_arrival(),
         message_id=error.message_id,
         interface=error.interface,
-        ended=Ended.DELIVERED,
+        ended=how,
         key="" if error.key is None else bytes(error.key).decode("utf-8", "replace"),
         kafka_ms=0 if moment is None else int(moment.timestamp() * 1_000),
         external_id=None if before is None else before.external_id,

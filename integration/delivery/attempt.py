@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
 from integration.delivery.context import RunContext
+from integration.delivery.exhaustion import call_hooks
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
 from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
@@ -100,6 +101,7 @@ def _in_transaction(
     if isinstance(outcomes, FailedAt):
         return outcomes
     context.observer.step(Step.CHECKED)
+    outcomes = call_hooks(context, work, outbound, units, outcomes)
     result = batch_outcome(context, owned, units, outcomes)
     result.batch_result.outgoing += outbound.rows
     result.batch_result.arrivals += outbound.arrivals

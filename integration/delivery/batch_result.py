@@ -26,7 +26,10 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewError:
-    """A first failure: the row that will hold the payload and the story from now on."""
+    """A first failure: the row that will hold the payload and the story from now on.
+
+    `retry_by` is whose rule decided about its retries, empty where there was nothing to decide.
+    """
 
     id: UUID
     unit: Unit
@@ -35,6 +38,7 @@ class NewError:
     counters: Counters
     carrier: str
     delay_seconds: float | None
+    retry_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class RowChange:
     failure: Failure | None = None
     carrier: str = "row"
     delay_seconds: float | None = None
+    retry_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,10 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import Ended, ErrorState, OutboxKind, PartitionState
 from integration.values import Outgoing
 
+# What spends a retry, and is held once they are spent.
+SPENDING: Final = frozenset(
+    {FailureClass.TRANSIENT, FailureClass.DEPENDENCY, FailureClass.CONFLICT}
+)
 PARKED: Final = Failure(
     FailureClass.DEPENDENCY,
     "PARKED",
@@ -105,7 +109,7 @@ def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance
         case FailureClass.PERMANENT:
             return _hold(unit, failure, queue, chance)
         case FailureClass.TRANSIENT | FailureClass.DEPENDENCY | FailureClass.CONFLICT:
-            return _retry_or_hold(unit, failure, queue, chance)
+            return _retry_or_hold(unit, outcome, queue, chance)
 
 
 def _outage(failure: Failure, chance: Chance) -> StateChange:
@@ -135,19 +139,39 @@ def _counters(unit: Unit, *, tried: int, retries: int = 0) -> Counters:
     )
 
 
-def _retry_or_hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
+def _retry_or_hold(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:
+    failure = outcome.failure
+    verdict, source = retry_verdict(unit, queue, chance.roll)
+    match outcome.verdict or verdict:
+        case retry.RetryAfter(delay):
+            ending = _retry(unit, failure, queue, chance, delay.total_seconds())
+        case retry.GiveUp():
+            ending = _hold(unit, failure, queue, chance)
+    return _by(ending, source)
+
+
+def retry_verdict(
+    unit: Unit, queue: QueueSnapshot, roll: float
+) -> tuple[retry.RetryAfter | retry.GiveUp, retry.RetrySource]:
+    """Decide whether a failed message is tried again, and say by whose rule."""
     row = unit.row
+    policy, source = queue.retry_for(unit.interface)
     verdict = retry.decide(
-        queue.retry,
+        policy,
         spent=0 if row is None else row.spent,
         since_first=timedelta(seconds=0 if row is None else row.since_first_seconds),
-        roll=chance.roll,
+        roll=roll,
     )
-    match verdict:
-        case retry.RetryAfter(delay):
-            return _retry(unit, failure, queue, chance, delay.total_seconds())
-        case retry.GiveUp():
-            return _hold(unit, failure, queue, chance)
+    return verdict, source
+
+
+def _by(ending: Ending, source: retry.RetrySource) -> Ending:
+    """Note whose rule it was."""
+    if ending.new_error is not None:
+        ending.new_error = replace(ending.new_error, retry_by=source)
+    if ending.change is not None:
+        ending.change = replace(ending.change, retry_by=source)
+    return ending
 
 
 def _retry(

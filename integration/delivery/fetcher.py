@@ -8,13 +8,13 @@ from uuid import UUID
 
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
+from integration.delivery.foreign import foreign_failure
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
 from integration.delivery.steps import Step
 from integration.delivery.stopping import arrive, before_stop
 from integration.delivery.unit import OpenError, Unit
-from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import ErrorState, PartitionState
 from integration.values import Fetched, Record
 
@@ -24,11 +24,6 @@ READ_AT_ONCE: Final = 500
 
 # What keeps the partition is not its head: the pause that was set for it stays.
 NOT_THE_HEAD: Final = frozenset({PartitionState.OUTAGE, PartitionState.WAITING})
-FOREIGN: Final = Failure(
-    FailureClass.PERMANENT,
-    "FOREIGN_FAILURE",
-    "Another application put this failure here. Read it, then release or delete it.",
-)
 
 
 @dataclass(slots=True)
@@ -323,5 +318,5 @@ class Fetcher:
         if is_own_copy(record, self.context.deployment):
             return Unit(record, None, None, PASSED, "", "")
         unit = self.context.reader.unit(record)
-        unit.taker, unit.known = None, Failed(FOREIGN)
+        unit.taker, unit.known = None, Failed(foreign_failure(record))
         return unit

@@ -5,6 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from integration.policy.failure import Failure
+from integration.policy.retry import GiveUp, RetryAfter
 from integration.policy.states import Ended
 
 
@@ -18,10 +19,14 @@ class Good:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The message is not through. `crashes` counts the deaths that a CRASH failure tells of."""
+    """The message is not through. `crashes` counts the deaths that a CRASH failure tells of.
+
+    `verdict` says whether it is tried again, where that was decided before its ending.
+    """
 
     failure: Failure
     crashes: int = 0
+    verdict: RetryAfter | GiveUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
 from integration.delivery.unit import OpenError, Unit
 from integration.envelope.fields import FIELDS, addressed_by_headers
+from integration.envelope.retry_wrapper import unwrap
 from integration.message import Message, Origin
 from integration.policy.failure import Failure, FailureClass
 from integration.values import Headers, Record, content_hash
@@ -143,7 +144,7 @@ class Reader:
         here, without a call of ours beside the parsing: it is walked for every message.
         """
         default = self._known.get(None) or self._look_up(None)
-        if isinstance(default, Failure):
+        if isinstance(default, Failure) or self.queue.retry_wrapper:
             return [self._read(record) for record in records]
         (service, origin), prefix = default, self._id_prefix
         taker, interface = service.taker, origin.interface
@@ -197,9 +198,13 @@ class Reader:
         value = record.value
         if value is None:
             return self._tombstone(record)
+        wrapped = unwrap(value) if self.queue.retry_wrapper else None
+        if wrapped is not None:
+            value = wrapped[1]
         content = parsed or envelope.parse(value, record.headers)
         if isinstance(content, dict):
-            return self._addressed(record, (None, None, content, None))
+            document = None if wrapped is None else envelope.Bare(content, value)
+            return self._addressed(record, (None, None, content, document))
         if isinstance(content, envelope.Flaw):
             return self._flawed(record, content)
         return self._addressed(

@@ -9,17 +9,21 @@ from integration.delivery.tracing import Reader as Texts
 from integration.handlers.registry import Registration
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.failure_thresholds import FailureThresholds
-from integration.policy.retry import RetryPolicy
+from integration.policy.retry import RetryPolicy, RetryRule, RetrySource, choose
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The configuration of one interface: who takes it, or why nobody may now."""
+    """The configuration of one interface: who takes it, or why nobody may now.
+
+    `retry` is what was set up for the service itself; its handler may have declared another rule.
+    """
 
     interface: str
     taker: Registration | None
     refusal: Failure | None = None
     deletes_on_tombstone: bool = False
+    retry: RetryRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ class QueueSnapshot:
     on_head_expired: str = "advance"
     crash_limit: int = 3
     dedupe: bool = False
+    retry_wrapper: bool = False
     batch_size: int = 500
     stay_seconds: float = 60.0
     handler_timeout_seconds: float = 60.0
@@ -101,6 +106,14 @@ class QueueSnapshot:
     def endpoint_for(self, interface: str) -> EndpointSnapshot | None:
         """Return where messages of `interface` are delivered; None: partners read the topic."""
         return self.routes.get(interface, self.endpoint) or self.endpoint
+
+    def retry_for(self, interface: str) -> tuple[RetryPolicy, RetrySource]:
+        """Return the retry policy of messages of `interface`, and whose it is."""
+        service = None if self.sends else self.services.get(interface)
+        if service is None:
+            return choose(self.retry)
+        declared = None if service.taker is None else service.taker.retry
+        return choose(self.retry, service=service.retry, handler=declared)
 
     def service_for(self, interface: str | None) -> Service | Failure:
         """Return who takes messages of `interface` (None: the queue's default), or why nobody."""

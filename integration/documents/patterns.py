@@ -54,6 +54,18 @@ def matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).search(text.encode(errors="replace")) is not None
 
 
+def whole(pattern: str, text: str) -> str | None:
+    """Return the pattern's first group, or "" where it has none; None: not the whole text fits.
+
+    Raises BadPattern.
+    """
+    found = _compiled(pattern).fullmatch(text.encode(errors="replace"))
+    if found is None:
+        return None
+    groups = found.groups()
+    return (groups[0] or b"").decode() if groups else ""
+
+
 def check_pattern(pattern: str) -> None:
     """Compile a pattern. Raises BadPattern."""
     _compiled(pattern)

@@ -21,6 +21,7 @@ from integration.handlers.payloads import PayloadRefusedError
 from integration.handlers.ports import claim_all, claim_newest
 from integration.handlers.publishing import Publication, publish, publish_to
 from integration.handlers.registry import inbound
+from integration.handlers.retries import Constant, Exponential, Linear, List
 from integration.handlers.sql import cursor
 from integration.message import Message
 from integration.policy.failure import Failure
@@ -28,7 +29,11 @@ from integration.policy.failure import Failure
 __all__ = [
     "Applied",
     "BatchItemError",
+    "Constant",
+    "Exponential",
     "Failure",
+    "Linear",
+    "List",
     "Message",
     "MissingDependencyError",
     "OutageError",

@@ -23,6 +23,7 @@ _WAY: Final = (
     "queue__kind",
     "queue__endpoint_id",
     "queue__topic_max_bytes",
+    "queue__retry_wrapper",
 )
 
 
@@ -56,7 +57,8 @@ class UnknownQueueError(IntegrationError):
 class Target:
     """The destination of a message. `strict` is the queue's id when its order must be kept.
 
-    `max_bytes` is the largest record that gets there, None where nothing is checked.
+    `max_bytes` is the largest record that gets there, None where nothing is checked. With a
+    `retry_wrapper` each message is wrapped, so that whoever sends it again can count.
     """
 
     queue: str
@@ -65,6 +67,7 @@ class Target:
     system: str
     strict: int | None
     max_bytes: int | None = None
+    retry_wrapper: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def target_of_queue(name: str) -> Target:
         provider_id=row.provider_id,
         system="" if row.system is None else row.system.name,
         strict=row.pk if row.is_sequential else None,
+        retry_wrapper=row.retry_wrapper,
     )
 
 
@@ -134,6 +138,7 @@ def _target(row: Any) -> Target:
         system=row["system__name"],
         strict=row["queue_id"] if row["queue__kind"] == "sequential" else None,
         max_bytes=most,
+        retry_wrapper=row["queue__retry_wrapper"],
     )
 
 

@@ -1,9 +1,10 @@
 """Keeps handlers from writing where the engine's transaction does not reach."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import connections
@@ -21,15 +22,24 @@ def guarded(handler: Registration) -> Registration:
     if handler.at_least_once or len(connections.settings) == 1:
         return handler
 
-    def call(messages: object) -> object:
+    hook = handler.on_exhausted
+    return replace(
+        handler,
+        call=_fenced(handler.call),
+        on_exhausted=None if hook is None else _fenced(hook),
+    )
+
+
+def _fenced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: object) -> Any:
         with ExitStack() as stack:
             for alias in connections:
                 if alias != settings.SLUICE_DATABASE:
                     wrapper = connections[alias].execute_wrapper(partial(_refuse, alias))
                     stack.enter_context(wrapper)
-            return handler.call(messages)
+            return function(*given)
 
-    return replace(handler, call=call)
+    return call
 
 
 def _refuse(alias: str, *_statement: object) -> NoReturn:

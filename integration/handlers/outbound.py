@@ -36,10 +36,15 @@ class Outbound:
         self._arrivals: list[Any] = []
         self._guarded: list[tuple[object, Callable[[], None]]] = []
         self._ordinals: dict[str, int] = {}
+        self._since = ""
 
-    def begin(self, message: Message | None) -> None:
-        """A handler is called now for this message: ids derive from it, from 1 on."""
+    def begin(self, message: Message | None, since: str = "") -> None:
+        """A handler is called now for this message: ids derive from it, from 1 on.
+
+        And from `since` where there is any: what else is called for the message than its handler.
+        """
         self.cause = message
+        self._since = since
         self._ordinals.clear()
 
     @property
@@ -70,7 +75,7 @@ class Outbound:
             return None
         cause = _identity(self.cause)
         ordinal = self._ordinals[cause] = self._ordinals.get(cause, 0) + 1
-        return f"{cause}\n{ordinal}"
+        return f"{cause}\n{self._since}\n{ordinal}" if self._since else f"{cause}\n{ordinal}"
 
     def append(self, row: Outgoing) -> None:
         self._rows.append(row)

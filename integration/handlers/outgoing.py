@@ -8,6 +8,7 @@ from typing import Final
 from django.conf import settings
 
 from integration import envelope as envelopes
+from integration.envelope.retry_wrapper import wrap
 from integration.handlers.channels import Target
 from integration.handlers.payloads import PayloadTooLargeError
 from integration.values import Headers, Outgoing
@@ -70,6 +71,11 @@ def record(
 
 
 def _value(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | None:
+    value = _unwrapped(text, facts, wrapped=wrapped)
+    return wrap(value, 0) if value is not None and facts.target.retry_wrapper else value
+
+
+def _unwrapped(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | None:
     if text is None:
         return None
     if not wrapped:

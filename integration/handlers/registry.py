@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from integration.errors import IntegrationError
+from integration.handlers.retries import Retries
+from integration.policy.retry import RetryRule
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
+# Takes the Message, and the Failure of its last try.
+Exhausted = Callable[..., object]
 
 
 class HandlerConflictError(IntegrationError):
@@ -27,6 +31,7 @@ class Registration:
 
     `call` takes one Message, or a list of them when `batch`. `isolated` asks for a transaction
     per message. `at_least_once` allows statements on other databases, which no promise covers.
+    `retry` is its own rule for retries, `on_exhausted` what is called when they are spent.
     """
 
     interface: str
@@ -35,6 +40,8 @@ class Registration:
     isolated: bool
     at_least_once: bool
     origin: str
+    retry: RetryRule | None = None
+    on_exhausted: Exhausted | None = None
 
 
 class Registry:
@@ -63,17 +70,31 @@ registry = Registry()
 
 
 def inbound(
-    interface: str, *, batch: bool = False, isolated: bool = False, at_least_once: bool = False
+    interface: str,
+    *,
+    batch: bool = False,
+    isolated: bool = False,
+    at_least_once: bool = False,
+    retry: Retries | None = None,
+    on_exhausted: Exhausted | None = None,
 ) -> Callable[[Taker], Taker]:
     """Register a function, or a class whose instances are called, for an INTERFACE.
 
-    A class is made once per process, without arguments. Raises HandlerConflictError.
+    A class is made once per process, without arguments. `retry` goes before the queue's policy,
+    and what is set up for the service before both. `on_exhausted(message, failure)` is called once
+    for each message whose retries are spent, in the transaction that puts it on hold. Raises
+    HandlerConflictError.
     """
 
     def register(taker: Taker) -> Taker:
         call = taker() if isinstance(taker, type) else taker
         origin = f"{taker.__module__}.{taker.__qualname__}"
-        registry.add(Registration(interface, call, batch, isolated, at_least_once, origin))
+        rule = None if retry is None else retry.rule
+        registry.add(
+            Registration(
+                interface, call, batch, isolated, at_least_once, origin, rule, on_exhausted
+            )
+        )
         return taker
 
     return register

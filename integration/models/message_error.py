@@ -7,7 +7,8 @@ from django.db import models
 
 from integration.models.fields import known_states
 from integration.models.queue import Queue
-from integration.policy.states import CLOSED, DUE, OPEN, ErrorState, in_order
+from integration.policy.retry import RetrySource
+from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, in_order
 
 
 class MessageError(models.Model):
@@ -55,6 +56,14 @@ class MessageError(models.Model):
     crashes = models.IntegerField(default=0)
     not_before = models.DateTimeField(null=True)
     carrier = models.CharField(max_length=10, choices=Queue.Carrier.choices, default="row")
+    retry_by = models.CharField(
+        max_length=10,
+        choices=[(source.value, source.value) for source in RetrySource],
+        blank=True,
+        default="",
+        db_default="",
+        help_text="whose rule decided about its retries last",
+    )
     arrival_batch = models.BigIntegerField(null=True)
     arrival_index = models.BigIntegerField(null=True)
     late = models.BooleanField(default=False)
@@ -70,6 +79,11 @@ class MessageError(models.Model):
     waits_for = models.BinaryField(null=True, help_text="both hashed, however long the key is")
     woken_by = models.DateTimeField(null=True, help_text="the arrival that made it due last")
     epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
+    # Of a dead letter, as another framework's headers tell.
+    origin_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
+    origin_partition = models.IntegerField(null=True)
+    origin_offset = models.BigIntegerField(null=True)
+    cause_class = models.CharField(max_length=200, blank=True, default="", db_default="")
     copied_at = models.DateTimeField(null=True)
     copy_offset = models.BigIntegerField(null=True)
 
@@ -115,6 +129,22 @@ class MessageError(models.Model):
             models.Index(fields=["code", "-last_failed_at", "id"], name="error_by_code_recent"),
             models.Index(
                 fields=["interface", "-last_failed_at", "id"], name="error_by_interface_recent"
+            ),
+            models.Index(
+                fields=["origin_topic", "-last_failed_at", "id"],
+                name="error_by_origin_recent",
+                condition=~models.Q(origin_topic=""),
+            ),
+            models.Index(
+                fields=["cause_class", "-last_failed_at", "id"],
+                name="error_by_class_recent",
+                condition=~models.Q(cause_class=""),
+            ),
+            # What was sent back from an error queue, for those who count how often.
+            models.Index(
+                fields=["queue", "closed_at"],
+                name="error_returned",
+                condition=models.Q(ended=Ended.RETURNED.value),
             ),
             # The open ones by cause, with all that a group of them shows.
             models.Index(

@@ -145,6 +145,11 @@ class Queue(models.Model):
     dedupe = models.BooleanField(
         default=False, help_text="Drop a message whose id and content were seen before."
     )
+    retry_wrapper = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text='Its messages are wrapped: {"retryCount": 0, "message": …}.',
+    )
     retention_seconds = models.PositiveBigIntegerField(
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )
@@ -227,7 +232,7 @@ class Queue(models.Model):
     @property
     def needs_one_partition(self) -> bool:
         """Return whether more would lose the order: messages of a key could lie in several."""
-        return self.is_sequential or (self.keeps_keys_in_order and bool(self.order_path))
+        return self.keeps_order or (self.keeps_keys_in_order and bool(self.order_path))
 
     def _check_order_path(self, stored: "Queue | None") -> None:
         """Raises ValidationError for a path that is none, where nothing reads it, or too late."""

@@ -1,5 +1,7 @@
 """Partners and what is exchanged with them: external systems, endpoints, enterprise services."""
 
+from datetime import timedelta
+
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -7,6 +9,7 @@ from django.db import models
 from integration.endpoints import properties as endpoint_properties
 from integration.models.fields import SecretField
 from integration.models.search_paths import check_search_paths
+from integration.policy.retry import Backoff, RetryRule
 
 
 class ExternalSystem(models.Model):
@@ -103,6 +106,31 @@ class EnterpriseService(models.Model):
     search_paths = models.JSONField(default=list, blank=True)
     keeps_payload = models.BooleanField(default=False, help_text="Tracking keeps the payload.")
 
+    # Its own retries; what is empty is its queue's. Without a backoff none of these counts.
+    backoff = models.CharField(
+        max_length=12,
+        choices=[(b.value, b.value) for b in Backoff],
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Empty = its handler's own pauses, else its queue's.",
+    )
+    max_retries = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MaxValueValidator(1_000)]
+    )
+    retry_delay_seconds = models.FloatField(
+        default=30, db_default=30, validators=[MinValueValidator(0)]
+    )
+    retry_factor = models.FloatField(default=2, db_default=2, validators=[MinValueValidator(1)])
+    retry_delays_seconds = models.JSONField(default=list, db_default=[], blank=True)
+    retry_cap_seconds = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)])
+    retry_jitter = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(1)]
+    )
+    retry_total_seconds = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0)]
+    )
+
     class Meta:
         ordering = ["interface"]
 
@@ -111,3 +139,35 @@ class EnterpriseService(models.Model):
 
     def clean(self) -> None:
         check_search_paths(self.external_id_path, self.search_paths)
+        self._check_pauses()
+
+    def _check_pauses(self) -> None:
+        """Raises ValidationError for listed pauses that are none, or are missing."""
+        pauses = self.retry_delays_seconds
+        numbers = isinstance(pauses, list) and all(
+            isinstance(pause, int | float) and not isinstance(pause, bool) and pause >= 0
+            for pause in pauses
+        )
+        if not numbers:
+            raise ValidationError({"retry_delays_seconds": "List the pauses in seconds."})
+        if self.backoff == Backoff.LIST and not pauses:
+            raise ValidationError({"retry_delays_seconds": "List at least one pause."})
+
+    def retry_rule(self) -> RetryRule | None:
+        """Its own rule for retries; None where it has none."""
+        if not self.backoff:
+            return None
+        return RetryRule(
+            backoff=Backoff(self.backoff),
+            first=timedelta(seconds=self.retry_delay_seconds),
+            factor=self.retry_factor,
+            delays=tuple(timedelta(seconds=float(s)) for s in self.retry_delays_seconds),
+            max_retries=self.max_retries,
+            cap=_seconds(self.retry_cap_seconds),
+            jitter=self.retry_jitter,
+            total=_seconds(self.retry_total_seconds),
+        )
+
+
+def _seconds(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

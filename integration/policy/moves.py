@@ -30,6 +30,10 @@ DELETE: Final = Move(
 )
 RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)
 ARRIVED: Final = Move("arrived", frozenset({ErrorState.HOLD}), ErrorState.RESOLVED)
+# Of a dead letter: it goes back to the topic it came from.
+SEND_BACK: Final = Move("send back", frozenset({ErrorState.HOLD}), ErrorState.RESOLVED)
+# Of one that was sent back too often, or cannot be: it is left to people.
+GIVE_UP: Final = Move("give up", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
 # Of the head of a sequential queue: it stays on hold, and the queue goes on past it.
 PARK: Final = Move("park", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
 EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)

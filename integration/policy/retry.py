@@ -37,6 +37,52 @@ class RetryPolicy:
     total: timedelta | None = None
 
 
+class RetrySource(StrEnum):
+    """Whose rule decided about the retries of a message."""
+
+    SERVICE = "service"  # the enterprise service's own
+    HANDLER = "handler"  # declared beside the handler
+    QUEUE = "queue"  # the queue's policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
+    """A service's or a handler's own pauses; None leaves the rest to the queue's policy."""
+
+    backoff: Backoff
+    first: timedelta = timedelta(seconds=30)
+    factor: float = 2.0
+    delays: tuple[timedelta, ...] = ()
+    max_retries: int | None = None
+    cap: timedelta | None = None
+    jitter: float | None = None
+    total: timedelta | None = None
+
+    def over(self, queue: RetryPolicy) -> RetryPolicy:
+        """Return the whole policy: these pauses, and the queue's word where this has none."""
+        return RetryPolicy(
+            max_retries=queue.max_retries if self.max_retries is None else self.max_retries,
+            backoff=self.backoff,
+            first=self.first,
+            factor=self.factor,
+            delays=self.delays,
+            cap=queue.cap if self.cap is None else self.cap,
+            jitter=queue.jitter if self.jitter is None else self.jitter,
+            total=queue.total if self.total is None else self.total,
+        )
+
+
+def choose(
+    queue: RetryPolicy, *, service: RetryRule | None = None, handler: RetryRule | None = None
+) -> tuple[RetryPolicy, RetrySource]:
+    """Return the policy of a message and whose it is: its service's, its handler's, its queue's."""
+    if service is not None:
+        return service.over(queue), RetrySource.SERVICE
+    if handler is not None:
+        return handler.over(queue), RetrySource.HANDLER
+    return queue, RetrySource.QUEUE
+
+
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
     """Try again after this pause."""

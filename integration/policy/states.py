@@ -199,5 +199,6 @@ class Ended(StrEnum):
     HOLD = "HOLD"  # failed, waits for a person
     PARKED = "PARKED"  # not tried: an earlier message of its key is open
     DELETED = "DELETED"  # passed over because a person deleted it
+    RETURNED = "RETURNED"  # a dead letter that was sent back to the topic it came from
     REFUSED = "REFUSED"  # run at once for its sender, failed, and the sender was told
     EXPIRED = "EXPIRED"  # gone from Kafka before it could be applied

@@ -15,6 +15,7 @@ from integration.store.takers import Missing, resolve
 _AS_THEY_ARE: Final = (
     *("name", "provider_id", "topic", "paused", "is_error_queue", "on_gap", "on_head_expired"),
     *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),
+    "retry_wrapper",
 )
 
 
@@ -87,7 +88,9 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
 
 def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
     system, error_queue = queue.system, queue.error_queue
-    services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
+    services = tuple(
+        (r.interface, r.enabled, r.structure_id, _marked(r.structure), r.retry_rule()) for r in rows
+    )
     return (
         queue.tracks,
         _trackings(queue, rows),
@@ -146,4 +149,4 @@ def service_of(row: EnterpriseService, worker: str) -> Service:
         return Service(row.interface, None, failure)
     structure = row.structure
     deletes = structure is not None and structure.tombstone == ObjectStructure.Tombstone.DELETE
-    return Service(row.interface, taker, None, deletes)
+    return Service(row.interface, taker, None, deletes, row.retry_rule())

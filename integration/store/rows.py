@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from integration.codec import decode_headers, encode_headers
 from integration.delivery.batch_result import NewError, RowChange
+from integration.delivery.foreign import letter_of
 from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
@@ -174,7 +175,8 @@ INSERT_COLUMNS: Final = (
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
     "order_key, parked_at, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, "
-    "version, edited_by, ended, waits_kind, waits_key, waits_for"
+    "version, edited_by, ended, waits_kind, waits_key, waits_for, retry_by, "
+    "origin_topic, origin_partition, origin_offset, cause_class"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
@@ -182,7 +184,7 @@ INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
-    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s)"
+    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again, and
 # is as new as what was read anew around it.
@@ -194,6 +196,7 @@ REOPEN: Final = (
     "spent = excluded.spent, waits_kind = excluded.waits_kind, waits_key = excluded.waits_key, "
     "waits_for = excluded.waits_for, order_key = excluded.order_key, "
     "arrival_batch = excluded.arrival_batch, arrival_index = excluded.arrival_index, "
+    "retry_by = excluded.retry_by, "
     "parked_at = excluded.parked_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
@@ -245,6 +248,8 @@ def insert_values(
         new.state is ErrorState.PARKED,
         copied,
         *_waits(failure),
+        new.retry_by,
+        *_origin(new),
     ]
 
 
@@ -257,7 +262,7 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   waits_kind = coalesce(v.waits_kind, e.waits_kind),
   waits_key = coalesce(v.waits_key, e.waits_key),
   waits_for = CASE WHEN v.waits_kind IS NULL THEN e.waits_for ELSE v.waits_for END,
-  retry_no = v.retry_no, spent = v.spent,
+  retry_no = v.retry_no, spent = v.spent, retry_by = coalesce(nullif(v.retry_by, ''), e.retry_by),
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),
@@ -267,9 +272,9 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
   %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
-  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[])
+  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[], %s::text[])
   v (id, version, state, ended, kind, code, text, detail, fingerprint, attempts, retry_no, spent,
-  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for)
+  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for, retry_by)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """
 
@@ -294,6 +299,7 @@ def change_values(change: RowChange, arrival_batch: int, copied: frozenset[UUID]
         row.offset,
         row.id in copied,
         *((None, None, None) if failure is None else _waits(failure)),
+        change.retry_by,
     ]
 
 
@@ -339,6 +345,14 @@ def _waits(failure: Failure) -> tuple[str, str, bytes | None]:
         return "", "", None
     kind, key = failure.waits_for
     return clean_kind(kind), plain(key, 500), object_hash(kind, key)
+
+
+def _origin(new: NewError) -> tuple[str, int | None, int | None, str]:
+    """Where a dead letter came from, and the class of its exception."""
+    letter = letter_of(new.unit.record, new.failure)
+    if letter is None:
+        return "", None, None, ""
+    return letter.topic, letter.partition, letter.offset, letter.cause
 
 
 def _why(failure: Failure) -> tuple[str, str, str]:

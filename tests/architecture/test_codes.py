@@ -37,6 +37,7 @@ WRITERS: dict[str, int | None] = {
     "_named": 2,
     "unknown": 0,
     "_unknown": 2,
+    "_give_up": 0,
 }
 WHY_A_RUN_FAILS = "## Why a run fails"
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)

@@ -11,6 +11,7 @@ from lxml import etree
 
 from integration import envelope
 from integration.codec import decode_headers
+from integration.envelope.retry_wrapper import unwrap
 from integration.handlers import Message, PayloadRefusedError, publish, publish_to
 from integration.handlers.channels import UnknownChannelError
 from integration.handlers.failures import classify
@@ -81,6 +82,17 @@ def test_each_target_gets_a_message_of_its_own() -> None:
             "sluice-sender": b"sluice",
             "sluice-destination": system.encode(),
         }
+
+
+def test_into_a_queue_with_a_retry_wrapper_each_message_goes_wrapped() -> None:
+    channel = a_channel("MXPO", "erp")
+    Queue.objects.filter(targets__channel=channel).update(retry_wrapper=True)
+    publish("MXPO", {"ponum": "1", "total": Decimal("1.10")}, key="1")
+    wrapped = unwrap(bytes(only_row().value or b""))
+    assert wrapped is not None
+    count, inner = wrapped
+    assert count == 0
+    assert b"1.10" in inner
 
 
 def test_a_target_that_is_off_gets_nothing() -> None:

@@ -201,6 +201,24 @@ class TestService:
         assert service.enabled
 
 
+class TestRetriesOfAService:
+    def test_they_are_set_shown_and_refused_without_a_pause(self, client: Client) -> None:
+        service = a_row("service")
+        assert service.retry_rule() is None
+        address = reverse("service-change", args=[service.pk])
+        given = as_entered(client, "service", service) | {"backoff": "list", "max_retries": "2"}
+        answer = client.post(address, given)
+        assert answer.status_code == 422
+        assert list(answer.context["form"].errors) == ["retry_delays_seconds"]
+        given |= {"retry_delays_seconds": "10 s, 1 min", "retry_delay_seconds": ""}
+        assert client.post(address, given).status_code == 303
+        service.refresh_from_db()
+        rule = service.retry_rule()
+        assert (rule.max_retries, [one.total_seconds() for one in rule.delays]) == (2, [10, 60])
+        page = client.get(reverse("service", args=[service.pk])).text
+        assert "Its own: 2 retries: after 10 s, 1 min; given up after 1 min 10 s." in page
+
+
 class TestChanges:
     def test_filters_pages_and_permalinks(self, client: Client) -> None:
         for number in range(60):

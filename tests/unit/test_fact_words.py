@@ -15,6 +15,8 @@ from console.changes.fact_words import field_words, value_words
         ("queue", "retry_delay_seconds", 90.0, "First pause: 1 min 30 s"),
         ("queue", "retry_delays_seconds", [10, 60], "Listed pauses: 10 s, 1 min"),
         ("queue", "backoff", "constant", "Growth of the pauses: All equal to the first pause"),
+        ("enterpriseservice", "backoff", "", "Pauses of its own: None of its own: those of its"),
+        ("enterpriseservice", "max_retries", 3, "Retries: 3"),
         ("queue", "on_gap", "block", "If messages expired unread: Wait for a person's"),
         ("queue", "start_time", "2026-11-21T06:00:00Z", "Since (UTC): 21 November 2026, 06:00:00"),
         ("queue", "system", None, "External system: \N{EN DASH}"),

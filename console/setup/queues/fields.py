@@ -36,13 +36,18 @@ PARTS: Final[Mapping[str, Part]] = {
         ),
         ("start_from", "start_time", "start_group"),
     ),
-    "part-messages": ("Messages", "", ("default_service", "dedupe", "ordering", "order_path")),
+    "part-messages": (
+        "Messages",
+        "",
+        ("default_service", "dedupe", "ordering", "order_path", "retry_wrapper"),
+    ),
     RETRY: (
         "Retries",
         (
             "For messages that fail for a reason that may pass: a lock, an unknown "
             "exception, a reference to something that does not exist yet. A message that can "
-            "never succeed is put on hold at once, and an outage spends no retry."
+            "never succeed is put on hold at once, and an outage spends no retry. An enterprise "
+            "service, or its handler, may have retries of its own."
         ),
         (
             "max_retries",
@@ -128,6 +133,7 @@ LABELS: Final = {
     "ordering": "Order within a key",
     "order_path": "Path of the key",
     "max_parked": "Most parked of one key",
+    "retry_wrapper": "Retry wrapper",
     "endpoint": "Endpoint",
     "concurrency": "Concurrency",
     "max_retries": "Retries",
@@ -197,6 +203,9 @@ HELPS: Final = {
     "order_path": "Optional: JSONPath such as $.assetnum, or XPath such as /ASSET/ASSETNUM, where "
     "the document says what it is about; the topic needs to have one partition then. A "
     "message that cannot be read has no key then, and waits for none. Empty: the record's key.",
+    "retry_wrapper": "On: its messages come as {“retryCount”: 0, “message”: …}; what is wrapped is "
+    "the message, and a handler sees the count. A message without the wrapper is read as it is. "
+    "Of an error queue: what is sent back is wrapped, with one more counted.",
     "max_parked": "Where keys keep their order: with more messages of one key behind its first "
     "failure, the queue stops reading and shows why.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",

@@ -10,7 +10,10 @@ from integration.models import Queue
 
 PARTS: Final[Mapping[str, Part]] = {
     "part-queue": fields.PARTS["part-queue"],
-    "part-topic": fields.PARTS["part-topic"],
+    "part-topic": (
+        *fields.PARTS["part-topic"][:2],
+        (*fields.PARTS["part-topic"][2], "retry_wrapper"),
+    ),
     "part-delivery": (
         "Delivery",
         (
@@ -61,6 +64,8 @@ LABELS: Final = {
     "handler_timeout_seconds": "Time for one call",
 }
 HELPS: Final = {
+    "retry_wrapper": "On: each message is written as {“retryCount”: 0, “message”: …}, so that the "
+    "partner can count how often it sent it again.",
     "kind": "Sequential needs a topic with one partition. With an endpoint, it sends one message "
     "at a time, and nothing passes one that failed.",
     "endpoint": "An endpoint of the partner that the queue belongs to. Once you choose one, enter "

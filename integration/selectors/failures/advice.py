@@ -107,6 +107,15 @@ BY_CODE: Final[Mapping[str, str]] = {
     "“tombstone” to delete in the object structure under Set up, then release it.",
     "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
     "why. Release it to have this queue's service apply it, or delete it.",
+    "DEAD_LETTER": "See under Facts who gave it up, and why. Once that is mended, send it back to "
+    "the topic it came from; or release it to have this queue's service apply it here; or delete "
+    "it.",
+    "RESENDS_SPENT": "Look at why it fails where it is sent to. Once that is mended, send it back "
+    "by hand; or release it to have this queue's service apply it here; or delete it.",
+    "RESEND_LOOP": "Correct the application that puts it there, or the pattern of the dead-letter "
+    "resend. Release it to have this queue's service apply it here, or delete it.",
+    "RETURN_REFUSED": "Nobody tells where it came from. Release it to have this queue's service "
+    "apply it here, or delete it.",
     "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
     "apply it as well, or delete it.",
     # What happened in the handler.
@@ -152,6 +161,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "UNKNOWN_VERDICT": AUTHOR,
     "WRONG_VERDICT_COUNT": AUTHOR,
     "BATCH_ITEM": AUTHOR,
+    "EXHAUSTED_HOOK_FAILED": "Mend what the message itself failed with, then release it. What its "
+    "handler does once all retries are spent has failed, too, and left nothing: show the details "
+    "of the last attempt to its author.",
     # What became of a delivery.
     **DELIVERING,
     # What became of an import's rows.

@@ -8,7 +8,9 @@ from uuid import UUID
 from django.db.models import F
 
 from integration.codec import decode_headers
+from integration.delivery.foreign import DEAD_LETTER
 from integration.envelope import FlawCode, parse_founding_id
+from integration.envelope.dead_letters import DeadLetter, dead_letter_of
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
@@ -85,6 +87,12 @@ class FailureDetail:
     @property
     def is_edited(self) -> bool:
         return self.error.edited_payload is not None
+
+    @property
+    def dead_letter(self) -> DeadLetter | None:
+        """What another framework's headers tell of its failure."""
+        is_one = self.error.code == DEAD_LETTER or self.error.origin_topic
+        return dead_letter_of(decode_headers(self.error.headers)) if is_one else None
 
     @property
     def record_named_by_id(self) -> str:

@@ -42,6 +42,8 @@ class FailureFilter:
     run: str = ""
     key: str = ""
     text: str = ""
+    origin_topic: str = ""
+    cause_class: str = ""
     since: datetime | None = None
     until: datetime | None = None
 
@@ -166,6 +168,8 @@ def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
         "code": filters.code,
         "fingerprint": filters.fingerprint,
         "message_id": filters.message_id,
+        "origin_topic": filters.origin_topic,
+        "cause_class": filters.cause_class,
     }
     conditions = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
     failures = MessageError.objects.filter(_queues(filters, scope), **conditions)

@@ -29,6 +29,8 @@ DONE: Final[Mapping[str, str]] = {
     "restore": "Restored",
     "edit": "Edited",
     "park": "Parked: the queue went on past it",
+    "send back": "Sent back to the topic it came from",
+    "give up": "Left to people: not sent back any more",
     "arrived": "Said to have arrived: not sent again",
     "replay": "Given back by a replay",
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 from integration.counting import so_many
 from integration.durations import written
-from integration.policy.retry import GiveUp, RetryPolicy, decide
+from integration.policy.retry import GiveUp, RetryPolicy, RetryRule, decide
 
 SHOWN: Final = 8
 WORDED: Final = 6
@@ -154,3 +154,20 @@ def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
     if any(a.pause == cap != b.pause for b, a in pairwise(retries)):
         remarks.append(f"A pause is never longer than {written(cap.total_seconds())}.")
     return remarks
+
+
+def of_service(own: RetryRule | None, declared: RetryRule | None) -> str:
+    """Say by whose rule the messages of a service are tried again, and what it says."""
+    rule = own or declared
+    if rule is None:
+        return "As the queue says by which they come."
+    whose = "Its own" if own is not None else "Declared by its handler"
+    return f"{whose}: {_rule_words(rule)}"
+
+
+def _rule_words(rule: RetryRule) -> str:
+    policy = rule.over(RetryPolicy(max_retries=None))
+    if rule.max_retries is not None:
+        return retry_line(policy).words
+    pauses = [retry.pause_words for retry in retry_line(policy).retries[:WORDED]]
+    return f"after {', '.join(pauses)} and so on, as often as the queue says."

@@ -4,6 +4,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from integration.handlers.registry import Registration, registry
 from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
+from integration.policy.retry import RetryRule
 from integration.policy.states import OPEN
 from integration.selectors.failures.advice import NOBODY_TAKES, SERVICE_ON_AGAIN
 from integration.selectors.scope import Scope
@@ -31,6 +32,19 @@ def services(scope: Scope) -> QuerySet[EnterpriseService]:
 def handler_of(interface: str) -> Registration | None:
     """The handler registered under this name on the process that answers."""
     return registry.get(interface)
+
+
+def declared(interface: str) -> RetryRule | None:
+    """Return the rule for retries that the handler of this process declares, if it does."""
+    handler = handler_of(interface)
+    return None if handler is None else handler.retry
+
+
+def hook_of(interface: str) -> str:
+    """Name what its handler has called when the retries of a message are spent; empty: nothing."""
+    handler = handler_of(interface)
+    hook = None if handler is None else handler.on_exhausted
+    return "" if hook is None else str(getattr(hook, "__qualname__", type(hook).__qualname__))
 
 
 def taken_by(interface: str, structure: ObjectStructure | None) -> str:

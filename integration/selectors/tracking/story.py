@@ -49,9 +49,12 @@ ENDED_AS: Final = {
     Ended.STALE: "it was a retry marker whose retry was no longer due",
     Ended.PASSED: "it passed: there was nothing to apply",
     Ended.DELETED: "it was passed over, because a person had deleted it",
+    Ended.RETURNED: "it was sent back to the topic it came from",
     Ended.EXPIRED: "it was no longer in Kafka",
 }
-GOOD: Final = frozenset({Ended.APPLIED, Ended.DELIVERED, Ended.SUPERSEDED, Ended.DUPLICATE})
+GOOD: Final = frozenset(
+    {Ended.APPLIED, Ended.DELIVERED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.RETURNED}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import IntegrityError, connection, transaction
 
-from integration.handlers import arrived, inbound
+from integration.handlers import Constant, Failure, arrived, inbound
 from integration.handlers.failures import (
     BatchItemError,
     MissingDependencyError,
@@ -153,6 +153,18 @@ def one(message: Message) -> None:
 
 @inbound("OBEY.ALONE", isolated=True)
 def alone(message: Message) -> None:
+    obey(message)
+
+
+def tell(message: Message, failure: Failure) -> None:
+    """Write and publish that the retries of this message are spent."""
+    told = {"interface": failure.code, "arrival_batch": 0, "arrival_place": 0}
+    Effect.objects.create(message_id=message.message_id, n=-message.body["n"], **told)
+    publish_to("out", {"n": message.body["n"]}, key=str(message.body["n"]))
+
+
+@inbound("OBEY.TOLD", retry=Constant(0, retries=0), on_exhausted=tell)
+def told(message: Message) -> None:
     obey(message)
 
 

@@ -1,0 +1,35 @@
+"""Records of an error queue that other applications put there: failures of theirs."""
+
+from typing import Final
+
+from integration.envelope.dead_letters import DeadLetter, dead_letter_of
+from integration.policy.failure import Failure, FailureClass, cause_words
+from integration.values import Record
+
+DEAD_LETTER: Final = "DEAD_LETTER"
+FOREIGN: Final = Failure(
+    FailureClass.PERMANENT,
+    "FOREIGN_FAILURE",
+    "Another application put this failure here. Read it, then release or delete it.",
+)
+
+
+def foreign_failure(record: Record) -> Failure:
+    """Return the failure that the record is, as its headers tell."""
+    letter = dead_letter_of(record.headers)
+    return FOREIGN if letter is None else _told(letter)
+
+
+def letter_of(record: Record, failure: Failure) -> DeadLetter | None:
+    """Return what is told of a record that is held as a dead letter."""
+    return dead_letter_of(record.headers) if failure.code == DEAD_LETTER else None
+
+
+def _told(letter: DeadLetter) -> Failure:
+    """Say who gave it up and why; what the exception quotes is left to the details."""
+    by = f"{letter.framework} ({letter.reader})" if letter.reader else letter.framework
+    cause = letter.short_cause or "no exception is named"
+    why = f"{cause}: {cause_words(letter.message)}" if letter.message else cause
+    detail = "\n".join(filter(None, (letter.cause, letter.message, letter.trace)))
+    text = f"{by} gave it up: {why}"
+    return Failure(FailureClass.PERMANENT, "DEAD_LETTER", text, detail)

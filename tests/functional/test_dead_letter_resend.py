@@ -1,0 +1,152 @@
+"""The dead-letter resend: topics that appear, pauses, the end of resending, and what goes round."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+
+from crontasks.builtin.dead_letters import (
+    DeadLetterResend,
+    NoSuchRowError,
+    ResendParameters,
+    group_pattern,
+)
+from crontasks.models import CronInstance
+from crontasks.outcome import Context, Outcome, RunState
+from integration.codec import decode_headers
+from integration.documents.patterns import BadPattern, whole
+from integration.models import ConfigurationChange, MessageError, OutboxRow, Provider, Queue
+from integration.runs.queues import run_queue
+from tests.support.builders import a_provider
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def name(broker) -> str:
+    """What the topics of one test have in common: the broker is everybody's."""
+    a_provider(broker.bootstrap)
+    return f"n{uuid.uuid4().hex[:10]}"
+
+
+def resend(name: str, **parameters: object) -> Outcome:
+    given = {"provider": "main", "pattern": f"({name}.+)-dlq", "delay_seconds": 0.0}
+    context = Context(instance_id=1, scheduled_at=timezone.now())
+    return DeadLetterResend().run(ResendParameters(**(given | parameters)), context)
+
+
+def drained(topic: str) -> Queue:
+    queue = Queue.objects.get(topic=topic)
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0)
+    run_queue(queue.pk)
+    return queue
+
+
+def age(seconds: float) -> None:
+    MessageError.objects.update(last_failed_at=F("last_failed_at") - timedelta(seconds=seconds))
+
+
+def test_topics_are_found_as_they_appear_and_go_back_to_what_their_name_says(broker, name):
+    assert resend(name).counts == {}
+    dlq = broker.topic(2, f"{name}.orders-dlq")
+    broker.topic(1, f"{name}.orders")
+    assert resend(name).counts == {"queues": 1}
+    assert resend(name).counts == {}
+    queue = Queue.objects.get(topic=dlq)
+    assert (queue.is_error_queue, queue.partitions.count()) == (True, 2)
+    assert CronInstance.objects.get(queue=queue).task == "error_queue_consumer"
+    assert ConfigurationChange.objects.filter(kind="queue", action="create").count() == 1
+
+    broker.send(dlq, [b'{"a": 1.10}'], key=b"k", partition=1)
+    drained(dlq)
+    assert resend(name, delay_seconds=60.0).counts == {}
+    age(61)
+    assert resend(name, delay_seconds=60.0).counts == {"RETURNED": 1}
+    assert resend(name, delay_seconds=60.0).counts == {}
+    sent = OutboxRow.objects.get()
+    assert (sent.topic, bytes(sent.key or b"")) == (f"{name}.orders", b"k")
+    assert bytes(sent.value or b"") == b'{"a": 1.10}'
+    assert dict(decode_headers(sent.headers)) == {"retryCount": b"1"}
+
+
+@pytest.mark.parametrize("keeps_headers", [True, False])
+def test_what_fails_again_and_again_is_left_to_people(broker, name, keeps_headers):
+    """Also where the application that dead-letters it keeps nothing of what it was sent."""
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    broker.send(dlq, [{"n": 1}], key=b"k")
+    told = []
+    for _ in range(4):
+        drained(dlq)
+        told.append(resend(name, most_resends=2).counts)
+        sent = OutboxRow.objects.order_by("-id").first()
+        if sent is not None and told[-1] == {"RETURNED": 1}:
+            headers = list(decode_headers(sent.headers)) if keeps_headers else []
+            broker.send(dlq, [bytes(sent.value or b"")], key=b"k", headers=headers)
+    assert told == [{"RETURNED": 1}, {"RETURNED": 1}, {"RESENDS_SPENT": 1}, {}]
+    left = MessageError.objects.get(state="HOLD")
+    assert left.code == "RESENDS_SPENT"
+    assert left.changes.get().action == "give up"
+
+
+@pytest.mark.parametrize("origin", ["{name}.orders-dlq", "{name}.other-dlq"])
+def test_a_dead_letter_topic_that_feeds_itself_or_another_stands_still(broker, name, origin):
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    headers = [("kafka_dlt-original-topic", origin.format(name=name).encode())]
+    broker.send(dlq, [{"n": 1}], headers=headers)
+    broker.send(dlq, [{"n": 2}])
+    drained(dlq)
+    assert resend(name).counts == {"RESEND_LOOP": 1, "RETURNED": 1}
+    assert (OutboxRow.objects.count(), MessageError.objects.get(state="HOLD").code) == (
+        1,
+        "RESEND_LOOP",
+    )
+
+
+def test_pauses_may_grow_with_each_resend(broker, name):
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    broker.send(dlq, [{"n": 1}], headers=[("retryCount", b"2")])
+    drained(dlq)
+    for passed, counts in ((39, {}), (2, {"RETURNED": 1})):
+        age(passed)
+        assert resend(name, delay_seconds=10.0, factor=2.0).counts == counts
+
+
+def test_a_topic_without_a_name_to_go_to_waits_for_people(broker, name):
+    dlq = broker.topic(1, f"{name}-dead")
+    resend(name, pattern=f"{name}-dead")
+    broker.send(dlq, [{"n": 1}])
+    drained(dlq)
+    assert resend(name, pattern=f"{name}-dead").counts == {"RETURN_REFUSED": 1}
+
+
+def test_a_broker_that_is_away_fails_the_run_and_stops_no_resend(broker, name):
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    broker.send(dlq, [{"n": 1}])
+    drained(dlq)
+    Provider.objects.update(bootstrap_servers="127.0.0.1:1")
+    outcome = resend(name)
+    assert (outcome.state, outcome.counts) == (RunState.FAILED, {"RETURNED": 1})
+
+
+def test_wrong_parameters_say_so(broker, name):
+    with pytest.raises(NoSuchRowError):
+        resend(name, provider="nobody")
+    with pytest.raises(BadPattern):
+        resend(name, pattern="(a")
+
+
+def test_the_founding_pattern_names_the_origin():
+    assert whole(group_pattern(".*-dlq"), "normal-topic-dlq") == "normal-topic"
+    assert whole(group_pattern(".*-dlq"), "normal-topic-dlq2") is None
