@@ -61,6 +61,11 @@ class Finding:
     command: str = ""
     is_needed: bool = True
 
+    @property
+    def refused(self) -> list[str]:
+        """The operations that the cluster refuses."""
+        return [one.operation for one in self.rights if one.verdict is Verdict.REFUSED]
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
