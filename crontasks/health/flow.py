@@ -21,7 +21,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
     with rights may remember the name of a probe. Every link is looked at, as more than one may be
-    broken; the first broken one is the one to mend first. Names no other queue outside `scope`. Raises Django's OperationalError when the database does not answer.
+    broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
+    Raises Django's OperationalError when the database does not answer.
     """
     return [
         flow_work.slot(queue, scope) if look is flow_work.slot else look(queue)

@@ -60,3 +60,12 @@ class Provider(models.Model):
             raise ValidationError(
                 {"sasl_mechanism": f"{self.security_protocol} needs a SASL mechanism."}
             )
+        is_oauth = self.sasl_mechanism == self.Mechanism.OAUTHBEARER
+        if self.security_protocol.startswith("SASL") and is_oauth:
+            self._check_issuer()
+
+    def _check_issuer(self) -> None:
+        name = "sasl.oauthbearer.token.endpoint.url"
+        if name not in self.properties:
+            said = f"OAUTHBEARER needs {name}: the address where tokens are issued."
+            raise ValidationError({"properties": said})
