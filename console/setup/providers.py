@@ -132,7 +132,13 @@ class ProviderForm(KeepsSecrets):
         """Return True when these values lead to other brokers or to another token address."""
         stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
         is_moved = bool(DESTINATION.intersection(self.changed_data))
-        return is_moved or (stored or {}) != (entered or {})
+        return is_moved or _leading(stored) != _leading(entered)
+
+
+def _leading(properties: object) -> dict[str, object]:
+    """All properties but those of producers, which say nothing of where anything is sent."""
+    known = properties if isinstance(properties, dict) else {}
+    return {name: value for name, value in known.items() if name not in PRODUCER}
 
 
 class ProviderTable(tables.Table):

@@ -25,6 +25,8 @@ def reachable(provider: Provider) -> HealthCheck:
 def rights(queue: Queue) -> HealthCheck:
     """Check our rights on the topic, the group and the transactional ids that this queue needs."""
     missing = examination.missing_rights(queue)
+    if missing is None:
+        return good("rights", "They can be asked for once the provider lets us in.")
     if not missing:
         return good("rights", "Nothing that this queue needs is refused to us.")
     lacking = "; ".join(

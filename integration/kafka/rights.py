@@ -65,13 +65,15 @@ def examine(provider: Provider, wanted: Wanted) -> Examination:
     return Examination(tuple(sections), grants.principal_of(provider))
 
 
-def missing(provider: Provider, wanted: Wanted) -> list[Finding]:
+def missing(provider: Provider, wanted: Wanted) -> list[Finding] | None:
     """The rights without which nothing flows, as far as the cluster says that they are refused.
 
-    None where it does not let us in at all, or where everybody may do everything.
+    None where it does not let us in at all.
     """
     entered = greet(provider)
-    if entered.admin is None or entered.to is None or grants_all(entered):
+    if entered.admin is None or entered.to is None:
+        return None
+    if grants_all(entered):
         return []
     asking = _Asking(provider, wanted, entered)
     sections = [asking.reading(FLOWING)] if wanted.reads else []

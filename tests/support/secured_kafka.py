@@ -101,9 +101,9 @@ class SecuredKafka(secured_kafka.SecuredKafka):
             **shown_at("MISNAMED", self.authority.server("kafka.example")),
         }
 
-    def by_scram(self, name: str = "") -> dict[str, str]:
+    def by_scram(self) -> dict[str, str]:
         """The fields of a provider who logs in by SCRAM, as a user of its own."""
-        name = name or f"user-{uuid4().hex[:8]}"
+        name = f"user-{uuid4().hex[:8]}"
         self.add_user(name, f"{name}-password")
         return {
             "bootstrap_servers": self.sasl_ssl,
@@ -114,11 +114,9 @@ class SecuredKafka(secured_kafka.SecuredKafka):
             "ca_certificate": self.certificate,
         }
 
-    def by_certificate(
-        self, name: str = "", lasting: timedelta = timedelta(days=1)
-    ) -> dict[str, str]:
-        """The fields of a provider who shows a certificate of its own."""
-        issued = self.authority.client(name or f"client-{uuid4().hex[:8]}", lasting)
+    def by_certificate(self, days: float = 1) -> dict[str, str]:
+        """The fields of a provider who shows a certificate of its own, valid for so long."""
+        issued = self.authority.client(f"client-{uuid4().hex[:8]}", timedelta(days=days))
         return {
             "bootstrap_servers": self.ssl,
             "security_protocol": "SSL",

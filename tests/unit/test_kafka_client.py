@@ -74,7 +74,7 @@ def test_a_property_that_is_decided_or_unknown_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("name", [*client.CONSUMER, *client.PRODUCER, *client.TRANSACTIONAL])
 def test_nothing_a_connection_carries_overrides_a_promise(name: str) -> None:
-    forged = client.Connection(1, "forged", {name: "forged"})
+    forged = client.Connection(1, "forged", {name: "forged"}, {name: "forged"})
     if name in client.CONSUMER:
         assert client.consumer_properties(forged, "g")[name] == client.CONSUMER[name]
     decided = {**client.PRODUCER, **client.TRANSACTIONAL}

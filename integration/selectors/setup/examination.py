@@ -34,10 +34,10 @@ def wanted_of(provider: Provider, topic: str = "") -> Wanted:
     )
 
 
-def missing_rights(queue: Queue) -> list[Finding]:
+def missing_rights(queue: Queue) -> list[Finding] | None:
     """What the cluster refuses us of all that this queue needs; each with the command that grants.
 
-    Empty where it cannot be asked: then the provider does not answer, or does not let us in.
+    None where it cannot be asked: the provider does not answer, or does not let us in.
     """
     is_read = queue.direction == Queue.Direction.INBOUND or sends(queue)
     return missing(
