@@ -25,7 +25,7 @@ from integration.kafka.client import (
     new_consumer,
     new_producer,
 )
-from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
 from integration.kafka.refusals import UnknownTopics, refused_by
 from integration.kafka.troubles import (
     FENCED,
@@ -51,6 +51,9 @@ COMMIT_SECONDS: Final = 30.0
 ABORT_SECONDS: Final = 0.1
 FULL_QUEUE_SECONDS: Final = 0.1
 UNSENDABLE: Final = "UNSENDABLE"
+TOO_LONG: Final = (
+    "its transaction.timeout.ms is longer than the brokers allow (transaction.max.timeout.ms)"
+)
 _DISCONNECTED: Final = KafkaError(
     KafkaError.NETWORK_EXCEPTION, "the connection broke during the transaction"
 )
@@ -146,6 +149,8 @@ class KafkaPublisher:
         try:
             producer.init_transactions(OPEN_SECONDS)
         except KafkaException as e:
+            if has_code(e, {KafkaError.INVALID_TRANSACTION_TIMEOUT}):
+                raise ProviderUnusableError(self._to.name, TOO_LONG) from e
             raise unreachable(self._to.name, e) from e
         self._producer = producer
         # Brokers that did not answer on the way here are not the ones it is connected to now.

@@ -216,3 +216,16 @@ def test_what_the_relay_lacks_is_told_until_it_is_granted(
     relay(provider, nothing_left)
     assert leases.get().trouble == ""
     assert flow_set_up.rights(outbound).ok
+
+
+def test_a_transaction_that_may_not_last_so_long_is_the_providers_fault(
+    secured_kafka: SecuredKafka,
+) -> None:
+    properties = {"transaction.timeout.ms": 600_001}
+    provider = Provider.objects.create(
+        name="plant", bootstrap_servers=secured_kafka.bootstrap, properties=properties
+    )
+    put(provider, b"1")
+    leases = RelayLease.objects.filter(provider=provider)
+    relay(provider, leases.exclude(trouble="").exists)
+    assert leases.get().trouble.startswith("PROVIDER_UNUSABLE: ")

@@ -94,6 +94,8 @@ class SecuredKafka(secured_kafka.SecuredKafka):
             **super().more(),
             f"listener.name.sasl_plaintext.{mechanisms}": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+            # Less than a provider may ask for.
+            "transaction.max.timeout.ms": "600000",
             f"listener.name.sasl_ssl.{mechanisms}": "PLAIN,SCRAM-SHA-512",
             "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
             **shown_at("EXPIRED", self.authority.server(*HOSTS, lasting=timedelta(hours=-1))),
