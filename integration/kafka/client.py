@@ -21,9 +21,8 @@ Made = TypeVar("Made")
 # A provider may change these by its own properties.
 DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "sluice",
-    # The library waits up to 10 s by default; a broker that is back should be noticed at once.
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 1_000,
+    "reconnect.backoff.ms": client_properties.DEFAULTS["reconnect.backoff.ms"],
+    "reconnect.backoff.max.ms": client_properties.DEFAULTS["reconnect.backoff.max.ms"],
     "socket.keepalive.enable": True,
     "message.max.bytes": client_properties.DEFAULTS["message.max.bytes"],
 }

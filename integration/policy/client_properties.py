@@ -49,6 +49,7 @@ class Text:
 Rule = Number | Choice | Text
 SWITCH: Final = Choice(("true", "false"))
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+BESIDE_BYTES: Final = 512
 
 # For producers alone: what relays, retry markers and bulk jobs write with. The relay's lease
 # outlasts one batch with the longest delivery.timeout.ms.
@@ -70,7 +71,8 @@ CLIENT: Final[Mapping[str, Rule]] = MappingProxyType(
         "broker.address.family": Choice(("any", "v4", "v6")),
         "connections.max.idle.ms": Number(0, 2**31 - 1, "ms"),
         "message.max.bytes": Number(1_000, 10**9, "bytes"),
-        "receive.message.max.bytes": Number(1_000, 2**31 - 1, "bytes"),
+        # Room for one answer of the client library's usual size.
+        "receive.message.max.bytes": Number(52_428_800 + BESIDE_BYTES, 2**31 - 1, "bytes"),
         "metadata.max.age.ms": Number(1, DAY_MS, "ms"),
         "reconnect.backoff.max.ms": Number(0, HOUR_MS, "ms"),
         "reconnect.backoff.ms": Number(0, HOUR_MS, "ms"),
@@ -142,7 +144,17 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "delivery.timeout.ms": 20_000,
         # The topic's limit decides what is too large, not the client's default of 1 MB.
         "message.max.bytes": 64 * 2**20,
+        # The library waits up to 10 s by default; a broker that is back should be noticed at once.
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1_000,
     }
+)
+# The one is at most the other, less so much. Where no other is given, the library finds a fitting.
+_AT_MOST: Final = (
+    ("delivery.timeout.ms", 0, "transaction.timeout.ms"),
+    ("linger.ms", 1, "delivery.timeout.ms"),
+    ("message.max.bytes", BESIDE_BYTES, "receive.message.max.bytes"),
+    ("reconnect.backoff.ms", 0, "reconnect.backoff.max.ms"),
 )
 
 
@@ -171,18 +183,12 @@ def _mistake(name: str, value: object) -> str:
 def _contradictions(properties: Mapping[str, object]) -> list[str]:
     """What the client library would refuse as it is started, said as it is saved."""
     effective = {**DEFAULTS, **properties}
-    linger, delivery, transaction = (
-        whole(effective[f"{name}.ms"]) or 0
-        for name in ("linger", "delivery.timeout", "transaction.timeout")
-    )
     found = []
-    if delivery > transaction:
-        found.append(
-            f"delivery.timeout.ms ({delivery}) has to be at most transaction.timeout.ms "
-            f"({transaction}): else the brokers end a transaction that is still being filled."
-        )
-    if linger >= delivery:
-        found.append(f"linger.ms ({linger}) has to be less than delivery.timeout.ms ({delivery}).")
+    for smaller, less, larger in _AT_MOST:
+        low, high = whole(effective.get(smaller)), whole(effective.get(larger))
+        if low is not None and high is not None and low > high - less:
+            most = f"{larger} ({high})" + (f" less {less}" if less else "")
+            found.append(f"{smaller} ({low}) has to be at most {most}.")
     return found
 
 

@@ -67,7 +67,12 @@ def test_the_library_takes_each_property_at_both_ends() -> None:
             chosen = {name: value}
             if mistakes(chosen):
                 # Alone it contradicts a default: so it needs the other one.
-                chosen |= {"transaction.timeout.ms": 900_000, "delivery.timeout.ms": 10_000}
+                others = {"transaction.timeout.ms": 900_000, "delivery.timeout.ms": 10_000}
+                chosen = {**others, "message.max.bytes": 1_000, **chosen}
+                if name == "reconnect.backoff.ms":
+                    chosen["reconnect.backoff.max.ms"] = value
+                if name == "reconnect.backoff.max.ms":
+                    chosen["reconnect.backoff.ms"] = value
             assert mistakes(chosen) == [], chosen
             provider = Provider(pk=1, name="p", bootstrap_servers="127.0.0.1:1", properties=chosen)
             to = client.connection(provider)

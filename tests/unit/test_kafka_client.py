@@ -106,7 +106,7 @@ def test_the_library_takes_all_that_is_decided() -> None:
         (KafkaError.UNKNOWN_TOPIC_ID, TroubleKind.UNKNOWN_TOPIC),
         (KafkaError._ALL_BROKERS_DOWN, TroubleKind.UNAVAILABLE),
         (KafkaError.LEADER_NOT_AVAILABLE, TroubleKind.UNAVAILABLE),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, TroubleKind.REFUSED),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, TroubleKind.RIGHTS),
         (KafkaError._AUTHENTICATION, TroubleKind.REFUSED),
         (KafkaError._BAD_MSG, TroubleKind.OTHER),
     ],
