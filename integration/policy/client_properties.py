@@ -152,6 +152,7 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
 # The one is at most the other, less so much. Where no other is given, the library finds a fitting.
 _AT_MOST: Final = (
     ("delivery.timeout.ms", 0, "transaction.timeout.ms"),
+    ("socket.timeout.ms", 0, "transaction.timeout.ms"),
     ("linger.ms", 1, "delivery.timeout.ms"),
     ("message.max.bytes", BESIDE_BYTES, "receive.message.max.bytes"),
     ("reconnect.backoff.ms", 0, "reconnect.backoff.max.ms"),
