@@ -96,12 +96,12 @@ class CertificateUntrustedError(BrokerRefusedError):
     def __init__(
         self, provider: str, address: str, issuer: str, says: str, *, has_authorities: bool
     ) -> None:
-        whose = "its CA certificates" if has_authorities else "what this machine trusts"
-        issued = f" issued by {issuer}" if issuer else ""
+        whose = "its CA certificates" if has_authorities else "the authorities of this machine"
+        issued = f" It is issued by {issuer}." if issuer else ""
         IntegrationError.__init__(
             self,
             f"The certificate of {address} is not accepted for the provider {provider}: {whose} "
-            f"do not include who vouches for it{issued and f', it is{issued}'} ({says}).",
+            f"do not vouch for it ({says}).{issued}",
             next_step="Enter the certificate of the cluster's own authority as the provider's CA "
             "certificates.",
         )
@@ -131,18 +131,16 @@ class OwnCertificateError(BrokerRefusedError):
     def __init__(
         self, provider: str, address: str, says: str, out_of_date: str, *, is_there: bool
     ) -> None:
-        why = out_of_date or f"it answers “{says}”"
-        text = f"The broker at {address} does not accept the certificate of the provider {provider}"
-        step = "Enter a certificate that is valid and issued by an authority that the brokers trust"
-        if not is_there:
-            text = f"The broker at {address} asks for a client certificate, and the provider "
-            text += f"{provider} has none"
-            step = "Enter the certificate and the private key that the cluster's administrator gave"
-        IntegrationError.__init__(
-            self,
-            f"{text}: {why}." if is_there else f"{text}.",
-            next_step=f"{step}, with its private key." if is_there else f"{step}.",
-        )
+        text = f"asks for a client certificate, and the provider {provider} has none"
+        step = "Enter the certificate and the private key that the cluster's administrator gave."
+        if is_there:
+            why = out_of_date or f"it answers “{says}”"
+            text = f"does not accept the certificate of the provider {provider}: {why}"
+            step = (
+                "Enter a certificate that is valid and issued by an authority that the brokers "
+                "trust, with its private key."
+            )
+        IntegrationError.__init__(self, f"The broker at {address} {text}.", next_step=step)
 
 
 class ProviderUnusableError(ProviderError):
