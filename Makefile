@@ -23,7 +23,7 @@ help: ## list the targets
 setup: ## fetch and build what is missing: packages, jars, the console's files, a browser
 	@$(STARTER) -m devstack setup --spark
 
-run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these)
+run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates)
 	@$(STARTER) -m devstack up
 
 stop: ## stop what `make run` started; the data stay

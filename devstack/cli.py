@@ -9,10 +9,11 @@ from functools import partial
 
 from devstack import environment, install, paths, problems
 from devstack.app import GRACE_SECONDS, App
-from devstack.parts import PARTS, SPARK, wanted
+from devstack.kafka import Kafka
+from devstack.parts import PARTS, SPARK, is_secured, wanted
 from devstack.progress import say, step
 from devstack.server import Server
-from devstack.servers import as_left_in, in_folder
+from devstack.servers import as_left_in, in_folder, with_security
 from devstack.supervise import Process
 
 NOT_RUNNING = 3
@@ -58,18 +59,23 @@ def up(options: argparse.Namespace) -> int:
     began = time.monotonic()
     # A slip in SAMPLE is named now, not after the set-up.
     with_spark = SPARK in [part.name for part in wanted()]
+    is_with_logins = is_secured()
     install.everything(with_spark=with_spark and not options.servers)
     servers = in_folder(paths.STACK, durable=False)
+    if is_with_logins:
+        servers = with_security(servers)
     app = App(paths.STACK, servers)
     if options.servers:
         servers.start(_start_with_a_line)
         for name, value in servers.environment.items():
             say(f"{name}={value}")
+        _tell_of_kafka(servers.kafka)
         return 0
     say(app.integrations())
     servers.start(partial(_start_and_prepare, app))
     app.start()
     say(f"\nSluice runs, after {time.monotonic() - began:.0f} s: {app.login()}")
+    _tell_of_kafka(servers.kafka)
     say(f"Logs are in {paths.STACK}; `make stop` stops everything, the data stay.")
     return 0
 
@@ -114,6 +120,11 @@ def _state(process: Process) -> str:
     if not process.is_alive():
         return "does not run"
     return f"{'ends' if process.is_ending else 'runs'} as {process.pid}"
+
+
+def _tell_of_kafka(kafka: Kafka) -> None:
+    for line in kafka.told():
+        say(line)
 
 
 def _start_with_a_line(server: Server) -> None:

@@ -5,10 +5,12 @@ import os
 import socket
 import struct
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from devstack import java, paths, problems
+from devstack.keys import write_private
 from devstack.overriding import override
 from devstack.server import Server
 from devstack.supervise import Command, carry_out
@@ -74,11 +76,12 @@ class Kafka(Server):
     def prepare(self) -> None:
         self.room.mkdir(parents=True, exist_ok=True)
         # Rewritten at each start: the ports may be others than last time.
-        text = properties(
+        plain = properties(
             port=self.port, controller_port=self.controller_port, log_dirs=self.room / "data"
         )
+        text = {**plain, **self.more()}
         rows = [f"{name}={value}\n" for name, value in text.items()]
-        self._properties.write_text("".join(rows))
+        write_private(self._properties, "".join(rows))
         (self.room / "log4j2.properties").write_text(LOGGING)
         if not (self.room / "data" / "meta.properties").exists():
             self._format()
@@ -91,6 +94,14 @@ class Kafka(Server):
     @override
     def is_answering(self) -> bool:
         return serves_clients(self.port)
+
+    def told(self) -> list[str]:
+        """Lines that tell a person more than the port; this kind has nothing more to say."""
+        return []
+
+    def more(self) -> Mapping[str, str]:
+        """Properties of another kind of Kafka; they win over those of this one."""
+        return {}
 
     @property
     def _properties(self) -> Path:

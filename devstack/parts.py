@@ -86,6 +86,11 @@ def shows_sample(variables: Mapping[str, str]) -> bool:
     return is_on and remembered.AT_FIRST in [app.strip() for app in apps]
 
 
+def is_secured(variables: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `make run SECURED=1` wants logins and certificates. Raises BAD_SWITCH."""
+    return bool(variables.get("SECURED", "").strip()) and _is_on("SECURED", variables)
+
+
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:
     value = variables.get(name, "").strip().lower()
     if value not in SWITCH:

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -66,6 +66,17 @@ class Servers:
         for server in self.each:
             server.discard()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def with_security(servers: Servers) -> Servers:
+    """Describe the same set with a Kafka that also asks for logins and certificates."""
+    # Its packages are there only once the stack is set up.
+    from devstack import secured_kafka  # noqa: PLC0415 - as the comment says
+
+    kafka, names = servers.kafka, secured_kafka.PORT_NAMES
+    alive = names if _is_alive(servers.folder, "kafka") else ()
+    assigned = ports.assign(servers.folder / "ports.json", names, running=alive)
+    return replace(servers, kafka=secured_kafka.secured(kafka, *(assigned[n] for n in names)))
 
 
 def in_folder(folder: Path, *, durable: bool) -> Servers:

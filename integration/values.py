@@ -47,7 +47,9 @@ class TroubleKind(StrEnum):
     OUT_OF_RANGE = "OUT_OF_RANGE"  # the position is below the log's start or above its end
     UNKNOWN_TOPIC = "UNKNOWN_TOPIC"  # topic or partition is gone
     UNAVAILABLE = "UNAVAILABLE"  # no broker, no leader, all down
-    REFUSED = "REFUSED"  # authentication or authorisation
+    REFUSED = "REFUSED"  # the login
+    CERTIFICATE = "CERTIFICATE"  # the broker's certificate is not accepted by us, or ours by it
+    RIGHTS = "RIGHTS"  # logged in, and a right is missing
     PROTOCOL = "PROTOCOL"  # the port speaks another security protocol
     OTHER = "OTHER"  # any other client error: identity is checked again, then reading goes on
 

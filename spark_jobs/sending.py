@@ -33,6 +33,12 @@ class Sending(NamedTuple):
     owned: Owned
     target: Target
 
+    @property
+    def packet_bytes(self) -> int:
+        """What the topic takes at once, or the provider's own, smaller size."""
+        most = self.target.packet_bytes
+        return min(most, int(self.kafka.get("batch.size", most)))
+
 
 def claim_range(
     session: Session, tables: Stage, owned: Owned, number: int
@@ -62,7 +68,7 @@ def send_range(what: Sending, tables: Stage, number: int, records: Records) -> N
             raise lost()
         if sums[0] is not None:
             return
-        sender = open_sender({"batch.size": what.target.packet_bytes, **what.kafka})
+        sender = open_sender({**what.kafka, "batch.size": what.packet_bytes})
         for key, value in records(session):
             sender.send(what.target.topic, key, value)
         session.execute(tables.sql(_SENT), [sender.finish(), number])

@@ -18,6 +18,7 @@ from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found
     django_db_modify_db_settings,
     kafka,
     postgres,
+    secured_kafka,
     servers,
     unstarted_servers,
     valkey,

@@ -15,6 +15,8 @@ from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
 from console.setup.pages import known_row, refuse, seen_in, show_card, show_form
 from integration.models import Provider
+from integration.policy import client_properties
+from integration.policy.client_properties import PRODUCER
 from integration.selectors.setup import examination, nouns
 
 TOPIC_CHARACTERS: Final = 249
@@ -68,15 +70,17 @@ class ProviderForm(KeepsSecrets):
             "security_protocol": "The protocol of the brokers' listener. PLAINTEXT and "
             "SASL_PLAINTEXT send everything unencrypted.",
             "sasl_mechanism": "The one that the cluster expects.",
-            "username": "The principal that gets the rights is “User:” followed by this name.",
-            "password": "Stored encrypted; never shown.",
+            "username": "The principal that gets the rights is “User:” followed by this name. With "
+            "OAUTHBEARER: the id of the client at the issuer of the tokens.",
+            "password": "Stored encrypted; never shown. With OAUTHBEARER: the client's secret.",
             "ca_certificate": "PEM. Empty: the authorities that this machine already trusts.",
             "client_certificate": "PEM; only if the cluster asks for one. Its subject is then "
             "the principal that gets the rights.",
             "client_key": "PEM; stored encrypted, never shown.",
             "properties": "A JSON object of properties of the Kafka client, for example "
-            '{"client.id": "plant-1"}. Sluice itself sets those that its delivery guarantees '
-            "depend on (acks, isolation, offsets); they are refused here.",
+            '{"client.id": "plant-1", "linger.ms": 20}. Sluice itself sets those that its delivery '
+            "guarantees depend on (acks, idempotence, partitioner, isolation, offsets); they are "
+            "refused here, with the reason.",
         }
         widgets: ClassVar[dict[str, Any]] = {
             "bootstrap_servers": forms.TextInput(attrs={"spellcheck": "false"}),
@@ -104,6 +108,14 @@ class ProviderForm(KeepsSecrets):
                 self.add_error(name, ENTER_AGAIN)
         return cleaned
 
+    @property
+    def allowed(self) -> list[tuple[str, str, object, bool]]:
+        """List the properties that may be set: name, what it takes, default, for producers only."""
+        return [
+            (name, rule.words, client_properties.DEFAULTS.get(name), name in PRODUCER)
+            for name, rule in sorted(client_properties.ALLOWED.items())
+        ]
+
     def connection_mistakes(self) -> list[str]:
         """The mistakes that prevent a test of these values; a missing name does not."""
         self.is_valid()
@@ -120,7 +132,13 @@ class ProviderForm(KeepsSecrets):
         """Return True when these values lead to other brokers or to another token address."""
         stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
         is_moved = bool(DESTINATION.intersection(self.changed_data))
-        return is_moved or (stored or {}) != (entered or {})
+        return is_moved or _leading(stored) != _leading(entered)
+
+
+def _leading(properties: object) -> dict[str, object]:
+    """All properties but those of producers, which say nothing of where anything is sent."""
+    known = properties if isinstance(properties, dict) else {}
+    return {name: value for name, value in known.items() if name not in PRODUCER}
 
 
 class ProviderTable(tables.Table):

@@ -224,4 +224,5 @@ def _kafka(provider: int | None) -> dict[str, str]:
             "The provider that the run was asked for is gone.",
             "Start a new run with one that is there.",
         )
-    return {name: str(value) for name, value in connection(row).properties.items()}
+    to = connection(row)
+    return {name: str(value) for name, value in {**to.properties, **to.producing}.items()}

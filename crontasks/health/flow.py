@@ -16,12 +16,13 @@ Walk = tuple[Callable[[Queue], HealthCheck], ...]
 def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
-    Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, slot,
-    lock, position. Outbound: provider, queue, topic, instance of the relay, broker, beat, relay,
-    lease, outbox; and where it is delivered from here, the rest of the way to its endpoint. Asks
-    Kafka, the broker of Celery, the database and nobody else; changes nothing. Every link is looked
-    at, as more than one may be broken; the first broken one is the one to mend first. Names no
-    other queue outside `scope`. Raises Django's OperationalError when the database does not answer.
+    Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
+    lock, position. Outbound: provider, queue, rights, topic, instance of the relay, broker, beat,
+    relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
+    Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
+    with rights may remember the name of a probe. Every link is looked at, as more than one may be
+    broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
+    Raises Django's OperationalError when the database does not answer.
     """
     return [
         flow_work.slot(queue, scope) if look is flow_work.slot else look(queue)
@@ -64,6 +65,7 @@ INBOUND_WALK: Final[Walk] = (
     flow_set_up.system,
     flow_set_up.service,
     flow_set_up.switches,
+    flow_set_up.rights,
     flow_set_up.topic,
     *_START,
     *_RUN,
@@ -73,6 +75,7 @@ SENDING_WALK: Final[Walk] = (
     flow_set_up.provider,
     flow_set_up.system,
     flow_out.channel,
+    flow_set_up.rights,
     *_RELAY,
     flow_set_up.topic,
     flow_set_up.switches,
@@ -86,6 +89,7 @@ SENDING_WALK: Final[Walk] = (
 OUTBOUND_WALK: Final[Walk] = (
     flow_set_up.provider,
     flow_out.switches,
+    flow_set_up.rights,
     flow_set_up.topic,
     *_START,
     *_RELAY,

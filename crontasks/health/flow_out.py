@@ -55,6 +55,9 @@ def lease(queue: Queue) -> HealthCheck:
             "Open the outbox in the console: look whether the topic has the messages of the "
             "batch, then say whether they were sent.",
         )
+    if relay.trouble:
+        text = f"The relay of {queue.provider.name} waits for Kafka. {relay.trouble}"
+        return broken("lease", text, "Correct what it says; the relay tries again by itself.")
     if relay.owner:
         return good("lease", f"{queue.provider.name} is relayed by {relay.owner}.")
     return good("lease", "No relay is running at this moment; the next tick starts one.")

@@ -8,6 +8,7 @@ from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
 from integration.models import Provider, Queue
+from integration.selectors.setup import examination
 
 
 def provider(queue: Queue) -> HealthCheck:
@@ -19,6 +20,23 @@ def reachable(provider: Provider) -> HealthCheck:
     if reach.ok:
         return good("provider", reach.text)
     return broken("provider", reach.text, reach.next_step)
+
+
+def rights(queue: Queue) -> HealthCheck:
+    """Check our rights on the topic, the group and the transactional ids that this queue needs."""
+    missing = examination.missing_rights(queue)
+    if missing is None:
+        return good("rights", "They can be asked for once the provider lets us in.")
+    if not missing:
+        return good("rights", "Nothing that this queue needs is refused to us.")
+    lacking = "; ".join(
+        f"{', '.join(one.refused)} on {one.title[0].lower()}{one.title[1:]}" for one in missing
+    )
+    return broken(
+        "rights",
+        f"The cluster of {queue.provider.name} refuses us: {lacking}.",
+        "Let its administrator run: " + " && ".join(one.command for one in missing),
+    )
 
 
 def system(queue: Queue) -> HealthCheck:

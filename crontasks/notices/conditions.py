@@ -80,14 +80,24 @@ _UNREAD: Final = f"""
               + make_interval(secs => {UNREAD_SECONDS}))
       AND coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz)
           < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""
+# Nobody relays (the trouble is null), or a relay waits for Kafka; one that is just late is neither.
 _UNSENT: Final = f"""
-    SELECT v.name, count(*) FROM integration_outboxrow o
-    JOIN integration_provider v ON v.id = o.provider_id
-    WHERE o.state IN ('PENDING', 'STAMPED')
-      AND greatest(o.created_at, o.not_before)
-          < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
-      AND NOT {locks.is_held(LockClass.RELAY, locks.relay_key_sql("o.provider_id", "o.shard"))}
-    GROUP BY v.name"""
+    WITH due AS (
+        SELECT o.provider_id, o.shard, count(*) AS count FROM integration_outboxrow o
+        WHERE o.state IN ('PENDING', 'STAMPED')
+          AND greatest(o.created_at, o.not_before)
+              < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
+        GROUP BY 1, 2
+    ), met AS (
+        SELECT d.*, CASE
+            WHEN {locks.is_held(LockClass.RELAY, locks.relay_key_sql("d.provider_id", "d.shard"))}
+            THEN coalesce(l.trouble, '') END AS trouble
+        FROM due d LEFT JOIN integration_relaylease l
+          ON l.provider_id = d.provider_id AND l.shard = d.shard
+    )
+    SELECT v.name, sum(met.count)::bigint, max(met.trouble)
+    FROM met JOIN integration_provider v ON v.id = met.provider_id
+    WHERE met.trouble IS DISTINCT FROM '' GROUP BY v.name"""
 
 _REFUSED: Final = """
     SELECT q.name, min(o.id), min(o.dead_code) FROM integration_outboxrow o
@@ -225,10 +235,12 @@ def _unread(cursor: Cursor) -> Iterator[Condition]:
 
 def _unsent(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_UNSENT)
-    for subject, count in cursor.fetchall():
+    for subject, count, trouble in cursor.fetchall():
         due = so_many(count, "outgoing message is", "outgoing messages are")
-        why = f"{due} due for over {UNSENT_SECONDS} seconds and no relay is at work."
-        text = f"{why} {NO_RELAY.next_step}"
+        why = f"{due} due for over {UNSENT_SECONDS} seconds and"
+        text = f"{why} no relay is at work. {NO_RELAY.next_step}"
+        if trouble:
+            text = f"{why} the relay waits for Kafka. {trouble}"
         yield Condition(NoticeKind.NO_RELAY, subject, text)
 
 

@@ -14,6 +14,24 @@ from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, S
 
 # More names than this say no more.
 NAMED: Final = 3
+# What stands between a cluster that answers and us: in codes, in a title, and what to do.
+_REFUSALS: Final = (
+    (
+        "PROTOCOL",
+        "{} is set to another protocol than its port speaks",
+        "Correct the security protocol or the bootstrap servers of the provider {}",
+    ),
+    (
+        "CERTIFICATE",
+        "{} and we do not accept each other's certificates",
+        "Correct the certificates of the provider {}, or have those of its brokers renewed",
+    ),
+    (
+        "RIGHTS",
+        "{} refuses us a right",
+        "Test the connection of the provider {}, which names each missing right, and grant it",
+    ),
+)
 
 
 def live_processes(facts: Facts) -> Iterator[Problem]:
@@ -69,18 +87,14 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
     reason = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
-    if _has_code("PROTOCOL", waiting, noticed):
-        step = (
-            f"Correct the security protocol or the bootstrap servers of the provider {name}; the "
-            "queues continue by themselves."
-        )
-        what = f"{name} is set to another protocol than its port speaks"
-        return 10, what, Situation(f"{reason} {effect}", step)
+    for end, title, how in _REFUSALS:
+        if _has_code(end, waiting, noticed):
+            step = f"{how.format(name)}; the queues continue by themselves."
+            return 10, title.format(name), Situation(f"{reason} {effect}", step)
     if _has_code("REFUSED", waiting, noticed):
-        why = "The cluster answers, but refuses our user, certificate or rights."
+        why = "The cluster answers, but refuses our login."
         step = (
-            f"Correct the access of the provider {name}, or its rights on the cluster; the queues "
-            "continue by themselves."
+            f"Correct user and password of the provider {name}; the queues continue by themselves."
         )
         return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {reason}", step)
     why = f"No broker of the cluster answers. {effect} It said: {reason}"
@@ -89,7 +103,8 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
 
 
 def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
-    return noticed.startswith(f"BROKER_{end}:") or any(f"KAFKA_{end}" in r.codes for r in waiting)
+    code = noticed.partition(":")[0]
+    return end in code or any(f"KAFKA_{end}" in r.codes for r in waiting)
 
 
 def _cause(row: QueueRow) -> str:
@@ -195,9 +210,11 @@ def late_relays(facts: Facts) -> Iterator[Problem]:
     if not facts.live_processes.relays:
         return
     for late in facts.late:
+        met = "though a worker for the relay lives."
+        if late.trouble:
+            met = f"as Kafka does not take it. {late.trouble.partition(': ')[2].rstrip('.')}."
         lack = Situation(
-            f"Its oldest message has been due for {rough(late.seconds)}, though a worker for the "
-            "relay lives.",
+            f"Its oldest message has been due for {rough(late.seconds)}, {met}",
             "Check the flow of an outbound queue: it names the broken link.",
         )
         what = f"The outbox of {late.provider} is not sent"

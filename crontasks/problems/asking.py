@@ -77,7 +77,7 @@ def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:
 def _late(providers: set[str]) -> list[Late]:
     """Relays that are behind; one that is in doubt or not there is a problem of its own."""
     return [
-        Late(relay.provider, relay.oldest_due_seconds)
+        Late(relay.provider, relay.oldest_due_seconds, relay.trouble)
         for relay in relays()
         if relay.provider in providers
         and relay.in_doubt_seconds is None

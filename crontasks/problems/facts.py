@@ -84,10 +84,11 @@ class Short(NamedTuple):
 
 
 class Late(NamedTuple):
-    """A provider whose outbox has a message that is due for so long."""
+    """A provider whose outbox has a message that is due for so long, and what its relay met."""
 
     provider: str
     seconds: float
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

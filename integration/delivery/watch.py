@@ -30,7 +30,13 @@ KAFKA_DOWN: Final = "KAFKA_"
 KIND_OF_CODE: Final = {
     "BROKER_REFUSED": TroubleKind.REFUSED,
     "BROKER_PROTOCOL": TroubleKind.PROTOCOL,
+    "BROKER_RIGHTS": TroubleKind.RIGHTS,
+    "BROKER_CERTIFICATE_EXPIRED": TroubleKind.CERTIFICATE,
+    "BROKER_CERTIFICATE_UNTRUSTED": TroubleKind.CERTIFICATE,
+    "BROKER_CERTIFICATE_NAME": TroubleKind.CERTIFICATE,
+    "CLIENT_CERTIFICATE": TroubleKind.CERTIFICATE,
 }
+REFUSALS: Final = frozenset({TroubleKind.REFUSED, TroubleKind.RIGHTS})
 
 ENDINGS: Final = {
     PartitionState.BACKOFF: RunEnding.BACKOFF,
@@ -142,7 +148,7 @@ class Watch:
             self._partitions = facts.partitions
             self.context.repository.add_partitions(facts)
         for trouble in troubles:
-            if trouble.kind is TroubleKind.REFUSED:
+            if trouble.kind in REFUSALS:
                 self._outage(trouble)
 
     def _outage(self, trouble: Trouble) -> None:

@@ -11,7 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from integration.kafka.errors import ProviderUnusableError
-from integration.models.provider import ALLOWED_PROPERTIES, Provider
+from integration.kafka.tls import Certificates
+from integration.models.provider import Provider
+from integration.policy import client_properties
 
 Properties = dict[str, Any]
 Made = TypeVar("Made")
@@ -19,12 +21,10 @@ Made = TypeVar("Made")
 # A provider may change these by its own properties.
 DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "sluice",
-    # The library waits up to 10 s by default; a broker that is back should be noticed at once.
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 1_000,
+    "reconnect.backoff.ms": client_properties.DEFAULTS["reconnect.backoff.ms"],
+    "reconnect.backoff.max.ms": client_properties.DEFAULTS["reconnect.backoff.max.ms"],
     "socket.keepalive.enable": True,
-    # The topic's limit decides what is too large, not the client's default of 1 MB.
-    "message.max.bytes": 64 * 2**20,
+    "message.max.bytes": client_properties.DEFAULTS["message.max.bytes"],
 }
 
 # The promises of the engine; merged last, so that nothing overrides them.
@@ -52,26 +52,22 @@ PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
     "partitioner": "murmur2_random",
-    "compression.type": "lz4",
-    "linger.ms": 5,
     # A batch of the relay is in the queue at once before anything is reported.
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 128 * 1_024,
 }
 TRANSACTIONAL: Final[Mapping[str, Any]] = {
-    # A topic's limit applies to the packets of the client: small ones keep below most limits,
-    # so that only a record that is too large itself is refused.
-    "batch.size": 100_000,
     # 10 transactions a second with the default of 100 ms, 250 with this.
     "retry.backoff.ms": 1,
     # A transaction commits only what was confirmed; a report of each success would tell nothing.
     "delivery.report.only.error": True,
-    "transaction.timeout.ms": 60_000,
-    "message.timeout.ms": 20_000,
     # How long a topic that nobody knows may still be on its way: a new topic needs a moment
     # to reach every broker.
     "topic.metadata.propagation.max.ms": 2_000,
 }
+# These a provider may change, for its producers alone.
+_PACKING: Final = ("compression.type", "linger.ms")
+_IN_TRANSACTIONS: Final = ("batch.size", "transaction.timeout.ms", "delivery.timeout.ms")
 # Their errors come with the answer of each call; the library's own lines would go to stderr.
 ADMIN: Final[Mapping[str, Any]] = {"log_level": 2}
 
@@ -81,16 +77,20 @@ def _ignore(_error: KafkaError) -> None:
 
 
 QUIET: Final[Properties] = {"error_cb": _ignore}
-_SECRET: Final = frozenset({"sasl.password", "ssl.key.pem"})
+_SECRET: Final = frozenset({"sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.pem"})
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The way to reach one cluster. The properties are left out of its repr: some are secret."""
+    """The way to reach one cluster. The properties are left out of its repr: some are secret.
+
+    `producing` is for producers alone.
+    """
 
     provider_id: int
     name: str
     properties: Mapping[str, Any] = field(repr=False)
+    producing: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def without_secrets(self, text: str) -> str:
         """`text` with every secret of this connection blotted out."""
@@ -101,19 +101,24 @@ class Connection:
 
 def connection(provider: Provider) -> Connection:
     """Read a provider row. Raises ProviderUnusableError for a property that is not allowed."""
-    refused = sorted(set(provider.properties) - ALLOWED_PROPERTIES)
+    refused = sorted(set(provider.properties) - client_properties.ALLOWED.keys())
     if refused:
         raise ProviderUnusableError(
             provider.name, f"the property {refused[0]} is decided by Sluice or not allowed"
         )
+    producing = {
+        name: value
+        for name, value in provider.properties.items()
+        if name in client_properties.PRODUCER
+    }
     properties: Properties = {
         **DEFAULTS,
-        **provider.properties,
+        **{n: value for n, value in provider.properties.items() if n not in producing},
         "bootstrap.servers": provider.bootstrap_servers,
         "security.protocol": provider.security_protocol,
         **_credentials(provider),
     }
-    return Connection(provider.pk, provider.name, properties)
+    return Connection(provider.pk, provider.name, properties, producing)
 
 
 def _credentials(provider: Provider) -> Properties:
@@ -121,13 +126,24 @@ def _credentials(provider: Provider) -> Properties:
     properties: Properties = {}
     if provider.security_protocol.startswith("SASL"):
         properties["sasl.mechanism"] = provider.sasl_mechanism
-        properties["sasl.username"] = provider.username
-        properties["sasl.password"] = provider.password
+        properties |= _login(provider)
     if provider.security_protocol.endswith("SSL"):
         properties["ssl.ca.pem"] = provider.ca_certificate
         properties["ssl.certificate.pem"] = provider.client_certificate
         properties["ssl.key.pem"] = provider.client_key
     return {name: value for name, value in properties.items() if value}
+
+
+def _login(provider: Provider) -> Properties:
+    """User and password; with OAuth they are the id and the secret of a client of its issuer."""
+    if provider.sasl_mechanism != Provider.Mechanism.OAUTHBEARER:
+        return {"sasl.username": provider.username, "sasl.password": provider.password}
+    name = provider.properties.get("sasl.oauthbearer.client.id", provider.username)
+    return {
+        "sasl.oauthbearer.method": provider.properties.get("sasl.oauthbearer.method", "oidc"),
+        "sasl.oauthbearer.client.id": name,
+        "sasl.oauthbearer.client.secret": provider.password,
+    }
 
 
 def consumer_properties(to: Connection, group: str) -> Properties:
@@ -136,10 +152,19 @@ def consumer_properties(to: Connection, group: str) -> Properties:
 
 def producer_properties(to: Connection, transactional_id: str | None = None) -> Properties:
     """For a plain idempotent producer, or for one that writes in transactions."""
+    names = _PACKING if transactional_id is None else (*_PACKING, *_IN_TRANSACTIONS)
+    defaults = {name: client_properties.DEFAULTS[name] for name in names}
+    chosen = {**defaults, **to.properties, **to.producing, **PRODUCER}
     if transactional_id is None:
-        return {**to.properties, **PRODUCER}
-    own = {"transactional.id": transactional_id}
-    return {**to.properties, **PRODUCER, **TRANSACTIONAL, **own}
+        return chosen
+    return {**chosen, **TRANSACTIONAL, "transactional.id": transactional_id}
+
+
+def delivery_seconds(to: Connection) -> float:
+    """How long a producer in transactions tries to send a record before it gives it up."""
+    name = "delivery.timeout.ms"
+    value = to.producing.get(name, client_properties.DEFAULTS[name])
+    return (client_properties.whole(value) or 0) / 1_000
 
 
 def new_consumer(to: Connection, group: str, callbacks: Properties = QUIET) -> Consumer:
@@ -188,6 +213,7 @@ class TalkingAdmin(AdminClient):
         super().__init__({**callbacks, **properties})
         self.addresses = str(properties.get("bootstrap.servers", "")).split(",")
         self.protocol = str(properties.get("security.protocol", "PLAINTEXT"))
+        self.certificates = Certificates.of(properties)
 
     def noticed(self) -> list[KafkaError]:
         """The events since this was asked last, oldest first."""

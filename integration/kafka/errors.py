@@ -1,9 +1,13 @@
 """Troubles between us and a cluster, as errors with a code and a next step."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from integration.errors import IntegrationError
 from integration.kafka.listeners import Listener
+
+# More names than this say no more.
+_NAMED: Final = 5
 
 
 class ProviderError(IntegrationError):
@@ -57,6 +61,86 @@ def _login(protocol: str, listener: Listener) -> str:
         return ""
     offered = f" (offered: {', '.join(listener.mechanisms)})" if listener.mechanisms else ""
     return f" The port asks for a login: enter mechanism{offered}, user and password as well."
+
+
+class BrokerRightsError(BrokerRefusedError):
+    """The cluster lets us in and refuses one request: a right is missing."""
+
+    code = "BROKER_RIGHTS"
+    says = "Kafka lets the provider {} in, but refuses it a right: {}."
+    advice = (
+        "Test the connection on the provider's page: it names each missing right with the command "
+        "that grants it. So does check_flow for one queue."
+    )
+
+
+class CertificateExpiredError(BrokerRefusedError):
+    """A broker's certificate is not valid any more, or not yet."""
+
+    code = "BROKER_CERTIFICATE_EXPIRED"
+
+    def __init__(self, provider: str, address: str, says: str) -> None:
+        IntegrationError.__init__(
+            self,
+            f"The certificate of {address} is not accepted for the provider {provider}: {says}.",
+            next_step="Let the cluster's administrator renew the broker's certificate. If its "
+            "dates are right, correct the clock of this machine.",
+        )
+
+
+class CertificateUntrustedError(BrokerRefusedError):
+    """Nobody whom we trust vouches for a broker's certificate."""
+
+    code = "BROKER_CERTIFICATE_UNTRUSTED"
+
+    def __init__(
+        self, provider: str, address: str, issuer: str, says: str, *, has_authorities: bool
+    ) -> None:
+        whose = "its CA certificates" if has_authorities else "the authorities of this machine"
+        issued = f" It is issued by {issuer}." if issuer else ""
+        IntegrationError.__init__(
+            self,
+            f"The certificate of {address} is not accepted for the provider {provider}: {whose} "
+            f"do not vouch for it ({says}).{issued}",
+            next_step="Enter the certificate of the cluster's own authority as the provider's CA "
+            "certificates.",
+        )
+
+
+class CertificateNameError(BrokerRefusedError):
+    """A broker's certificate is for another host than the one that was connected to."""
+
+    code = "BROKER_CERTIFICATE_NAME"
+
+    def __init__(self, provider: str, address: str, host: str, names: Sequence[str]) -> None:
+        known = f" It is for {', '.join(names[:_NAMED])}." if names else ""
+        IntegrationError.__init__(
+            self,
+            f"The certificate of {address} is not for the host {host} that the provider "
+            f"{provider} connects to.{known}",
+            next_step="Write a name of the certificate in the provider's bootstrap servers and in "
+            "the brokers' advertised.listeners, or have a certificate issued for this host.",
+        )
+
+
+class OwnCertificateError(BrokerRefusedError):
+    """A broker asks for a certificate and gets none, or does not take ours."""
+
+    code = "CLIENT_CERTIFICATE"
+
+    def __init__(
+        self, provider: str, address: str, says: str, out_of_date: str, *, is_there: bool
+    ) -> None:
+        text = f"asks for a client certificate, and the provider {provider} has none"
+        step = "Enter the certificate and the private key that the cluster's administrator gave."
+        if is_there:
+            why = out_of_date or f"it answers “{says}”"
+            text = f"does not accept the certificate of the provider {provider}: {why}"
+            step = (
+                "Enter a certificate that is valid and issued by an authority that the brokers "
+                "trust, with its private key."
+            )
+        IntegrationError.__init__(self, f"The broker at {address} {text}.", next_step=step)
 
 
 class ProviderUnusableError(ProviderError):

@@ -16,11 +16,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from integration.kafka import grants, listeners
+from integration.kafka import grants, listeners, tls
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
-from integration.kafka.troubles import REFUSED, has_code, words_of
+from integration.kafka.troubles import REFUSED, error_of, has_code, may_be_tls, words_of
 from integration.models.provider import Provider
 from integration.resolving import connected
 
@@ -61,6 +61,11 @@ class Finding:
     command: str = ""
     is_needed: bool = True
 
+    @property
+    def refused(self) -> list[str]:
+        """The operations that the cluster refuses."""
+        return [one.operation for one in self.rights if one.verdict is Verdict.REFUSED]
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -97,6 +102,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 PROTOCOL: Final = "Speak the port's security protocol"
+CERTIFICATES: Final = "Accept each other's certificates"
 ADVERTISED: Final = Finding(
     "Go on",
     Verdict.REFUSED,
@@ -237,6 +243,14 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     if listener is not None:
         wrong = BrokerProtocolError(provider.name, provider.security_protocol, listener)
         return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
+    error = error_of(problem)
+    if may_be_tls(provider.security_protocol, [] if error is None else [error]):
+        certificates = tls.Certificates.of(to.properties)
+        ports = dict.fromkeys([*tls.named_in([error]), *grants.addresses(provider)])
+        refusal = tls.refusal(provider.name, ports, certificates)
+        if refusal is not None:
+            text = f"{refusal.code}: {refusal}"
+            return Finding(CERTIFICATES, Verdict.REFUSED, text)
     why = to.without_secrets(words_of(problem))
     title = f"Log in as {grants.principal_of(provider)}"
     if has_code(problem, REFUSED):

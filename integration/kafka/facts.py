@@ -7,11 +7,17 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from integration.kafka import listeners
+from integration.kafka import listeners, tls
 from integration.kafka.client import Connection, TalkingAdmin, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, BrokerRefusedError, BrokerUnreachableError
 from integration.kafka.troubles import (
@@ -21,7 +27,7 @@ from integration.kafka.troubles import (
     REFUSED,
     UNKNOWN_TOPIC,
     has_code,
-    sentence,
+    may_be_tls,
     unreachable,
 )
 from integration.models.provider import Provider
@@ -110,8 +116,9 @@ def asking(provider: Provider) -> Iterator[tuple[Connection, TalkingAdmin]]:
 def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
     """Tell why a question within was not answered, as far as the cluster is not simply away.
 
-    Raises BrokerRefusedError for what the client noticed, such as a wrong password, and
-    BrokerProtocolError, one of them, where the port speaks another protocol.
+    Raises BrokerRefusedError for what the client noticed, such as a wrong password; of these
+    BrokerProtocolError where the port speaks another protocol, and CertificateUntrustedError and
+    its like where the broker's certificate is not accepted, or ours is not.
     """
     admin.noticed()
     try:
@@ -123,12 +130,25 @@ def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
         refusal = next((error for error in reversed(events) if error.code() in REFUSED), None)
         # Nothing noticed: the connection stands, or another that asks has told it already.
         if events and (refusal is None or refusal.code() not in LOGGED_IN):
-            listener = listeners.other_than(admin.protocol, admin.addresses)
-            if listener is not None:
-                raise BrokerProtocolError(provider, admin.protocol, listener) from e
+            _tell_of_the_port(admin, provider, events, e)
         if refusal is None:
             raise
-        raise BrokerRefusedError(provider, sentence(refusal)) from e
+        raise unreachable(provider, KafkaException(refusal)) from e
+
+
+def _tell_of_the_port(
+    admin: TalkingAdmin, provider: str, events: list[KafkaError], asked: BrokerUnreachableError
+) -> None:
+    """Raises what is wrong with protocol or certificates; nothing where neither is."""
+    listener = listeners.other_than(admin.protocol, admin.addresses)
+    if listener is not None:
+        raise BrokerProtocolError(provider, admin.protocol, listener) from asked
+    if may_be_tls(admin.protocol, events):
+        # A broker's advertised address may be the one whose certificate is for another name.
+        ports = dict.fromkeys([*tls.named_in(events), *admin.addresses])
+        found = tls.refusal(provider, ports, admin.certificates)
+        if found is not None:
+            raise found from asked
 
 
 def ask_offsets(

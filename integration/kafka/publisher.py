@@ -18,8 +18,14 @@ from integration.delivery.relay.ports import (
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin
-from integration.kafka.client import Connection, bounded, new_consumer, new_producer
-from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.client import (
+    Connection,
+    bounded,
+    delivery_seconds,
+    new_consumer,
+    new_producer,
+)
+from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
 from integration.kafka.refusals import UnknownTopics, refused_by
 from integration.kafka.troubles import (
     FENCED,
@@ -35,16 +41,19 @@ from integration.kafka.troubles import (
 # Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
 RELAY_TOPIC: Final = "sluice-relay"
 OPEN_SECONDS: Final = 15.0
-# A record is given up after message.timeout.ms (20 s); by then every report has come.
-FLUSH_SECONDS: Final = 25.0
+# So long after a record is given up (delivery.timeout.ms) every report has come.
+REPORT_SECONDS: Final = 5.0
 FLUSH_SLICE_SECONDS: Final = 0.02
 WATERMARK_SECONDS: Final = 5.0
 COMMIT_SECONDS: Final = 30.0
 # With librdkafka 2.16 an abort after a refused record takes 5 ms, half a second, or the 20 s of
-# message.timeout.ms (2 of 25, measured); opening the id anew aborts it as well, in a second.
+# delivery.timeout.ms (2 of 25, measured); opening the id anew aborts it as well, in a second.
 ABORT_SECONDS: Final = 0.1
 FULL_QUEUE_SECONDS: Final = 0.1
 UNSENDABLE: Final = "UNSENDABLE"
+TOO_LONG: Final = (
+    "its transaction.timeout.ms is longer than the brokers allow (transaction.max.timeout.ms)"
+)
 _DISCONNECTED: Final = KafkaError(
     KafkaError.NETWORK_EXCEPTION, "the connection broke during the transaction"
 )
@@ -71,8 +80,9 @@ class _Reports:
     What has neither failed nor is left when everything was waited for is confirmed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.failures: dict[int, KafkaError] = {}
+        self._seconds = seconds
 
     def take(self, index: int, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -84,7 +94,7 @@ class _Reports:
         flush() raises nothing: what is left and each report have to be looked at. After the
         first failure the library sends nothing more of the transaction, and waiting is in vain.
         """
-        deadline = time.monotonic() + FLUSH_SECONDS
+        deadline = time.monotonic() + self._seconds
         left = producer.flush(FLUSH_SLICE_SECONDS)
         while left and not self.failures and time.monotonic() < deadline:
             left = producer.flush(FLUSH_SLICE_SECONDS)
@@ -139,6 +149,8 @@ class KafkaPublisher:
         try:
             producer.init_transactions(OPEN_SECONDS)
         except KafkaException as e:
+            if has_code(e, {KafkaError.INVALID_TRANSACTION_TIMEOUT}):
+                raise ProviderUnusableError(self._to.name, TOO_LONG) from e
             raise unreachable(self._to.name, e) from e
         self._producer = producer
         # Brokers that did not answer on the way here are not the ones it is connected to now.
@@ -186,15 +198,15 @@ class KafkaPublisher:
         observer(RelayStep.COMMITTED)
         return Sent()
 
-    @staticmethod
     def _write(
+        self,
         producer: Producer,
         rows: Sequence[OutgoingRow],
         stamp: Callable[[], None],
         observer: RelayObserver,
     ) -> Verdict | None:
         """Produce all rows and wait for every report; None when all are confirmed."""
-        reports = _Reports()
+        reports = _Reports(delivery_seconds(self._to) + REPORT_SECONDS)
         try:
             for index, row in enumerate(rows):
                 refused = _produce(producer, row, partial(reports.take, index), index)

@@ -32,6 +32,8 @@ from integration.models.provider import Provider
 
 # DescribeConfigs: a queue's retention and size limits are compared with the topic's.
 READING: Final = ("Describe", "Read", "DescribeConfigs")
+# Without its settings a topic can still be read.
+FLOWING: Final = ("Describe", "Read")
 WRITING: Final = ("Describe", "Write")
 TRANSACTIONS: Final = ("Describe", "Write")
 WATERMARK: Final = ("Describe", "Read")
@@ -63,6 +65,29 @@ def examine(provider: Provider, wanted: Wanted) -> Examination:
     return Examination(tuple(sections), grants.principal_of(provider))
 
 
+def missing(provider: Provider, wanted: Wanted) -> list[Finding] | None:
+    """The rights without which nothing flows, as far as the cluster says that they are refused.
+
+    None where it does not let us in at all.
+    """
+    entered = greet(provider)
+    if entered.admin is None or entered.to is None:
+        return None
+    if grants_all(entered):
+        return []
+    asking = _Asking(provider, wanted, entered)
+    sections = [asking.reading(FLOWING)] if wanted.reads else []
+    if wanted.writes:
+        sections += [asking.writing(entered.to), asking.creating()]
+    every = (finding for section in sections for finding in section.findings)
+    return [one for one in every if one.is_needed and one.refused]
+
+
+def grants_all(entered: Greeting) -> bool:
+    """Nobody grants the brokers' own right to a client: then there are no rights at all there."""
+    return "ClusterAction" in (entered.cluster_rights or ())
+
+
 class _Asking:
     """The questions to one cluster that has let us in."""
 
@@ -72,8 +97,7 @@ class _Asking:
         self._wanted = wanted
         self._admin: AdminClient = entered.admin
         self._on_cluster = entered.cluster_rights
-        # Nobody grants the brokers' own right to a client: then there are no rights at all here.
-        self._is_open = "ClusterAction" in (entered.cluster_rights or ())
+        self._is_open = grants_all(entered)
         self._topics = self._ask_topics()
 
     def _ask_topics(self) -> dict[str, Any]:
@@ -84,8 +108,8 @@ class _Asking:
             request_timeout=ANSWER_SECONDS,
         )
 
-    def reading(self) -> Section:
-        findings = [self._topic(name, READING) for name in self._wanted.reads]
+    def reading(self, needed: Sequence[str] = READING) -> Section:
+        findings = [self._topic(name, needed) for name in self._wanted.reads]
         group = Resource("--group", self._wanted.lag_groups, is_prefix=True)
         why = "Only so that lag tools see how far queues have read; nothing else depends on it."
         findings.append(replace(self._group(group, ("Read",), why), is_needed=False))

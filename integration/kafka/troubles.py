@@ -1,12 +1,16 @@
 """Reports of the client library, translated once into the engine's own words."""
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from integration.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from integration.kafka.errors import (
+    BrokerRefusedError,
+    BrokerRightsError,
+    BrokerUnreachableError,
+)
 from integration.values import Trouble, TroubleKind
 
 END_REACHED: Final = KafkaError._PARTITION_EOF
@@ -108,6 +112,7 @@ FENCED: Final = frozenset(
 _KINDS: Final = (
     (OUT_OF_RANGE, TroubleKind.OUT_OF_RANGE),
     (UNKNOWN_TOPIC, TroubleKind.UNKNOWN_TOPIC),
+    (LOGGED_IN, TroubleKind.RIGHTS),
     (REFUSED, TroubleKind.REFUSED),
     (UNAVAILABLE, TroubleKind.UNAVAILABLE),
 )
@@ -152,8 +157,20 @@ def words_of(exception: Exception) -> str:
     return str(exception).rstrip(".") if error is None else sentence(error)
 
 
+def may_be_tls(protocol: str, events: Iterable[KafkaError]) -> bool:
+    """Return whether a connection that failed may have failed at its certificates.
+
+    A refused login came through TLS; a port that does not take ours may just hang up.
+    """
+    passed = REFUSED - {KafkaError._SSL}
+    return protocol.endswith("SSL") and all(event.code() not in passed for event in events)
+
+
 def unreachable(provider: str, exception: Exception) -> BrokerUnreachableError:
     """The error to raise where a question to the cluster got no answer."""
-    refused = has_code(exception, REFUSED)
-    error = BrokerRefusedError if refused else BrokerUnreachableError
+    error: type[BrokerUnreachableError] = BrokerUnreachableError
+    if has_code(exception, LOGGED_IN):
+        error = BrokerRightsError
+    elif has_code(exception, REFUSED):
+        error = BrokerRefusedError
     return error(provider, words_of(exception) or "no answer in time")

@@ -82,6 +82,9 @@ class RelayLease(models.Model):
     seen_at = models.DateTimeField(null=True)
     in_doubt_since = models.DateTimeField(null=True)
     in_doubt_text = models.TextField(blank=True)
+    trouble = models.TextField(
+        blank=True, db_default="", help_text="Why the relay waits for Kafka; empty = it does not."
+    )
     batch = models.UUIDField(null=True, help_text="The batch on its way to Kafka.")
     # One small write for a whole batch: its rows are only written again when they are in Kafka.
     batch_rows = ArrayField(models.BigIntegerField(), null=True)

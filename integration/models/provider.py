@@ -1,38 +1,10 @@
 """A provider: one Kafka cluster and how to reach it."""
 
-from typing import Final
-
 from django.core.exceptions import ValidationError
 from django.db import models
 
 from integration.models.fields import SecretField
-
-# Client properties an administrator may add. Everything that carries the promises (acks,
-# idempotence, isolation, offsets) is decided in integration.kafka and cannot be overridden.
-ALLOWED_PROPERTIES: Final = frozenset(
-    {
-        "client.id",
-        "client.rack",
-        "broker.address.family",
-        "connections.max.idle.ms",
-        "message.max.bytes",
-        "receive.message.max.bytes",
-        "metadata.max.age.ms",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "request.timeout.ms",
-        "sasl.kerberos.service.name",
-        "sasl.oauthbearer.client.id",
-        "sasl.oauthbearer.method",
-        "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.token.endpoint.url",
-        "socket.connection.setup.timeout.ms",
-        "socket.keepalive.enable",
-        "socket.timeout.ms",
-        "ssl.cipher.suites",
-        "ssl.endpoint.identification.algorithm",
-    }
-)
+from integration.policy import client_properties
 
 
 class Provider(models.Model):
@@ -83,15 +55,19 @@ class Provider(models.Model):
     def clean(self) -> None:
         if not isinstance(self.properties, dict):
             raise ValidationError({"properties": "Write a JSON object: names with their values."})
-        refused = sorted(set(self.properties) - ALLOWED_PROPERTIES)
-        if refused:
-            raise ValidationError(
-                {
-                    "properties": f"Not allowed: {', '.join(refused)}. Allowed are: "
-                    f"{', '.join(sorted(ALLOWED_PROPERTIES))}."
-                }
-            )
+        mistakes = client_properties.mistakes(self.properties)
+        if mistakes:
+            raise ValidationError({"properties": mistakes})
         if self.security_protocol.startswith("SASL") and not self.sasl_mechanism:
             raise ValidationError(
                 {"sasl_mechanism": f"{self.security_protocol} needs a SASL mechanism."}
             )
+        is_oauth = self.sasl_mechanism == self.Mechanism.OAUTHBEARER
+        if self.security_protocol.startswith("SASL") and is_oauth:
+            self._check_issuer()
+
+    def _check_issuer(self) -> None:
+        name = "sasl.oauthbearer.token.endpoint.url"
+        if name not in self.properties:
+            said = f"OAUTHBEARER needs {name}: the address where tokens are issued."
+            raise ValidationError({"properties": said})

@@ -127,6 +127,10 @@ NOTE_WATERMARK: Final = (
     "UPDATE integration_relaylease SET watermark = %(text)s "
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
+NOTE_TROUBLE: Final = (
+    "UPDATE integration_relaylease SET trouble = %(text)s "
+    "WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
 WENT_BACK: Final = "watermark"
 # People find the rows by their state, and what they say is written there.
 DOUBT: Final = """
@@ -247,6 +251,9 @@ class RelayOutbox:
 
     def note_watermark(self, text: str) -> None:
         self._expect(self._run(NOTE_WATERMARK, text=text), 1)
+
+    def note_trouble(self, text: str) -> None:
+        self._expect(self._run(NOTE_TROUBLE, text=text), 1)
 
     def went_back(self) -> None:
         try:

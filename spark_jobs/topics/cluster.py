@@ -42,7 +42,7 @@ _CONSUMER: Final[Mapping[str, Any]] = {
 }
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_SECRET: Final = ("sasl.password", "ssl.key.pem")
+_SECRET: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.pem")
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 _END_REACHED: Final = KafkaError._PARTITION_EOF
 _NO_TOPIC: Final = frozenset(

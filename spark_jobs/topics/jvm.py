@@ -9,7 +9,6 @@ from typing import Final
 
 from cryptography.hazmat.primitives import serialization
 
-from spark_jobs.problems import JobError
 from spark_jobs.topics.cluster import unusable
 
 # Settings that both clients call by one name, and mean the same by it.
@@ -18,6 +17,7 @@ _SAME: Final = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.kerberos.service.name",
+    "sasl.oauthbearer.token.endpoint.url",
     "client.id",
     "client.rack",
     "connections.max.idle.ms",
@@ -31,39 +31,51 @@ _RENAMED: Final[Mapping[str, str]] = {
     "ssl.ca.pem": "ssl.truststore.certificates",
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
 }
-_LOGINS: Final[Mapping[str, str]] = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+_SECURITY: Final = "org.apache.kafka.common.security"
+# Module -> what it is told -> the setting that it is told of.
+_USER: Final = {"username": "sasl.username", "password": "sasl.password"}
+_CLIENT: Final = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
 }
+_LOGINS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "PLAIN": (f"{_SECURITY}.plain.PlainLoginModule", _USER),
+    "SCRAM-SHA-256": (f"{_SECURITY}.scram.ScramLoginModule", _USER),
+    "SCRAM-SHA-512": (f"{_SECURITY}.scram.ScramLoginModule", _USER),
+    "OAUTHBEARER": (f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule", _CLIENT),
+    # The ticket is that of whoever runs the driver, as it is for the plain client.
+    "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", {}),
+}
+# How the tokens of OAUTHBEARER are fetched from their issuer.
+_TOKENS: Final = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The same provider for the Java client. Settings that it has no counterpart of are left out.
 
-    Raises JobError LOGIN_NOT_CARRIED for a way to log in that cannot be told to it, and
-    KAFKA_UNUSABLE for a key that cannot be read.
+    Raises JobError KAFKA_UNUSABLE for a key that cannot be read, and without a way to log in.
     """
     translated = {name: settings[name] for name in _SAME if settings.get(name)}
     translated |= {java: settings[name] for name, java in _RENAMED.items() if settings.get(name)}
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol.startswith("SASL"):
-        translated["sasl.jaas.config"] = _login(settings)
+        translated |= _login(settings)
     if protocol.endswith("SSL"):
         translated |= _certificates(settings)
     return translated
 
 
-def _login(settings: Mapping[str, str]) -> str:
+def _login(settings: Mapping[str, str]) -> dict[str, str]:
     mechanism = settings.get("sasl.mechanism", "")
     if mechanism not in _LOGINS:
-        raise JobError(
-            "LOGIN_NOT_CARRIED",
-            f"Bulk jobs on Spark cannot log in to Kafka by {mechanism or 'no mechanism at all'}.",
-            f"Give the job a provider that logs in by {', '.join(sorted(_LOGINS))}.",
-        )
-    name, password = (_quoted(settings.get(one, "")) for one in ("sasl.username", "sasl.password"))
-    return f"{_LOGINS[mechanism]} required username={name} password={password};"
+        raise unusable(f"{mechanism or 'no mechanism'} is no way to log in", {})
+    module, told = _LOGINS[mechanism]
+    words = [f"{word}={_quoted(settings[name])}" for word, name in told.items() if name in settings]
+    if mechanism == "GSSAPI":
+        words = ["useTicketCache=true", "doNotPrompt=true"]
+    login = {"sasl.jaas.config": f"{' '.join([module, 'required', *words])};"}
+    return login | ({"sasl.login.callback.handler.class": _TOKENS} if told is _CLIENT else {})
 
 
 def _quoted(text: str) -> str:

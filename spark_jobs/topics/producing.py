@@ -18,14 +18,15 @@ PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
     "partitioner": "murmur2_random",
-    "compression.type": "lz4",
-    "linger.ms": 5,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 128 * 1_024,
 }
-# A record that no broker took for so long is given up, and its task with it.
-_PATIENCE: Final[Mapping[str, Any]] = {
-    "message.timeout.ms": 120_000,
+# A provider may set these otherwise.
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    # A record that no broker took for so long is given up, and its task with it.
+    "delivery.timeout.ms": 120_000,
     # What goes wrong comes with the reports; the library's own lines would go to stderr.
     "log_level": 2,
     # No call into Python for each record that arrived: those without an answer are counted in the
@@ -69,7 +70,7 @@ class Sender:
         # Why records time out is told here alone, such as a login that is refused.
         self._noticed: KafkaError | None = None
         callbacks = {"error_cb": self._notice, "on_delivery": self._report}
-        self._producer = made(Producer, {**_PATIENCE, **settings, **PRODUCER, **callbacks})
+        self._producer = made(Producer, {**_DEFAULTS, **settings, **PRODUCER, **callbacks})
 
     def send(
         self,

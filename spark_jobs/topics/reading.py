@@ -39,7 +39,7 @@ def records(
     """One row a record: key, value, topic, partition, offset, timestamp, headers; None for none.
 
     Rows of one partition of Spark are of one partition of the topic, in the order of their
-    offsets. Raises JobError SPARK_JARS_MISSING, LOGIN_NOT_CARRIED, KAFKA_UNUSABLE.
+    offsets. Raises JobError SPARK_JARS_MISSING, KAFKA_UNUSABLE.
     """
     begins = {str(part.partition): part.begin for part in plan.parts if part.begin < part.end}
     ends = {str(part.partition): part.end for part in plan.parts if part.begin < part.end}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.delivery.watch import KIND_OF_CODE
 from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
@@ -67,7 +68,7 @@ def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
     found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
     found |= stable_ends.CODES
-    outages = (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED, TroubleKind.PROTOCOL)
+    outages = (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED, *KIND_OF_CODE.values())
     found |= {f"KAFKA_{kind.value}" for kind in outages}
     for name, source in modules(*ROOMS):
         if not name.startswith("sample/"):

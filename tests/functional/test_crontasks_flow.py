@@ -41,6 +41,7 @@ ORDER = [
     "system",
     "service",
     "queue",
+    "rights",
     "topic",
     "instance",
     "broker",
@@ -286,6 +287,7 @@ def outbound(servers) -> Queue:
 OUTBOUND_ORDER = [
     "provider",
     "queue",
+    "rights",
     "topic",
     "instance",
     "broker",

@@ -24,7 +24,9 @@ from integration.models import (
     QueuePartition,
     RelayLease,
 )
-from integration.store.sessions import database_now
+from integration.store import locks
+from integration.store.locks import LockClass
+from integration.store.sessions import database_now, raw_connection
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 SECOND = timedelta(seconds=1)
@@ -186,6 +188,16 @@ def test_outgoing_messages_without_a_relay_are_told(row):
         created_at=timezone.now() - 90 * SECOND,
     )
     assert look() == {"NO_RELAY"}
+    provider, session = row.queue.provider, raw_connection("a relay")
+    try:
+        assert locks.take(session, [LockClass.RELAY, locks.relay_key(provider.pk, 0)])
+        assert look() == set(), "it is late, and at work"
+        RelayLease.objects.create(provider=provider, trouble="BROKER_RIGHTS: It may not.")
+        (found,) = conditions.seen_by_workers(is_settled=True)
+        assert (found.kind, found.text.endswith("It may not.")) == (NoticeKind.NO_RELAY, True)
+        assert "1 outgoing message is due" in found.text
+    finally:
+        session.close()
     OutboxRow.objects.update(not_before=timezone.now() + 60 * SECOND)
     assert look() == set()
 

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 from devstack.server import Server
 from integration.delivery.relay.run import RelayEnd
 from integration.kafka import admin
-from integration.kafka.client import TRANSACTIONAL
 from integration.models import OutboxRow, Provider
+from integration.policy.client_properties import DEFAULTS
 from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider, put, states
 
@@ -111,7 +111,7 @@ def test_rows_too_large_among_many_hold_nobody_up_for_long(running: Running) -> 
     since = time.monotonic()
     rows = put(running.provider, *values, topic=running.topic)
     assert running.read(1495) == [value for value in values if len(value) < 10]
-    assert time.monotonic() - since < TRANSACTIONAL["message.timeout.ms"] / 1_000
+    assert time.monotonic() - since < DEFAULTS["delivery.timeout.ms"] / 1_000
     assert states(*rows).count("DEAD") == 5
 
 

@@ -284,11 +284,29 @@ class TestConnection:
         other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
         assert any(ENTER_AGAIN in told for told in other.context["mistakes"])
         assert other.context["tested"] is None
+        # How producers pack says nothing of where it goes.
+        packed = client.post(address, {**entered, "properties": '{"linger.ms": 20}'})
+        assert packed.context["tested"] is not None
         # A token endpoint among the properties is an address that gets the secret too.
         properties = '{"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:2/"}'
         other = client.post(address, {**entered, "properties": properties})
         assert any(ENTER_AGAIN in told for told in other.context["mistakes"])
         assert other.context["tested"] is None
+
+    def test_what_would_weaken_delivery_is_refused_with_the_reason(self, client: Client) -> None:
+        provider = a_row("provider")
+        address = reverse("provider-change", args=[provider.pk])
+        entered = as_entered(client, "provider", provider)
+        answer = client.post(address, {**entered, "properties": '{"acks": 1, "linger.ms": -1}'})
+        assert answer.status_code == 422
+        (acks, linger) = answer.context["form"].errors["properties"]
+        assert "acks cannot be set: a message counts as sent only once" in acks
+        assert "linger.ms has to be 0 to 5000 ms" in linger
+        assert b"transaction.timeout.ms" in answer.content, "what may be set is listed"
+        wanted = {**entered, "properties": '{"linger.ms": 20, "compression.type": "zstd"}'}
+        assert client.post(address, wanted).status_code == 303
+        provider.refresh_from_db()
+        assert provider.properties == {"linger.ms": 20, "compression.type": "zstd"}
 
     def test_a_stored_secret_is_not_saved_for_another_address_either(self, client: Client) -> None:
         provider = a_row("provider")

@@ -2,23 +2,27 @@
 
 import json
 import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from integration.kafka.client import connection
+from integration.kafka.grants import Resource, command
+from integration.models import Provider
 from spark_jobs.problems import JobError
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
 from spark_jobs.topics.reading import COPY, KIND, MESSAGE, RETRY_MARKER, kept, kind_of, records
-from tests.support.bulk import shared_session
+from tests.support.bulk import event_log, shared_session
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
-from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
+from tests.support.secured_kafka import SecuredKafka
+from tests.support.spark_sending import send_values
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
@@ -26,12 +30,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Any:
     return shared_session()
-
-
-@pytest.fixture(scope="module")
-def locked() -> Iterator[SaslKafka]:
-    with sasl_kafka() as started:
-        yield started
 
 
 @pytest.fixture
@@ -148,36 +146,66 @@ def test_a_topic_that_was_made_anew_meanwhile_is_not_believed(spark: Any, broker
     assert told.value.code == "TOPIC_REPLACED"
 
 
-def test_a_login_reaches_kafka_and_is_on_none_of_sparks_pages(
-    spark: Any, locked: SaslKafka
+@pytest.mark.parametrize("way", ["by_scram", "by_certificate"])
+def test_spark_reads_and_writes_a_secured_cluster_and_tells_no_secret(
+    spark: Any, secured_kafka: SecuredKafka, capfd: pytest.CaptureFixture[str], way: str
 ) -> None:
-    topic = Kafka(locked.bootstrap).topic()
-    Kafka(locked.bootstrap).send(topic, [{"n": 1}, {"n": 2}])
-    settings = {
-        "bootstrap.servers": locked.sasl_bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": USER,
-        "sasl.password": RIGHT_PASSWORD,
-    }
+    broker = Kafka(secured_kafka.bootstrap)
+    topic, out = broker.topic(), broker.topic()
+    broker.send(topic, [{"n": 1}, {"n": 2}])
+    provider = Provider(pk=1, name="plant", **getattr(secured_kafka, way)())
+    settings = {name: str(value) for name, value in connection(provider).properties.items()}
     cluster = Cluster(settings)
+    with pytest.raises(JobError) as refused:
+        cluster.topic(topic)
+    assert refused.value.code == "CLUSTER_SILENT"
+    for one, operations in ((topic, ("Describe", "Read")), (out, ("Describe", "Write"))):
+        secured_kafka.grant(command(provider, Resource("--topic", one), operations))
+
     plan = planning.plan(cluster, Wanted(topic=topic))
     assert [row[1] for row in rows(spark, settings, plan)] == [0, 1]
+    frame = records(spark, settings, plan)
+    assert frame is not None
+    sent = frame.select("value").rdd.mapPartitions(partial(send_values, settings, out)).collect()
+    assert sum(sent) == 2
+    assert len(broker.read_all(out)) == 2
+    secrets = [settings[name] for name in ("sasl.password", "ssl.key.pem") if name in settings]
+    # A key is told in lines, or in one.
+    texts = [line for secret in secrets for line in secret.splitlines() if "-----" not in line]
+    assert texts
+    told = "".join([*_pages(spark), *capfd.readouterr(), *_event_log(), *_command_lines()])
+    assert [text for text in texts if text in told] == []
+    assert topic in told, "what was looked through is of this reading"
 
-    at = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
-    pages = [f"{at}/environment", f"{at}/jobs", f"{at}/sql?details=true&planDescription=true"]
-    told = "".join(_page(address) for address in pages)
-    assert len(json.loads(_page(pages[2]))) > 0
-    assert RIGHT_PASSWORD not in told
-    lines = [Path(f"/proc/{one.pid}/cmdline").read_text() for one in _processes()]
-    assert len(lines) > 1
-    assert RIGHT_PASSWORD not in "".join(lines)
 
-    wrong = Cluster({**settings, "sasl.password": "a-wrong-one"})
+def test_a_wrong_password_is_told_without_it(secured_kafka: SecuredKafka) -> None:
+    provider = Provider(
+        pk=1, name="plant", **{**secured_kafka.by_scram(), "password": "a-wrong-one"}
+    )
+    wrong = Cluster(connection(provider).properties)
     with pytest.raises(JobError) as refused:
-        wrong.topic(topic)
+        wrong.topic("whatever")
     assert refused.value.code == "CLUSTER_SILENT"
     assert "a-wrong-one" not in refused.value.text
+
+
+def _pages(spark: Any) -> list[str]:
+    at = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
+    pages = [f"{at}/environment", f"{at}/jobs", f"{at}/sql?details=true&planDescription=true"]
+    assert len(json.loads(_page(pages[2]))) > 0
+    return [_page(address) for address in pages]
+
+
+def _event_log() -> list[str]:
+    files = [file for file in event_log().rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) > 0
+    return [file.read_text(errors="replace") for file in files]
+
+
+def _command_lines() -> list[str]:
+    lines = [Path(f"/proc/{one.pid}/cmdline").read_text() for one in _processes()]
+    assert len(lines) > 1
+    return lines
 
 
 def _page(address: str) -> str:

@@ -1,8 +1,11 @@
 """Bulk runs for tests: a structure, a queue that stores into it, files, and a Spark session."""
 
+import atexit
 import csv
+import functools
 import json
 import random
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +40,27 @@ COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
 
-# A test looks at its pages, and to start another one for it takes longer.
-_SHARED: Final = replace(SPARK, extra={**SPARK.extra, "spark.ui.enabled": "true"})
+# Tests look at its pages and at its event log, and to start another one for them takes longer.
+_SHARED: Final = {
+    **SPARK.extra,
+    "spark.ui.enabled": "true",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+}
+
+
+@functools.cache
+def event_log() -> Path:
+    """The folder in which the shared session logs its events; gone when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="sluice-spark-events-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def shared_session() -> Any:
     """The one Spark session of this tester: the file that comes next goes on with it."""
-    return open_session(_SHARED)
+    extra = {**_SHARED, "spark.eventLog.dir": event_log().as_uri()}
+    return open_session(replace(SPARK, extra=extra))
 
 
 def an_asset_structure(**fields: Any) -> ObjectStructure:

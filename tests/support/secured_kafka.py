@@ -1,9 +1,19 @@
-"""A Kafka of its own with logins and rights: everything is refused that is not granted."""
+"""A Kafka with logins, certificates and rights, one for all tests: what is not granted is refused.
 
+Tests share it, so each has users and topics of its own.
+"""
+
+import os
 import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -14,9 +24,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from devstack import kafka, ports
-from devstack.kafka import Kafka
-from tests.support.certificates import self_signed
+from devstack import ports, secured_kafka
+from devstack.certificates import Authority
+from devstack.overriding import override
+from devstack.secured_kafka import HOSTS, shown_at
+from devstack.supervise import Process
 
 USER, PASSWORD = "sluice", "its-password"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -25,56 +37,95 @@ RESOURCES = {
     "--group": ResourceType.GROUP,
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
+# By port: what its certificate lacks.
+FAULTY = ("EXPIRED", "STRANGE", "MISNAMED")
 
 
-class SecuredKafka(Kafka):
-    """Its own port is open to anybody, who may do everything; `secured` asks for a login.
+class SecuredKafka(secured_kafka.SecuredKafka):
+    """That of devstack with more ports.
 
-    `misled` is open too, and sends its clients on to an address where nobody is. `encrypted`
-    speaks TLS, `sealed` TLS and asks for a login, `mutual` TLS and asks for a certificate.
+    `secured` asks for a login by PLAIN in the clear, `sealed` by PLAIN or SCRAM through TLS;
+    `encrypted` speaks TLS and lets in anybody. `misled` is open, and sends its clients on to an
+    address where nobody is. `expired`, `strange` and `misnamed` show certificates that nobody
+    should accept.
     """
 
     def __init__(self, folder: Path) -> None:
         chosen: list[int] = []
-        for _ in range(7):
+        for _ in range(10):
             chosen.append(ports.choose(chosen))
         super().__init__(folder, chosen[0], controller_port=chosen[1], durable=False)
-        others = [f"127.0.0.1:{port}" for port in chosen[2:]]
-        self.secured, self.misled, self.encrypted, self.sealed, self.mutual = others
-        self.certificate, self._key = self_signed()
+        self.sasl_ssl_port, self.ssl_port = chosen[2:4]
+        others = [f"127.0.0.1:{port}" for port in chosen[4:]]
+        self.secured, self.misled, self.encrypted = others[:3]
+        self.expired, self.strange, self.misnamed = others[3:]
+        self.sealed, self.mutual = self.sasl_ssl, self.ssl
+        self.certificate = self.authority.certificate
 
-    def prepare(self) -> None:
-        super().prepare()
-        ours = (
-            f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured},SSL://{self.encrypted},"
-            f"SASL_SSL://{self.sealed},MUTUAL://{self.mutual}"
-        )
-        controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
-        more = {
-            "listeners": f"{ours},MISLED://{self.misled},{controller}",
-            "advertised.listeners": f"{ours},MISLED://127.0.0.1:1",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "MISLED:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,MUTUAL:SSL",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                f'{LOGIN} user_{USER}="{PASSWORD}" user_other="other";'
-            ),
-            "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{LOGIN} user_{USER}="{PASSWORD}";',
-            "listener.name.mutual.ssl.client.auth": "required",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _on_one_line(self.certificate),
-            "ssl.keystore.key": _on_one_line(self._key),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": _on_one_line(self.certificate),
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
+    @override
+    def listeners(self) -> dict[str, str]:
+        return {
+            **super().listeners(),
+            "SASL_PLAINTEXT": self.secured,
+            "MISLED": self.misled,
+            "OPEN_TLS": self.encrypted,
+            **{name: getattr(self, name.lower()) for name in FAULTY},
         }
-        wanted = kafka.properties(
-            port=self.port, controller_port=self.controller_port, log_dirs=self.room / "data"
-        )
-        rows = [f"{name}={value}\n" for name, value in {**wanted, **more}.items()]
-        self._properties.write_text("".join(rows))
+
+    @override
+    def advertised(self) -> dict[str, str]:
+        return {"MISLED": "127.0.0.1:1"}
+
+    @override
+    def protocols(self) -> dict[str, str]:
+        return {
+            **super().protocols(),
+            "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+            "MISLED": "PLAINTEXT",
+            "OPEN_TLS": "SSL",
+            **dict.fromkeys(FAULTY, "SSL"),
+        }
+
+    @override
+    def more(self) -> dict[str, str]:
+        mechanisms = "sasl.enabled.mechanisms"
+        login = f'{LOGIN} user_{USER}="{PASSWORD}" user_other="other";'
+        return {
+            **super().more(),
+            f"listener.name.sasl_plaintext.{mechanisms}": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+            # Less than a provider may ask for.
+            "transaction.max.timeout.ms": "600000",
+            f"listener.name.sasl_ssl.{mechanisms}": "PLAIN,SCRAM-SHA-512",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
+            **shown_at("EXPIRED", self.authority.server(*HOSTS, lasting=timedelta(hours=-1))),
+            **shown_at("STRANGE", Authority("strange").server(*HOSTS)),
+            **shown_at("MISNAMED", self.authority.server("kafka.example")),
+        }
+
+    def by_scram(self) -> dict[str, str]:
+        """The fields of a provider who logs in by SCRAM, as a user of its own."""
+        name = f"user-{uuid4().hex[:8]}"
+        self.add_user(name, f"{name}-password")
+        return {
+            "bootstrap_servers": self.sasl_ssl,
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "username": name,
+            "password": f"{name}-password",
+            "ca_certificate": self.certificate,
+        }
+
+    def by_certificate(self, days: float = 1) -> dict[str, str]:
+        """The fields of a provider who shows a certificate of its own, valid for so long."""
+        issued = self.authority.client(f"client-{uuid4().hex[:8]}", timedelta(days=days))
+        return {
+            "bootstrap_servers": self.ssl,
+            "security_protocol": "SSL",
+            "ca_certificate": self.certificate,
+            "client_certificate": issued.certificate,
+            "client_key": issued.key,
+        }
 
     def grant(self, command: str) -> None:
         """Do what a `kafka-acls.sh` command says, as the cluster's administrator."""
@@ -97,9 +148,20 @@ class SecuredKafka(Kafka):
             future.result(10)
 
 
-def _on_one_line(pem: str) -> str:
-    """As a file of properties takes it."""
-    return pem.strip().replace("\n", "\\n")
+@contextmanager
+def running() -> Iterator[SecuredKafka]:
+    """Running within the block, in a folder that the next test run clears away if this one dies."""
+    # Read by that module's sweep.
+    folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
+    Process("owner", folder).remember(os.getpid())
+    cluster = SecuredKafka(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+        cluster.discard()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _resources(given: dict[str, list[str]], words: list[str]) -> list[tuple[Any, str, Any]]:

@@ -11,7 +11,9 @@ import pytest
 from cryptography.fernet import Fernet
 
 from devstack import chromium, jars, keys, paths, ports, problems, progress, stamps
-from devstack.kafka import cluster_id, properties
+from devstack.kafka import Kafka, cluster_id, properties
+from devstack.parts import is_secured
+from devstack.secured_kafka import secured
 from tests.support import browser, docker
 
 pytestmark = pytest.mark.fast
@@ -150,6 +152,27 @@ def test_kafka_listens_on_loopback_only() -> None:
     for name in ("listeners", "advertised.listeners"):
         hosts = [address.split("//")[1].split(":")[0] for address in found[name].split(",")]
         assert set(hosts) == {"127.0.0.1"}
+
+
+def test_a_secured_kafka_listens_on_loopback_only_and_shows_nobody_its_secrets(
+    tmp_path: Path,
+) -> None:
+    plain = Kafka(tmp_path, 1, controller_port=2, durable=False)
+    made = secured(plain, 3, 4)
+    found = made.more()
+    for name in ("listeners", "advertised.listeners"):
+        hosts = [address.split("//")[1].split(":")[0] for address in found[name].split(",")]
+        assert set(hosts) == {"127.0.0.1"}
+    assert found["listener.name.ssl.ssl.client.auth"] == "required"
+    assert made.password == secured(plain, 3, 4).password, "it is made once"
+    assert {file.stat().st_mode & 0o077 for file in made.access.iterdir()} == {0}
+    assert made.password not in "".join(made.told())
+
+
+@pytest.mark.parametrize(("value", "is_on"), [("1", True), ("0", False), ("", False)])
+def test_logins_and_certificates_are_on_wish(value: str, is_on: bool) -> None:
+    assert is_secured({"SECURED": value}) is is_on
+    assert not is_secured({})
 
 
 # What is said

@@ -75,7 +75,7 @@ def test_a_property_that_is_decided_or_unknown_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("name", [*client.CONSUMER, *client.PRODUCER, *client.TRANSACTIONAL])
 def test_nothing_a_connection_carries_overrides_a_promise(name: str) -> None:
-    forged = client.Connection(1, "forged", {name: "forged"})
+    forged = client.Connection(1, "forged", {name: "forged"}, {name: "forged"})
     if name in client.CONSUMER:
         assert client.consumer_properties(forged, "g")[name] == client.CONSUMER[name]
     decided = {**client.PRODUCER, **client.TRANSACTIONAL}
@@ -107,7 +107,7 @@ def test_the_library_takes_all_that_is_decided() -> None:
         (KafkaError.UNKNOWN_TOPIC_ID, TroubleKind.UNKNOWN_TOPIC),
         (KafkaError._ALL_BROKERS_DOWN, TroubleKind.UNAVAILABLE),
         (KafkaError.LEADER_NOT_AVAILABLE, TroubleKind.UNAVAILABLE),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, TroubleKind.REFUSED),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, TroubleKind.RIGHTS),
         (KafkaError._AUTHENTICATION, TroubleKind.REFUSED),
         (KafkaError._BAD_MSG, TroubleKind.OTHER),
     ],

@@ -90,6 +90,25 @@ def test_a_wrong_protocol_is_no_refusal() -> None:
     assert (met.what, met.way) == (one.what, Way.PROVIDER)
 
 
+@pytest.mark.parametrize(
+    ("code", "state", "what"),
+    [
+        ("BROKER_CERTIFICATE_EXPIRED", "KAFKA_CERTIFICATE", "do not accept each other"),
+        ("CLIENT_CERTIFICATE", "KAFKA_CERTIFICATE", "do not accept each other"),
+        ("BROKER_RIGHTS", "KAFKA_RIGHTS", "refuses us a right"),
+        ("BROKER_REFUSED", "KAFKA_REFUSED", "refuses us"),
+    ],
+)
+def test_each_refusal_is_told_as_what_it_is(code: str, state: str, what: str) -> None:
+    (noticed,) = found(a_row(place={}), away={"plant": f"{code}: The reason."})
+    down = {"state": "OUTAGE", "state_code": state, "state_text": "The reason."}
+    (met,) = found(a_row(place=down))
+    for one in (noticed, met):
+        assert what in one.what
+        assert "The reason." in one.why
+        assert one.way is Way.PROVIDER
+
+
 def test_a_provider_is_told_before_any_queue_has_met_it() -> None:
     (one,) = found(a_row(place={}), away={"plant": "BROKER_UNREACHABLE: Nobody answers."})
     assert one.what == "plant does not answer"

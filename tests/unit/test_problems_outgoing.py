@@ -77,3 +77,6 @@ def test_an_outbox_that_is_not_sent_is_told_while_a_relay_lives() -> None:
     [one] = found(a_sender(0), late=[Late("plant", 300.0)])
     assert one.what == "The outbox of plant is not sent"
     assert "5 min" in one.why
+    why = "BROKER_RIGHTS: Kafka lets the provider plant in, but refuses it a right"
+    [told] = found(a_sender(0), late=[Late("plant", 300.0, why)])
+    assert told.why.endswith("Kafka lets the provider plant in, but refuses it a right.")

@@ -158,6 +158,9 @@ class Outbox(Protocol):
     def note_watermark(self, text: str) -> None:
         """Note what Kafka has as the last batch, so that a later look can be compared with it."""
 
+    def note_trouble(self, text: str) -> None:
+        """Note why Kafka takes nothing, so that people are told; "" once it does again."""
+
     def went_back(self) -> None:
         """Note that Kafka has a batch which these rows never were in: people have to decide."""
 

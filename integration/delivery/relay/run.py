@@ -84,6 +84,8 @@ class Relay:
     publisher: Publisher | None = None
     watermark_written: float = 0.0
     stamped: uuid.UUID | None = None
+    # What people were told last; None at first, as a former owner may have told them something.
+    told: str | None = None
     is_marking: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class Relay:
             except (FencedError, RelayLostError):
                 raise
             except IntegrationError as e:
-                pause_seconds = self._wait_for_kafka(str(e))
+                pause_seconds = self._wait_for_kafka(f"{e.code}: {e}")
             _rest(pause_seconds, stop)
         self._await_marked()
         return RelayEnd.STOPPED
@@ -120,6 +122,7 @@ class Relay:
         if not is_known:
             publisher.close()
             return None
+        self._tell("")
         self.publisher = publisher
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
@@ -203,6 +206,7 @@ class Relay:
         self.is_marking = True
         self.pace.after_sent()
         self.patience.reset()
+        self._tell("")
         self.watermark_written = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:
@@ -222,9 +226,15 @@ class Relay:
     def _wait_for_kafka(self, text: str) -> float:
         """Silence is no verdict: begin anew with the provider as it is then, ask the watermark."""
         self.close_publisher()
+        self._tell(text)
         pause_seconds = self.patience.next_pause_seconds()
         log.warning("The relay waits %.2f s for Kafka: %s", pause_seconds, text)
         return pause_seconds
+
+    def _tell(self, text: str) -> None:
+        if text != self.told:
+            self.outbox.note_trouble(text)
+            self.told = text
 
     def _keep_watermark(self, publisher: Publisher) -> None:
         if time.monotonic() - self.watermark_written > WATERMARK_SECONDS:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from integration.certificates import authorities_file
 from integration.endpoint_types.addresses import permitted
-from integration.endpoint_types.credentials import authorities_file
 from integration.endpoint_types.database.answers import busy_or_refused, is_of_message, unreachable
 from integration.endpoint_types.database.properties import DatabaseProperties
 from integration.endpoint_types.database.rows import Rows

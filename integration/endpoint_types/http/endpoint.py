@@ -9,8 +9,8 @@ import httpcore
 import httpx
 from django.utils import timezone
 
+from integration.certificates import tls_context
 from integration.endpoint_types.checks import ranges_of
-from integration.endpoint_types.credentials import tls_context
 from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges, Reply
 from integration.endpoint_types.http.answers import (
     LOGINS,

@@ -21,7 +21,7 @@ _RELAYS: Final = f"""
            extract(epoch FROM clock_timestamp() - least(at_once.due, timed.due))::float,
            coalesce(l.lease_until > clock_timestamp(), false),
            extract(epoch FROM clock_timestamp() - l.in_doubt_since)::float,
-           coalesce(l.epoch, 0)
+           coalesce(l.epoch, 0), coalesce(l.trouble, '')
     FROM integration_provider v
     LEFT JOIN integration_relaylease l ON l.provider_id = v.id AND l.shard = {SHARD}
     CROSS JOIN LATERAL (SELECT count(*) FROM (
@@ -51,7 +51,7 @@ class Relaying:
     """One provider's outbox. `pending` and `dead` are counted up to PENDING_CAP.
 
     `oldest_due_seconds` is how long the longest waiting due row has been due; None = none is.
-    `takeovers` counts how often a relay took the shard.
+    `takeovers` counts how often a relay took the shard; `trouble` is why it waits for Kafka.
     """
 
     provider: str
@@ -62,6 +62,7 @@ class Relaying:
     is_held: bool
     in_doubt_seconds: float | None
     takeovers: int
+    trouble: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ class Sending:
     seen_at: datetime | None
     in_doubt_since: datetime | None
     in_doubt_text: str
+    trouble: str
 
     @property
     def is_capped(self) -> bool:
@@ -110,4 +112,5 @@ def sending(queue: Queue) -> Sending:
         seen_at=None if lease is None else lease.seen_at,
         in_doubt_since=None if lease is None else lease.in_doubt_since,
         in_doubt_text="" if lease is None else lease.in_doubt_text,
+        trouble="" if lease is None or not lease.is_held else lease.trouble,
     )

@@ -226,9 +226,21 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Bring Kafka back; the queue tries again by itself at growing intervals.",
         ),
         "KAFKA_REFUSED": Situation(
-            "The cluster answers, but refuses our user, certificate or rights. {text}",
-            "Correct the provider's access under Set up, or its rights on the cluster; "
-            "the queue tries again by itself.",
+            "The cluster answers, but refuses our login; no retry is spent. {text}",
+            "Correct the provider's user and password under Set up; the queue tries again by "
+            "itself.",
+        ),
+        "KAFKA_CERTIFICATE": Situation(
+            "The cluster's certificate is not accepted by us, or ours by the cluster; no retry is "
+            "spent. {text}",
+            "Correct the provider's certificates under Set up, or have the brokers' renewed; the "
+            "queue tries again by itself.",
+        ),
+        "KAFKA_RIGHTS": Situation(
+            "The cluster lets us in, but refuses a right that the queue needs; no retry is spent. "
+            "{text}",
+            "Check the flow, or test the provider's connection under Set up: both name the missing "
+            "right with the command that grants it. The queue tries again by itself.",
         ),
         "KAFKA_PROTOCOL": Situation(
             "The provider's security protocol is not the one that the cluster's port speaks; no "

@@ -2,12 +2,13 @@
 
 from django.conf import settings
 
-from integration.kafka.examination import Examination
+from integration.kafka.examination import Examination, Finding
 from integration.kafka.publisher import RELAY_TOPIC
-from integration.kafka.rights import Wanted, examine
+from integration.kafka.rights import Wanted, examine, missing
 from integration.kafka.source import consumer_group
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
+from integration.selectors.delivering.senders import sends
 
 
 def examined(provider: Provider, topic: str = "") -> Examination:
@@ -30,6 +31,24 @@ def wanted_of(provider: Provider, topic: str = "") -> Wanted:
         ids=ids_of(provider),
         relay_topic=RELAY_TOPIC,
         lag_groups=consumer_group(""),
+    )
+
+
+def missing_rights(queue: Queue) -> list[Finding] | None:
+    """What the cluster refuses us of all that this queue needs; each with the command that grants.
+
+    None where it cannot be asked: the provider does not answer, or does not let us in.
+    """
+    is_read = queue.direction == Queue.Direction.INBOUND or sends(queue)
+    return missing(
+        queue.provider,
+        Wanted(
+            reads=[queue.topic] if is_read else [],
+            writes=[queue.topic] if _writes(queue) else [],
+            ids=ids_of(queue.provider),
+            relay_topic=RELAY_TOPIC,
+            lag_groups=consumer_group(""),
+        ),
     )
 
 

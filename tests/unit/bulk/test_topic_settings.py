@@ -8,6 +8,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from integration.kafka.client import connection
+from integration.models import Provider
 from spark_jobs.problems import JobError
 from spark_jobs.session import FIXED, REDACTED
 from spark_jobs.topics.cluster import Topic
@@ -93,9 +95,26 @@ def test_a_login_is_quoted_as_java_reads_it() -> None:
     assert not {"sasl.username", "sasl.password"} & found.keys()
 
 
-def test_a_way_to_log_in_that_spark_does_not_know_is_refused() -> None:
-    unknown = {**SASL, "sasl.mechanism": "OAUTHBEARER"}
-    assert code_of(lambda: java_settings(unknown)) == "LOGIN_NOT_CARRIED"
+def test_every_way_to_log_in_that_a_provider_may_have_is_told_to_java() -> None:
+    provider = Provider(
+        pk=1,
+        name="plant",
+        bootstrap_servers="a:1",
+        security_protocol="SASL_SSL",
+        username="sluice",
+        password='sec"ret',
+        properties={"sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token"},
+    )
+    for mechanism in Provider.Mechanism.values:
+        provider.sasl_mechanism = mechanism
+        found = java_settings({k: str(v) for k, v in connection(provider).properties.items()})
+        login = found["sasl.jaas.config"]
+        assert ('"sluice"' in login and '"sec\\"ret"' in login) is (mechanism != "GSSAPI")
+        is_oauth = mechanism == "OAUTHBEARER"
+        assert ("sasl.login.callback.handler.class" in found) is is_oauth
+        # What remains is secret in its JAAS line alone.
+        assert 'sec"ret' not in str({**found, "sasl.jaas.config": ""})
+    assert code_of(lambda: java_settings({**SASL, "sasl.mechanism": ""})) == "KAFKA_UNUSABLE"
 
 
 def test_certificates_are_told_as_texts_and_an_old_key_is_written_anew() -> None:
