@@ -211,6 +211,7 @@ class Queue(models.Model):
         """Raises ValidationError; what was stored before these rules hinders no other change."""
         stored = Queue.objects.filter(pk=self.pk).first()
         self._check_order_path(stored)
+        self._check_workers()
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -246,6 +247,12 @@ class Queue(models.Model):
             text = "Only a continuous inbound queue with the order of a key uses it: leave it out."
             raise ValidationError({"order_path": text})
 
+    def _check_workers(self) -> None:
+        """Raises ValidationError where more than one would be promised and never come."""
+        if (self.workers or 1) > 1 and not self.is_shared:
+            text = "Only a continuous inbound queue is shared by several: leave it out."
+            raise ValidationError({"workers": text})
+
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""
         if self.endpoint is not None and self.direction != self.Direction.OUTBOUND:
@@ -270,13 +277,18 @@ class Queue(models.Model):
         return self.kind == self.Kind.SEQUENTIAL
 
     @property
-    def most_workers(self) -> int | None:
-        """Return how many runs may share its partitions; None: one for each partition.
+    def is_shared(self) -> bool:
+        """Return whether several runs may share its partitions.
 
         One alone has the order of a sequential or error queue, and the limits of an endpoint.
         """
-        shares = self.direction == self.Direction.INBOUND and not self.is_error_queue
-        return self.workers if shares and not self.is_sequential else 1
+        is_read = self.direction == self.Direction.INBOUND and not self.is_error_queue
+        return is_read and not self.is_sequential
+
+    @property
+    def most_workers(self) -> int | None:
+        """Return how many runs may share its partitions; None: one for each partition."""
+        return self.workers if self.is_shared else 1
 
     @property
     def keeps_order(self) -> bool:

@@ -103,6 +103,7 @@ class TestDelivery:
             "carrier",
             "is_error_queue",
             "strict_order",
+            "workers",
         }
         assert outbound.keys() - inbound.keys() == {"endpoint", "concurrency"}
 

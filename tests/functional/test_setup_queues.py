@@ -63,7 +63,16 @@ class TestNewTopic:
     ) -> None:
         name = a_name()
         form = a_form(client, name=name, provider=provider.pk, topic=name, kind="continuous")
-        assert made(client, form | {"partitions": 3}).partitions.count() == 3
+        queue = made(client, form | {"partitions": 3, "workers": 2})
+        assert (queue.partitions.count(), queue.most_workers) == (3, 2)
+
+    def test_workers_that_would_never_come_are_refused(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        assert "workers" in mistakes(client.post(reverse(NEW), form | {"workers": 2}))
+        assert made(client, form | {"workers": 1}).most_workers == 1
 
     def test_sequential_has_one_partition_and_nothing_is_made(
         self, client: Client, provider: Provider
