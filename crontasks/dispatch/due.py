@@ -25,7 +25,7 @@ WINDOW_SECONDS: Final = 10.0
 _DUE: Final = f"""
 WITH {LOCKED},
 wanted AS MATERIALIZED (
-    SELECT q.id, q.start_requested_at, q.help_wanted_at FROM integration_queue q
+    SELECT q.id, q.start_requested_at, q.help_wanted_at, q.workers FROM integration_queue q
     WHERE {IS_WANTED} AND {MAY_ASK}
       AND EXISTS (SELECT 1 FROM crontasks_croninstance i WHERE i.queue_id = q.id AND i.active)
 ),
