@@ -1,5 +1,6 @@
 """What may go wrong in the chaos run: each kind of fault, and how it is over again."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ from typing import Final
 from bench.chaos.processes import BEATS, RELAYS, WORKERS, Processes
 from bench.chaos.proxy import Proxy
 from devstack import proc
+from devstack.problems import Problem
 from devstack.server import Server
 from devstack.servers import Servers
 
@@ -17,6 +19,8 @@ LONGEST_DOWN_SECONDS: Final = 3.0
 STOPPED_SECONDS: Final = (1.0, 20.0)
 # What a server that shuts down in an orderly way gets before it is killed.
 GRACE_SECONDS: Final = 10.0
+# A busy machine may need longer than a server's start waits for it.
+START_TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +119,19 @@ def _restarting(of: Callable[[Servers], Server], number: signal.Signals | None) 
             else:
                 server.process.stop(with_signal=number, grace_seconds=GRACE_SECONDS)
 
-        return Deed(server.name, end, server.start, chance.uniform(0, LONGEST_DOWN_SECONDS))
+        return Deed(
+            server.name, end, lambda: _start(server), chance.uniform(0, LONGEST_DOWN_SECONDS)
+        )
 
     return choose
+
+
+def _start(server: Server) -> None:
+    for _ in range(START_TRIES - 1):
+        with contextlib.suppress(Problem):
+            server.start()
+            return
+    server.start()
 
 
 def _reset(world: World, chance: random.Random, busy: Collection[str]) -> Deed | None:

@@ -17,7 +17,7 @@ PAUSE_SECONDS: Final = (2.0, 8.0)
 # In a short run each kind has to have its turn, too.
 SHORT_SECONDS: Final = 150.0
 SHORT_PAUSE_SECONDS: Final = (2.0, 4.0)
-LONGEST_UNDOING_SECONDS: Final = 120.0
+LONGEST_UNDOING_SECONDS: Final = 400.0
 
 
 class Faults(threading.Thread):
