@@ -27,8 +27,9 @@ from devstack.servers import Servers
 
 HOUR_SECONDS: Final = 3_600
 ENDED_WITHIN_SECONDS: Final = 240.0
-OVER_WITHIN_SECONDS: Final = 180.0
-LOOK_SECONDS: Final = 1.0
+# What has not become less for so long has come to a stand.
+STUCK_SECONDS: Final = 180.0
+LOOK_SECONDS: Final = 2.0
 ADMINISTRATOR: Final = "chaos"
 # Nothing waits any more: neither in Kafka, nor for a person, nor on its way out.
 _WAITING: Final = " + ".join(
@@ -66,6 +67,8 @@ class ChaosRun:
             each.start()
         try:
             faults.join()
+            for sender in senders:
+                sender.ending.set()
         finally:
             # Whatever happens: nothing is started any more once the servers end.
             faults.heal()
@@ -120,15 +123,25 @@ class ChaosRun:
         return [PlainSender("plain", *common), *two]
 
     def _until_over(self) -> float:
-        """Wait until nothing waits; returns the seconds. What waits for ever is found later."""
-        began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < OVER_WITHIN_SECONDS:
-            if self.look.value(f"SELECT {_WAITING}") == 0 and replies.are_posted(
-                self.look, self.partner
-            ):
+        """Wait until nothing waits, as long as it gets less; returns the seconds."""
+        began = least_at = time.monotonic()
+        least = None
+        while time.monotonic() - least_at < STUCK_SECONDS:
+            waiting = self._waiting()
+            if waiting == 0:
                 break
+            if waiting is not None and (least is None or waiting < least):
+                least, least_at = waiting, time.monotonic()
+                _say(f"{waiting} wait")
             time.sleep(LOOK_SECONDS)
-        return round(elapsed, 1)
+        return round(time.monotonic() - began, 1)
+
+    def _waiting(self) -> int | None:
+        """How much has not come to its end; None while the database does not answer."""
+        waiting: int | None = self.look.value(f"SELECT {_WAITING}")
+        if waiting == 0 and not replies.are_posted(self.look, self.partner):
+            return 1
+        return waiting
 
     def _line(self, faults: Faults, skew: float, forced: list[str]) -> dict[str, Any]:
         account = accounting.account(self.rig)
@@ -159,9 +172,7 @@ class ChaosRun:
 
 
 def _end(senders: Sequence[Sender]) -> None:
-    """Let the senders come to their end. Raises BenchmarkError for one that could not send."""
-    for sender in senders:
-        sender.ending.set()
+    """Wait for the senders' end. Raises BenchmarkError for one that could not send."""
     for sender in senders:
         sender.join(ENDED_WITHIN_SECONDS)
         if sender.is_alive() or sender.failure is not None:
