@@ -173,6 +173,10 @@ class Rig:
         """End every process of this benchmark, by pid."""
         for process in self.processes.values():
             process.kill()
+        self.forget_session()
+
+    def forget_session(self) -> None:
+        """Look by a new session next time: this one may not outlive what comes."""
         if self._session is not None:
             self._session.close()
             self._session = None

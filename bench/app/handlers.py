@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.db import connection
 
 from bench import statements
+from bench.app import chaos  # noqa: F401 - registers its handler
 from bench.workload import row_of
 from integration.handlers import (
     Message,

@@ -22,8 +22,9 @@ from integration.models import (
 class Command(BaseCommand):
     """Reads a JSON list of queues: fields of the model, and `interface` for its default service.
 
-    An outbound queue has `address` instead: where its messages are posted to. With `channel` it
-    takes the messages of a channel of that name, `idempotent` tells that repeats are dropped there.
+    An outbound queue has `address` instead: where its messages are posted to; with neither,
+    partners read its topic. With `channel` it takes the messages of a channel of that name,
+    `idempotent` tells that repeats are dropped there.
     """
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
@@ -54,12 +55,14 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(ids))
 
     def _taker(self, request: dict[str, Any], system: ExternalSystem) -> dict[str, Any]:
-        """Return what takes the queue's messages: a handler, or an endpoint over HTTP."""
+        """Return what takes the queue's messages: a handler, an endpoint over HTTP, or a reader."""
         address = request.pop("address", None)
-        if address is None:
-            interface = request.pop("interface")
+        interface = request.pop("interface", None)
+        if interface is not None:
             service, _made = EnterpriseService.objects.get_or_create(interface=interface)
             return {"default_service": service}
+        if address is None:
+            return {"direction": Queue.Direction.OUTBOUND}
         endpoint = Endpoint(
             name=request["name"],
             system=system,
