@@ -23,6 +23,7 @@ from integration.errors import IntegrationError
 from integration.models import Provider
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
+from integration.store.queue_stops import IS_AT_STOP
 from integration.store.starts import IS_WANTED
 
 LOOK_SECONDS: Final = 1.0
@@ -49,6 +50,7 @@ SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset
 FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
 WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
   AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
+  AND NOT {IS_AT_STOP}
   AND EXISTS (SELECT 1 FROM crontasks_croninstance i
               WHERE i.queue_id = q.id AND i.active AND {IS_PROMPT})
   AND NOT EXISTS (SELECT 1 FROM integration_partitionlease l

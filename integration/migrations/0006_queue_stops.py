@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('integration', '0003_waiting_for_objects'),
+        ('integration', '0005_idle_watch'),
     ]
 
     operations = [
