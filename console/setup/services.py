@@ -117,10 +117,10 @@ class ServiceForm(SetupForm):
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()
+        usual = EnterpriseService()
         for name in ("retry_delay_seconds", "retry_factor"):
             if self.cleaned_data.get(name, 0) is None:
-                default = EnterpriseService._meta.get_field(name).get_default()
-                self.cleaned_data[name] = default
+                self.cleaned_data[name] = getattr(usual, name)
         return self.cleaned_data
 
     def _part(self, part: Part) -> Fieldset:

@@ -144,10 +144,9 @@ def _retry_or_hold(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Ch
     verdict, source = retry_verdict(unit, queue, chance.roll)
     match outcome.verdict or verdict:
         case retry.RetryAfter(delay):
-            ending = _retry(unit, failure, queue, chance, delay.total_seconds())
+            return _by(_retry(unit, failure, queue, chance, delay.total_seconds()), source)
         case retry.GiveUp():
-            ending = _hold(unit, failure, queue, chance)
-    return _by(ending, source)
+            return _by(_hold(unit, failure, queue, chance), source)
 
 
 def retry_verdict(
