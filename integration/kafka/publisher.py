@@ -31,6 +31,7 @@ from integration.kafka.troubles import (
     FENCED,
     FOR_THE_RECORD,
     RAISED,
+    REFUSED,
     error_of,
     has_code,
     sentence,
@@ -50,6 +51,7 @@ COMMIT_SECONDS: Final = 30.0
 # delivery.timeout.ms (2 of 25, measured); opening the id anew aborts it as well, in a second.
 ABORT_SECONDS: Final = 0.1
 FULL_QUEUE_SECONDS: Final = 0.1
+MOST_EVENTS: Final = 20
 UNSENDABLE: Final = "UNSENDABLE"
 TOO_LONG: Final = (
     "its transaction.timeout.ms is longer than the brokers allow (transaction.max.timeout.ms)"
@@ -68,10 +70,25 @@ def watermark_of(reader: Consumer, provider: str) -> str | None:
         # Reads committed only: the answer waits until an open transaction is decided.
         committed = reader.committed([TopicPartition(RELAY_TOPIC, 0)], OPEN_SECONDS)[0]
     except KafkaException as e:
-        raise unreachable(provider, e) from e
+        raise unreachable(provider, _refusal_of(reader) or e) from e
     if committed.error is not None:
         raise unreachable(provider, KafkaException(committed.error))
     return None if committed.offset < 0 else committed.metadata or ""
+
+
+def _refusal_of(reader: Consumer) -> KafkaException | None:
+    """Why the group's coordinator was not found: the question itself just times out.
+
+    The library tells it among the messages, of which there are none without an assignment.
+    """
+    for _ in range(MOST_EVENTS):
+        event = reader.poll(0)
+        error = None if event is None else event.error()
+        if error is None:
+            return None
+        if error.code() in REFUSED:
+            return KafkaException(error)
+    return None
 
 
 class _Reports:
