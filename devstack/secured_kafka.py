@@ -7,7 +7,7 @@ import json
 import secrets
 from pathlib import Path
 
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
