@@ -11,8 +11,6 @@ import psycopg
 from django.db import connection
 from django.db.models import F
 
-from integration.delivery.batch_result import BatchResult
-from integration.delivery.owned import Owned
 from integration.delivery.ports import PartitionManager, Repository
 from integration.delivery.snapshot import QueueSnapshot
 from integration.models import (
@@ -395,10 +393,3 @@ class DatabaseWorld:
     def close(self) -> None:
         for manager in self.managers:
             manager.close(clean=False)
-
-
-def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
-    """Commit a batch result, and stand where it leads."""
-    with repository.work(owned) as work:
-        assert work.settle(batch_result)
-    owned.next_offset = batch_result.next_offset

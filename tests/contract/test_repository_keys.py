@@ -13,8 +13,8 @@ from integration.delivery.reading import RetryMarker
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import ErrorState
 from integration.values import TopicFacts
-from tests.contract.repository_worlds import TOPIC, World, settle
-from tests.support.deliveries import a_change, a_new_error, a_record, a_unit
+from tests.contract.repository_worlds import TOPIC, World
+from tests.support.deliveries import a_change, a_new_error, a_record, a_unit, settle
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from integration.delivery.ports import Repository
 from integration.delivery.reading import RetryMarker
 from integration.delivery.unit import OpenError
 from integration.policy.states import Ended, ErrorState
-from tests.contract.repository_worlds import settle
 from tests.support.deliveries import (
     a_batch_result,
     a_change,
@@ -18,6 +17,7 @@ from tests.support.deliveries import (
     a_record,
     a_retry_marker,
     a_unit,
+    settle,
 )
 
 

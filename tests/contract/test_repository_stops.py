@@ -7,8 +7,8 @@ import pytest
 from integration.delivery.batch_result import RUNNING, BatchResult
 from integration.delivery.sending.values import Dispatch, Intent
 from integration.store.circuits import DatabaseCircuits
-from tests.contract.repository_worlds import MemoryWorld, settle
-from tests.support.deliveries import a_batch_result, a_new_error, a_unit
+from tests.contract.repository_worlds import MemoryWorld
+from tests.support.deliveries import a_batch_result, a_new_error, a_unit, settle
 from tests.support.partners import an_endpoint
 
 

@@ -8,8 +8,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.handlers.arrivals import Arrived
 from integration.policy.states import ErrorState
-from tests.contract.repository_worlds import settle
-from tests.support.deliveries import BOOM, a_change, a_new_error
+from tests.support.deliveries import BOOM, a_change, a_new_error, settle
 
 
 def wait_for(

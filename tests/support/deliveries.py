@@ -13,6 +13,7 @@ from integration.delivery.batch_result import (
 )
 from integration.delivery.outcome import Outcome
 from integration.delivery.owned import Owned
+from integration.delivery.ports import Repository
 from integration.delivery.tracing import Trace, Track
 from integration.delivery.unit import OpenError, Unit
 from integration.handlers.registry import Registration
@@ -171,3 +172,10 @@ def a_retry_marker(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> O
 
 def blocked(error: UUID | None = None) -> StateChange:
     return StateChange(state=PartitionState.BLOCKED, code="HEAD_HELD", text="x", error=error)
+
+
+def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
+    """Commit a batch result, and stand where it leads."""
+    with repository.work(owned) as work:
+        assert work.settle(batch_result)
+    owned.next_offset = batch_result.next_offset

@@ -148,7 +148,7 @@ def test_no_callback_of_a_relays_producer_can_raise() -> None:
     assert publisher._is_shaken, "nobody answers at that port, and the client says so"
     broken: object = object()
     publisher._shake(broken)  # type: ignore[arg-type]
-    reports = _Reports()
+    reports = _Reports(0.0)
     reports.take(0, broken, None)  # type: ignore[arg-type]
     assert list(reports.failures) == [0]
 
