@@ -7,13 +7,7 @@ from integration.delivery.unit import OpenError
 from integration.policy.shares import Runs, share
 from integration.policy.states import ErrorState, PartitionState
 from tests.contract.repository_worlds import World
-from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit
-
-
-def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
-    with repository.work(owned) as work:
-        assert work.settle(batch_result)
-    owned.next_offset = batch_result.next_offset
+from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit, settle
 
 
 def a_due_row(tables: World, repository: Repository, owned: Owned) -> OpenError:
