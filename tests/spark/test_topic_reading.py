@@ -209,7 +209,7 @@ def _command_lines() -> list[str]:
 
 
 def _page(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - Spark's own pages
+    with urllib.request.urlopen(address, timeout=120) as answer:  # noqa: S310 - Spark's own pages
         return str(answer.read().decode())
 
 
