@@ -8,6 +8,7 @@ from typing import Final
 
 from django.db.models import F, Q
 
+from crontasks.builtin import retention_sync
 from crontasks.cursor import django_cursor
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
@@ -91,7 +92,7 @@ def _look(
         news = _with_news(there, follows=follows)
         _note_transactions(provider, news, patience)
         for queue, look in news:
-            _write_down(queue, look, follows=follows)
+            _write_down(queue, look, context.actor, follows=follows)
     except IntegrationError as e:
         reason = f"{e.code}: {e.sentence}"
         context.say(f"{provider.name}: {reason}")
@@ -157,14 +158,14 @@ def _hangs(queue: Queue, look: TopicLook, patience: int, longest: float | None =
     return hanging > 0
 
 
-def _write_down(queue: Queue, look: TopicLook, *, follows: bool) -> None:
+def _write_down(queue: Queue, look: TopicLook, actor: str, *, follows: bool) -> None:
     # Asked before this look's own time is written.
     unmoved = _unmoved(queue, look.facts)
     write(queue.pk, look.facts)
     write_oldest(queue, look.facts, unmoved)
     seconds = look.retention_seconds
     if follows and seconds is not None and seconds != queue.retention_seconds:
-        Queue.objects.filter(pk=queue.pk).update(retention_seconds=seconds)
+        retention_sync.follow(queue.pk, seconds, actor)
 
 
 def _retention_follows() -> bool:

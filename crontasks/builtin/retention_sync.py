@@ -42,7 +42,7 @@ class RetentionSync:
         return Outcome(counts=counts, state=state)
 
 
-def _follow(queue_id: int, seconds: int, actor: str) -> None:
+def follow(queue_id: int, seconds: int, actor: str) -> None:
     """Change the stored row, not the one that was read before Kafka was asked; with its audit."""
     with transaction.atomic():
         queue = Queue.objects.select_for_update(of=("self",)).get(pk=queue_id)
@@ -68,7 +68,7 @@ def _sync(queue: Queue, parameters: SyncParameters, context: Context) -> str:
     if not parameters.apply:
         context.say(f"{difference}; nothing was changed.")
         return "different"
-    _follow(queue.pk, seconds, context.actor)
+    follow(queue.pk, seconds, context.actor)
     context.say(f"{difference}; the queue follows.")
     logger.info("retention follows the topic", extra={"queue": queue.name, "seconds": seconds})
     return "changed"

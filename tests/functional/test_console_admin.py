@@ -1,6 +1,7 @@
 """Django's admin: the engine's rows can only be looked at, and no configuration is changed."""
 
 import pytest
+from django.apps import apps
 from django.contrib import admin as site
 from django.contrib.auth.models import User
 from django.test import Client
@@ -59,6 +60,13 @@ def test_people_and_their_rights_are_changed_on_the_audited_pages_alone(client: 
     for model in ("user", "group"):
         assert client.get(f"/admin/auth/{model}/").status_code == 404
         assert client.post(f"/admin/auth/{model}/add/", {"username": "eva"}).status_code == 404
+
+
+def test_schedules_are_changed_on_the_audited_pages_alone(client: Client) -> None:
+    for model in apps.get_app_config("django_celery_beat").get_models():
+        assert not site.site.is_registered(model)
+    for model in ("periodictask", "intervalschedule", "crontabschedule"):
+        assert client.get(f"/admin/django_celery_beat/{model}/add/").status_code == 404
 
 
 def test_each_list_and_row_says_what_it_is_and_that_it_is_only_looked_at(client: Client) -> None:

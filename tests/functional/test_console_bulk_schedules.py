@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
-from integration.models import Queue
+from integration.models import ConfigurationChange, Queue
 from tests.support.bulk_pages import a_run, assets, logged_in, see
 from tests.support.rows import a_person
 
@@ -73,3 +73,30 @@ def test_a_schedule_does_no_more_than_the_person_who_stores_it(queue: Queue) -> 
         assert (outside, stored("repair", queue=queue.name)) == (0, 0)
         person.groups.set(Group.objects.filter(name="Administrators"))
         assert stored("repair", queue=queue.name) == 1
+
+
+@pytest.mark.usefixtures("valkey")
+def test_a_run_once_does_no_more_than_the_person_who_asks_for_it(queue: Queue) -> None:
+    person = a_person("Administrators")
+    client = Client()
+    client.force_login(person)
+    with the_scheduling_task():
+        fields = {"name": "nightly", "task": "bulk_job", "interval_seconds": 3_600}
+        instance = CronInstance.objects.create(**fields, parameters={"job": "import"})
+
+        def asked(job: str, **job_request: str) -> int:
+            typed = {"parameter-job": job, "parameter-job_request": json.dumps(job_request)}
+            address = reverse("run-now", args=[instance.pk])
+            return client.post(address, {"with-parameters": "1", **typed}).status_code
+
+        assert asked("import", source="/etc/passwd", queue=queue.name) == 422
+        person.groups.clear()
+        person.user_permissions.set(
+            Permission.objects.exclude(codename="edit_payload").filter(
+                content_type__app_label="integration"
+            )
+        )
+        assert asked("repair", queue=queue.name) == 422
+        assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
+        person.groups.set(Group.objects.filter(name="Administrators"))
+        assert asked("repair", queue=queue.name) == 303

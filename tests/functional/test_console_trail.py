@@ -1,23 +1,34 @@
 """The audit of those who change nothing: logins, refusals, payloads seen, files fetched."""
 
+import json
 import uuid
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from console.layout.access import Right
 from console.people.session_limits import BEGAN
 from integration.actions import access
 from integration.actions.access import BOUNDS, MORE, Access, Act
-from integration.models import ConfigurationChange
+from integration.models import (
+    ConfigurationChange,
+    EnterpriseService,
+    ObjectStructure,
+    StoredObject,
+)
+from tests.support.bulk_pages import a_file, a_run, assets
 from tests.support.every_page import a_world
-from tests.support.rows import PASSWORD, a_blocked_queue, a_person
+from tests.support.rows import PASSWORD, a_blocked_queue, a_held, a_person, an_envelope
+from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -179,6 +190,41 @@ def test_every_page_with_a_payload_and_every_file_leaves_a_row() -> None:
         assert client.get(reverse(name, args=parts)).status_code == 200, name
         assert (noted[0], noted[1]) == rows()[-1][::2], name
     assert len(rows()) == len(seen)
+
+
+def test_payloads_shown_beside_a_failure_and_files_of_bulk_runs_leave_a_row(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path
+    service = EnterpriseService.objects.create(interface="OBEY")
+    queue = assets(default_service=service)
+    a_held(queue, interface="OBEY", payload=an_envelope({"n": 1}))
+    a_track_row(queue, message_id="M-1", payload=b"{}")
+    run = a_run(queue, state="DONE")
+    a_file(tmp_path, f"exports/{run.pk}/part-0.jsonl", "{}\n")
+    a_file(tmp_path, "in/assets.jsonl", '{"assetnum": "A-1", "siteid": "BEDFORD"}\n')
+    document = StoredObject.objects.create(
+        structure=ObjectStructure.objects.get(),
+        key="A-1",
+        document={"assetnum": "A-1"},
+        arrival_batch=1,
+        arrival_index=0,
+        updated_at=timezone.now(),
+    )
+    asked = {"structure": "ASSET", "rejects_queue": queue.name, "source": "in/assets.jsonl"}
+    look = {"look": "1", "job_request": json.dumps({**asked, "format": "jsonl"})}
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    admins = reverse("admin:integration_storedobject_change", args=[document.pk])
+    seen = [
+        (client.get(reverse("tracked-message"), {"id": "M-1"}), ("view", "messagetrack")),
+        (client.get(reverse("test-message", args=[queue.name])), ("view", "messageerror")),
+        (client.post(reverse("bulk-new", args=["import"]), look), ("view", "bulkpreview")),
+        (client.get(reverse("bulk-file", args=[run.pk, "part-0.jsonl"])), ("download", "bulkrun")),
+        (client.get(admins), ("view", "storedobject")),
+    ]
+    assert [answer.status_code for answer, _ in seen] == [200] * len(seen)
+    assert [row[::2] for row in rows()] == [noted for _, noted in seen]
 
 
 def test_a_view_costs_the_page_one_statement() -> None:

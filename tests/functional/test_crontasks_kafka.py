@@ -111,6 +111,8 @@ def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_i
     sync.save()
     look()
     assert retention(queue) == 7_200
+    [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
+    assert (change.name, change.after) == (queue.name, {"retention_seconds": 7_200})
 
 
 def test_many_topics_are_looked_at_at_once_and_one_that_is_gone_spoils_nothing(broker):

@@ -3,7 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -117,6 +117,16 @@ def test_slow_readers_keep_nobody_waiting(hasty_port: int) -> None:
         assert answer_on(lines[0]) == (200, b"x" * LARGE)
 
 
+def test_a_console_that_hangs_keeps_no_post_waiting(hasty_port: int) -> None:
+    partner = a_partner()
+    wanted = b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(MANY):
+            stack.enter_context(line_to(hasty_port, wanted))
+        for _ in range(4):
+            assert ask(hasty_port, a_post(partner)).status == 202
+
+
 ODD_CHUNKS = (
     b"x\r\n{}\r\n0\r\n\r\n",
     b"-2\r\n{}\r\n0\r\n\r\n",
@@ -193,9 +203,12 @@ def test_large_bodies_wait_on_disk_as_far_as_there_is_room(hasty_port: int) -> N
     assert ask(hasty_port, a_post(partner)).status == 202
 
 
-def test_a_request_that_hangs_costs_a_process_and_no_post(hasty_port: int) -> None:
+@pytest.mark.parametrize("way", ["hang", "seize"])
+def test_a_request_that_hangs_costs_a_process_and_no_post(hasty_port: int, way: str) -> None:
+    """Also where it lets no other thread run: the parser of a post has no marker here."""
     partner = a_partner()
-    with line_to(hasty_port, b"GET /api/hang HTTP/1.1\r\nHost: x\r\n\r\n") as line:
+    call = f"GET /api/{way} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with line_to(hasty_port, call) as line, suppress(ConnectionResetError):
         assert line.recv(1) == b""
     request = a_post(partner)
     for _ in range(100):

@@ -1,5 +1,6 @@
 """What a Spark session is made of; none is made here."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def test_on_this_machine_all_of_it_is_on_loopback() -> None:
     found = _configuration(SessionSettings(), is_local=True)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.host" not in _configuration(SessionSettings(), is_local=False)
+
+
+def test_what_the_jvm_leaves_behind_lies_in_our_temporary_folder() -> None:
+    found = _configuration(SessionSettings(), is_local=True)
+    assert f"-Djava.io.tmpdir={tempfile.gettempdir()}" in found["spark.driver.extraJavaOptions"]
 
 
 def test_connectors_are_named_and_missing_ones_are_told(tmp_path: Path) -> None:

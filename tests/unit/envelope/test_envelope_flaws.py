@@ -155,6 +155,7 @@ XML_OUTSIDE = b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</
         (packed(zlib.compress(BOMB)), "ZIP_BOMB"),
         (packed(gzip.compress(gzip.compress(BOMB))), "NOT_UTF8"),
         (packed(gzip.compress(b" " * 2**20) * 30), "ZIP_BOMB"),
+        (packed(gzip.compress(b" ", mtime=0) * 1_001), "ZIP_BOMB"),
         (enveloped("&&&&", compressed="1"), "BAD_BASE64"),
         (enveloped("eJyrV", compressed="1"), "BAD_BASE64"),
         (enveloped("eJyr\u00e9", compressed="1"), "BAD_BASE64"),
@@ -272,6 +273,22 @@ def test_a_bomb_is_stopped_while_it_grows():
     finally:
         tracemalloc.stop()
     assert peak_bytes < 50 * 2**20  # 128 MiB would come out
+
+
+def test_a_payload_may_have_a_thousand_members():
+    member = gzip.compress(b" ", mtime=0)
+    assert not isinstance(read(packed(member * 999 + gzip.compress(b"{}", mtime=0))), Flaw)
+
+
+def test_a_large_text_is_told_from_base64_in_little_memory():
+    record = enveloped("QUJD" * 2**18)
+    tracemalloc.start()
+    try:
+        assert flaw_of(record).code == FlawCode.UNMARKED_BASE64
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 16 * 2**20  # the text is 1 MiB; a step kept for each letter takes 100
 
 
 def test_a_short_document_may_compress_well():
