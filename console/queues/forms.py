@@ -54,7 +54,8 @@ class OfPartitionsForm(forms.Form):
     )
 
     def __init__(self, given: Any = None, *, partitions: Sequence[int]) -> None:
-        super().__init__(given)
+        # Another form of the page has a reason, too.
+        super().__init__(given, auto_id="place_%s")
         field = self.fields["partition"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
         each = [(str(number), f"Partition {number}") for number in partitions]

@@ -128,7 +128,9 @@ def test_how_far_it_is_and_what_it_leaves_is_told() -> None:
     assert (told.left, told.reached, len(told.places)) == (3, 1, 2)
     assert (told.retrying, told.released, told.is_drain) == (1, 1, False)
     assert told.asked.reason == "look at it"
+    # The one that is there waits for the others, which speak for the queue.
     assert [one.status for one in row.partitions][1] is Status.WAITING
+    assert row.status is Status.RUNNING
     # The history may be cleaned up before the stop is reached.
     QueueChange.objects.all().delete()
     assert asked_stop(row).asked is None

@@ -92,7 +92,7 @@ class QueueRow:
 
     @property
     def _decisive(self) -> PartitionRow | None:
-        return min(self.partitions, key=lambda row: row.status.rank, default=None)
+        return min(speakers(self.partitions), key=lambda row: row.status.rank, default=None)
 
     @property
     def is_over_threshold(self) -> bool:
@@ -216,13 +216,18 @@ def _switched(queue: Queue) -> Standing | None:
     return None
 
 
+def speakers(rows: Sequence[PartitionRow]) -> Sequence[PartitionRow]:
+    """Return those that speak for the queue: one that came to its stop waits for the others."""
+    return [row for row in rows if not row.is_at_stop] or rows
+
+
 def _worst(rows: Sequence[PartitionRow]) -> Standing:
     """Return what the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
         )
-    decisive = min(rows, key=lambda row: row.status.rank)
+    decisive = min(speakers(rows), key=lambda row: row.status.rank)
     status = decisive.status
     lag = sum(row.lag or 0 for row in rows if row.status is status)
     if status is Status.RUNNING and lag:

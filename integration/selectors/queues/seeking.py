@@ -99,6 +99,11 @@ class Plan:
         return sum(line.skipped for line in self.moving)
 
     @property
+    def untried(self) -> int:
+        """Those of what is skipped that were never tried: the heads that are passed were."""
+        return self.skipped - len(self.heads)
+
+    @property
     def open_between(self) -> int:
         """Open failures among what would be read again."""
         return sum(line.open_between for line in self.moving if line.after < line.before)
