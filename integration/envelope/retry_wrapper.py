@@ -35,7 +35,7 @@ def unwrap(value: bytes | None) -> tuple[int, bytes] | None:
 def wrap(value: bytes, count: int) -> bytes:
     """Wrap a record, or write another count into one that is wrapped already.
 
-    What is neither JSON nor text cannot stand in JSON: it is returned as it is.
+    What is neither JSON nor text that can stand in JSON, such as a NUL, is returned as it is.
     """
     opened = _opened(value)
     if opened is not None:
@@ -47,7 +47,8 @@ def wrap(value: bytes, count: int) -> bytes:
             return value
         is_json = not isinstance(parse_json(text, DEFAULT.max_depth), Flaw)
         member = text if is_json else json.dumps(text, ensure_ascii=False)
-    return f'{{"{RETRY_COUNT}":{count},"{MESSAGE}":{member}}}'.encode()
+    wrapped = f'{{"{RETRY_COUNT}":{count},"{MESSAGE}":{member}}}'.encode()
+    return value if _opened(wrapped) is None else wrapped
 
 
 def resends(value: bytes | None, headers: Headers | None) -> int:
