@@ -14,17 +14,20 @@ _REMEMBER: Final = """
 INSERT INTO chaos_book SELECT * FROM unnest(
   %s::text[], %s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::text[])
 """
-# The fate of each message that is in Kafka.
+# The fate of each message that is in Kafka. What waits is left over; it is not lost yet.
 FATES: Final = """
 SELECT b.queue, b.seq, b.key, b.partition, b."offset", count(DISTINCT f.id) AS effects,
-  count(DISTINCT e.id) FILTER (WHERE e.state = 'DELETED') AS deleted
+  count(DISTINCT e.id) FILTER (WHERE e.state = 'DELETED') AS deleted,
+  coalesce(bool_or(e.state NOT IN ('RESOLVED', 'DELETED') OR b."offset" >= p.next_offset), false)
+    AS waits
 FROM chaos_book b JOIN integration_queue q ON q.name = b.queue
+LEFT JOIN integration_queuepartition p ON p.queue_id = q.id AND p.partition = b.partition
 LEFT JOIN chaos_effect f ON f.queue = b.queue AND f.seq = b.seq
 LEFT JOIN integration_messageerror e
   ON e.queue_id = q.id AND e.partition = b.partition AND e."offset" = b."offset"
 GROUP BY b.queue, b.seq, b.key, b.partition, b."offset"
 """
-LOST: Final = f"SELECT * FROM ({FATES}) fate WHERE deleted = 0 AND effects = 0"
+LOST: Final = f"SELECT * FROM ({FATES}) fate WHERE deleted = 0 AND effects = 0 AND NOT waits"
 DOUBLED: Final = f"SELECT * FROM ({FATES}) fate WHERE effects + deleted > 1"
 # Aborted messages have no place in the book, and neither has anything that nobody sent.
 STRANGERS: Final = """

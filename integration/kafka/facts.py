@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -176,7 +177,13 @@ def ask_places(
 
 
 def collect_offsets(futures: dict[TopicPartition, Any], provider: str) -> Offsets:
-    return {place.partition: answer(future, provider).offset for place, future in futures.items()}
+    """Wait for all offsets. Raises TopicGoneError or BrokerUnreachableError, as of a new leader."""
+    offsets = {place.partition: answer(each, provider).offset for place, each in futures.items()}
+    if OFFSET_INVALID in offsets.values():
+        # What the library says, and no error, while a broker comes back: no place in the topic.
+        cause = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        raise unreachable(provider, cause) from cause
+    return offsets
 
 
 def answer(future: Future[Any], provider: str) -> Any:

@@ -87,6 +87,16 @@ def test_a_message_without_an_effect_is_lost(rig):
     assert accounting.account(rig).lost == 1
 
 
+def test_a_message_that_waits_is_left_over_and_not_lost_yet(rig, queues):
+    apply_all(rig, plan.SHARED)
+    apply(rig, plan.SHARED, 0, 2)
+    fail(queues[plan.SHARED], 1, "HOLD")
+    QueuePartition.objects.create(
+        queue=queues[plan.SHARED], partition=0, topic_uuid="u", next_offset=103
+    )
+    assert accounting.account(rig).lost == 0
+
+
 def test_two_effects_and_one_of_a_deleted_message_are_doubles(rig, queues):
     apply_all(rig)
     apply(rig, plan.SHARED, 0)
