@@ -1,6 +1,6 @@
 """The choice of the next messages: the head's row, released and overdue rows, or Kafka."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -160,14 +160,25 @@ class Fetcher:
         self._attach(reading)
         if not reading:
             return Fetched()
-        limit = 1 if any(o.state is PartitionState.OUTAGE for o in reading.values()) else None
         # Between two batches of released rows nobody waits for Kafka: what is there is taken.
         wait = 0.0 if self._has_more_rows else wait_seconds
-        fetched = self.context.source.fetch(limit or self.context.queue.batch_size, wait)
+        fetched = self.context.source.fetch(self.context.queue.batch_size, wait)
         for partition, records in fetched.records.items():
             self._at[partition] = records[-1].offset + 1
         self._ends = (self._ends - fetched.records.keys()) | fetched.drained
+        self._probe(reading, fetched)
         return fetched
+
+    def _probe(self, reading: Mapping[int, Owned], fetched: Fetched) -> None:
+        """Hand out one message of a partition in an outage; the rest is read again behind it.
+
+        The others are read as always: where all had to read one by one, the first partitions would
+        keep those that probe from their turn.
+        """
+        for partition, records in fetched.records.items():
+            if reading[partition].state is PartitionState.OUTAGE and len(records) > 1:
+                fetched.records[partition] = records[:1]
+                self._ends.discard(partition)
 
     @property
     def drained(self) -> bool:

@@ -103,3 +103,20 @@ def test_a_queue_that_is_removed_under_a_run_ends_it_with_a_sentence(at):
 
     report = world.run(Remover())
     assert (report.ending, "'q' was deleted" in report.text) == (RunEnding.STOPPED, True)
+
+
+def test_a_partition_that_probes_holds_up_no_other_and_is_not_held_up_itself():
+    world = FakeWorld(partitions=2, batch_size=50)
+    for _ in range(20):
+        world.send(partition=0)
+        world.send(partition=1)
+    place = world.place(1)
+    place.state, place.state_code, place.probes = PartitionState.OUTAGE, "DOWN", 1
+    script = Script()
+    world.run(script)
+    assert [world.place(p).next_offset for p in (0, 1)] == [20, 20]
+    # The whole first partition, one message as a probe, and what is behind that.
+    assert script.steps.count(Step.COMMITTED) == 3
+    assert sorted((e.partition, e.offset) for e in world.database.effects) == [
+        (p, o) for p in (0, 1) for o in range(20)
+    ]
