@@ -22,7 +22,7 @@ def what_follows_release(error_id: UUID, scope: Scope) -> str:
     failure = detail(error_id, scope)
     if failure is None:
         return SOON
-    if failure.ahead is not None and failure.state is ErrorState.READY:
+    if failure.ahead is not None and failure.state in {ErrorState.READY, ErrorState.PARKED}:
         return failure.account.now
     waits = _waits(failure)
     return f"It is waiting. {waits}" if waits else SOON

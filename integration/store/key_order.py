@@ -44,6 +44,11 @@ IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
       AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
 # Of a parked failure: it was not parked when it came, but when it was released.
 WAS_RELEASED: Final = "(state = 'PARKED' AND parked_at IS NULL)"
+# The same to be told of each of many rows: one step into the index, also where all have one key.
+IS_THE_FIRST: Final = f"""(e.order_key IS NULL OR e.id = (
+    SELECT o.id FROM integration_messageerror o
+    WHERE o.queue_id = e.queue_id AND o.order_key = e.order_key AND o.state IN {OPEN_SQL}
+    ORDER BY o.arrival_batch, o.arrival_index LIMIT 1))"""
 MOST_PARKED: Final = """
 SELECT coalesce(max(n.parked), 0) FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
   SELECT count(*) AS parked FROM (
@@ -75,15 +80,16 @@ CROSS JOIN LATERAL (
   WHERE o.queue_id = keys.queue_id AND o.order_key = keys.order_key AND o.state IN {OPEN_SQL}
   ORDER BY o.arrival_batch, o.arrival_index LIMIT 1) first
 WHERE e.id = first.id AND first.state = 'PARKED' AND e.state = 'PARKED'"""
-# So many of the oldest at a time: one statement of a run takes no longer than a handler may.
+# So many of the oldest at a time: one statement of a run takes no longer than a handler may. The
+# state is looked at again, but not looked up by: while statistics are old, that would compare each
+# with all.
 AT_ONCE: Final = 20_000
 WAKE_SOME: Final = f"""
 UPDATE integration_messageerror e
 SET state = 'RETRY', not_before = clock_timestamp(), version = e.version + 1
-WHERE e.state = 'PARKED' AND e.id = ANY(ARRAY(
-    SELECT p.id FROM integration_messageerror p WHERE p.queue_id = %s AND p.state = 'PARKED'
-    ORDER BY p.partition, p.arrival_batch, p.arrival_index LIMIT {AT_ONCE}))
-  AND (NOT %s OR {IS_FIRST_OF_KEY})"""
+FROM (SELECT p.id FROM integration_messageerror p WHERE p.queue_id = %s AND p.state = 'PARKED'
+      ORDER BY p.partition, p.arrival_batch, p.arrival_index LIMIT {AT_ONCE}) oldest
+WHERE e.id = oldest.id AND e.state || '' = 'PARKED' AND (NOT %s OR {IS_THE_FIRST})"""
 
 
 FIRST_OF_KEY: Final = f"""

@@ -18,7 +18,7 @@ from integration.policy.dependency import clean_kind, object_hash
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
-from integration.store.key_order import AT_ONCE, IS_FIRST_OF_KEY
+from integration.store.key_order import AT_ONCE, IS_FIRST_OF_KEY, IS_THE_FIRST
 from integration.values import Record
 
 # The delay of a retry marker before its row is taken without it (design: continuous).
@@ -72,7 +72,7 @@ WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
 """
 _PLACED: Final = f"SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place"
 _OWN: Final = f"{_PLACED}{_ARE_OWN}"
-_OWN_BY_KEY: Final = f"{_PLACED}, {IS_FIRST_OF_KEY} AS is_first{_ARE_OWN}"
+_OWN_BY_KEY: Final = f"{_PLACED}, {IS_THE_FIRST} AS is_first{_ARE_OWN}"
 # Each branch reads the index of open failures in its order and stops at the limit: behind a
 # bulk release fifty thousand rows are READY, and none of them is sorted for the next batch.
 DUE: Final = f"""
@@ -93,20 +93,19 @@ SELECT * FROM (
   ({_OWN_BY_KEY} AND e.state = 'READY' {_IN_ORDER})
   UNION ALL ({_OWN_BY_KEY} AND e.state = 'RETRY' AND {_IS_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER})
 ) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
-# The oldest so many that were released: one statement of a run takes no longer than a handler may.
-# What somebody holds is left for another look.
+# So many at a time: one statement of a run takes no longer than a handler may. What somebody holds
+# is left for another look. They are joined by nothing but their ids: just after a release the
+# planner believes that no row is READY, and would compare each with all.
 PARK_RELEASED: Final = f"""
-UPDATE integration_messageerror p SET state = 'PARKED', version = p.version + 1
-WHERE p.state = 'READY' AND p.id = ANY(ARRAY(
-    SELECT e.id FROM (
-      SELECT e.id{_ARE_OWN} AND e.state = 'READY'
-      ORDER BY e.arrival_batch, e.arrival_index LIMIT {AT_ONCE}) oldest
-    JOIN integration_messageerror e ON e.id = oldest.id AND NOT {IS_FIRST_OF_KEY}
-    WHERE %(keyed)s OR e.parked_at IS NOT NULL
-    FOR UPDATE OF e SKIP LOCKED))
-  AND EXISTS (SELECT 1 FROM integration_queuepartition o
-    WHERE o.id = %(place)s AND o.epoch = %(epoch)s)
-RETURNING p.id"""
+WITH behind AS MATERIALIZED (
+  SELECT e.id{_ARE_OWN} AND e.state = 'READY'
+    AND (%(keyed)s OR e.parked_at IS NOT NULL) AND NOT {IS_THE_FIRST}
+  LIMIT {AT_ONCE} FOR UPDATE OF e SKIP LOCKED
+)
+UPDATE integration_messageerror e SET state = 'PARKED', version = e.version + 1
+FROM behind, integration_queuepartition o
+WHERE e.id = behind.id AND o.id = %(place)s AND o.epoch = %(epoch)s
+RETURNING e.id"""
 OF_KEYS: Final = f"""
 SELECT {COLUMNS} FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
   SELECT * FROM integration_messageerror o
