@@ -240,7 +240,8 @@ def test_however_many_wait_behind_one_failure_nobody_reads_through_them(queue, s
     errors.delete(head.pk, version=head.version, actor="anna", reason="not wanted")
     assert scans() == before
 
-    run(queue)
+    for _ in range(MANY // queue.batch_size + 1):
+        run(queue)
     assert applied() == [*range(1, MANY + 1), 1]
 
 
