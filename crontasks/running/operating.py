@@ -37,7 +37,6 @@ from integration.worker import worker_name
 
 # As with queues (crontasks.running.starts): a lost Celery task costs ten seconds and nothing else.
 REISSUE_SECONDS: Final = 10
-EXPIRES_SECONDS: Final = 30
 TURN_SECONDS: Final = 8.0
 NO_QUEUE: Final = 0
 _PIECE_SECONDS: Final = 0.2
@@ -70,7 +69,7 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     try:
         for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
-            enqueue(RUN_OPERATION, arguments, expires=EXPIRES_SECONDS)
+            enqueue(RUN_OPERATION, arguments)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))

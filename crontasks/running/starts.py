@@ -5,7 +5,8 @@ one whose time is no longer the queue's is left over and ends at once. Without t
 request would add a Celery task that lives on from yield to yield, and a ring of queues would slow
 down more and more. The run clears the request once it owns a partition; a run that finds every
 lock held leaves it standing. It is asked again after ten seconds, so a lost Celery task costs ten
-seconds and nothing else.
+seconds and nothing else. The Celery task has no time to expire: that would be told by the clock of
+one host and judged by another's, and a worker whose clock is ahead would throw every start away.
 """
 
 import logging
@@ -20,8 +21,6 @@ from crontasks.enqueue import RUN_QUEUE, enqueue
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_UNASKED, IS_WANTED
 
-# Longer than the reissue: clocks of hosts differ by seconds, and a start too many is nothing.
-EXPIRES_SECONDS: Final = 30
 logger = logging.getLogger(__name__)
 
 HAS_WORK_TO_TAKE: Final = f"""(
@@ -100,7 +99,7 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     try:
         while unsent:
             arguments = (unsent[0], requests[unsent[0]].isoformat())
-            enqueue(RUN_QUEUE, arguments, expires=EXPIRES_SECONDS)
+            enqueue(RUN_QUEUE, arguments)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -25,22 +25,27 @@ TAKEOVER_TRIES: Final = 20
 CLAIM_SECONDS: Final = 10.0
 CLAIM_EVERY_SECONDS: Final = 0.05
 
+# What a run died on is remembered until it is through: runs that end in good order before they have
+# come to it, because another queue waits, have proved nothing.
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
 # nobody found the end sooner after the marker than a process can be ended for it.
 TAKE: Final = f"""
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
-    WHEN NOT died.unclean THEN 0
-    WHEN p.unclean_offset = p.next_offset THEN p.unclean_ends + 1 ELSE 1 END,
+    WHEN p.unclean_offset = p.next_offset THEN p.unclean_ends + died.unclean::int
+    WHEN died.unclean THEN 1 ELSE 0 END,
   unclean_offset = p.next_offset,
-  suspect_offset = CASE WHEN died.unclean THEN p.suspect_offset END,
-  suspect_crashes = CASE WHEN NOT died.unclean THEN 0
+  suspect_offset = CASE WHEN died.unclean
+    OR (p.suspect_crashes > 0 AND p.suspect_offset >= p.next_offset) THEN p.suspect_offset END,
+  suspect_crashes = CASE
+    WHEN NOT died.unclean THEN
+      CASE WHEN p.suspect_offset >= p.next_offset THEN p.suspect_crashes ELSE 0 END
     WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
       WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
       AND e.partition = p.partition) THEN p.suspect_crashes
     ELSE p.suspect_crashes + 1 END,
-  suspect_hung = died.hung
+  suspect_hung = died.hung OR (NOT died.unclean AND p.suspect_crashes > 0 AND p.suspect_hung)
 FROM (
   SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AS unclean,
     l.released_at IS NULL AND (coalesce(l.overdue, false) OR coalesce(

@@ -82,7 +82,31 @@ def test_unclean_ends_are_counted_while_the_position_does_not_move(tables):
     manager = tables.manager()
     assert manager.take()[0].unclean_ends == 1
     manager.close(clean=True)
+    # A run that gave way before the message was through has proved nothing of it.
+    manager = tables.manager()
+    owned = manager.take()[0]
+    assert owned.unclean_ends == 1
+    settle(repository, owned, a_batch_result(12, 11))
+    manager.close(clean=True)
     assert tables.manager().take()[0].unclean_ends == 0
+
+
+def test_crashes_of_a_suspect_are_counted_across_runs_that_gave_way_before_it(tables):
+    repository = tables.repository()
+    for expected in (0, 1, 2):
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert (owned.suspect_offset, owned.suspect_crashes) == (12 if expected else None, expected)
+        assert repository.mark(owned, a_unit(12))
+        tables.die(manager)
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert (owned.suspect_offset, owned.suspect_crashes) == (12, expected + 1)
+        manager.close(clean=True)
+    owned = tables.manager().take()[0]
+    owned.isolate_until = 20
+    settle(repository, owned, a_batch_result(13, 10, 11, 12))
+    assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (None, 0)
 
 
 def test_a_suspect_offset_counts_its_crashes_until_something_is_settled(tables):

@@ -69,11 +69,12 @@ class MemoryPartitionManager:
 
     def _take(self, place: PlaceRow) -> Owned:
         unclean = not place.released
-        again = unclean and place.unclean_offset == place.next_offset
-        place.unclean_ends = (place.unclean_ends + 1 if again else 1) if unclean else 0
+        is_where_it_was = place.unclean_offset == place.next_offset
+        place.unclean_ends = (place.unclean_ends if is_where_it_was else 0) + unclean
         place.unclean_offset = place.next_offset
         if not unclean:
-            place.suspect_offset, place.suspect_crashes = None, 0
+            if not (place.suspect_crashes and (place.suspect_offset or 0) >= place.next_offset):
+                place.suspect_offset, place.suspect_crashes = None, 0
         elif place.suspect_offset is not None and not self._row_in_work(place):
             place.suspect_crashes += 1
         place.epoch += 1
