@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -280,11 +280,18 @@ def group_offsets(
     places = [TopicPartition(topic, partition) for partition in partitions]
     request = ConsumerGroupTopicPartitions(group, places)
     with asking(provider) as (to, admin):
-
-        def read() -> Any:
-            return admin.list_consumer_group_offsets(
-                [request], require_stable=True, request_timeout=ANSWER_SECONDS
-            )[group]
-
-        committed = answer(from_coordinator(read), to.name).topic_partitions
+        # librdkafka 2.16 ends the whole process where a coordinator that is only just coming is
+        # asked for offsets by a client that is no consumer; to this question it answers.
+        answer(
+            from_coordinator(
+                lambda: admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[
+                    group
+                ]
+            ),
+            to.name,
+        )
+        offsets = admin.list_consumer_group_offsets(
+            [request], require_stable=True, request_timeout=ANSWER_SECONDS
+        )
+        committed = answer(offsets[group], to.name).topic_partitions
     return {place.partition: place.offset for place in committed if place.offset >= 0}
