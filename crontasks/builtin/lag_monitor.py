@@ -17,11 +17,13 @@ from crontasks.notices import book
 from crontasks.notices.book import Condition
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
+from crontasks.running import starts
 from integration.errors import IntegrationError
 from integration.kafka import looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import first_waiting
 from integration.models import Provider, Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store import stable_ends, track_days
 from integration.values import TopicFacts
@@ -89,6 +91,7 @@ def _look(
     try:
         facts = looks.look(provider, [queue.topic for queue in queues])
         there = [(queue, look) for queue in queues if (look := facts.get(queue.topic)) is not None]
+        _start_where_gone(queue for queue in queues if facts.get(queue.topic, queue) is None)
         news = _with_news(there, follows=follows)
         _note_transactions(provider, news, patience)
         for queue, look in news:
@@ -98,6 +101,13 @@ def _look(
         context.say(f"{provider.name}: {reason}")
         return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", reason)]
     return []
+
+
+def _start_where_gone(queues: Iterable[Queue]) -> None:
+    """Let a run find out, and say, that the topic of an idle queue is not there any more."""
+    for queue in queues:
+        if queue.partitions.filter(state=PartitionState.RUNNING).exists():
+            starts.ask(queue.pk)
 
 
 def _with_news(

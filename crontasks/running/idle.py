@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import psycopg
@@ -37,6 +38,7 @@ NOTE_SECONDS: Final = 20.0
 # A run that leaves its position where it is has found something that this watch cannot see.
 AGAIN_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
+TRIED_IN_TROUBLE: Final = 3
 logger = logging.getLogger(__name__)
 
 # Conditions over a provider `v`, and over an instance `i` of one of its queues.
@@ -181,6 +183,9 @@ class IdleWatch:
         for provider_id, arrivals in self._arrivals.items():
             arrivals.watch(places[provider_id])
         sure = [id_ for id_, arrivals in self._arrivals.items() if arrivals.is_sure()]
+        for provider_id in self._arrivals.keys() - set(sure):
+            # A few runs say at once what is wrong with it; the others follow with their ticks.
+            self._start(provider_id, islice(places[provider_id], TRIED_IN_TROUBLE))
         cursor.execute(_ALIVE, (sure,))
         if now - self._noted_at >= NOTE_SECONDS:
             self._noted_at = now
