@@ -172,13 +172,10 @@ class Stand:
         provider.save()
         return (
             (
-                "vault refuses us. The cluster answers, but refuses our user, certificate or "
-                "rights. … It said: Kafka refuses the provider vault: _AUTHENTICATION: …"
+                "vault refuses us. The cluster answers, but refuses our login. … It said: Kafka "
+                "refuses the provider vault: _AUTHENTICATION: …"
             ),
-            (
-                "Correct the access of the provider vault, or its rights on the cluster; the "
-                "queues continue by themselves."
-            ),
+            ("Correct user and password of the provider vault; the queues continue by themselves."),
         )
 
     def retention_too_short(self) -> Told:
