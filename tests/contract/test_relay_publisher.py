@@ -163,7 +163,8 @@ def test_a_batch_of_which_records_are_left_unconfirmed_is_taken_back(
     publisher = broker.publisher()
     publisher.open()
     with monkeypatch.context() as patient:
-        patient.setattr("integration.kafka.publisher.FLUSH_SECONDS", 0.0)
+        patient.setattr("integration.kafka.publisher.delivery_seconds", lambda _: 0.0)
+        patient.setattr("integration.kafka.publisher.REPORT_SECONDS", 0.0)
         patient.setattr("integration.kafka.publisher.FLUSH_SLICE_SECONDS", 0.0)
         large = rows(broker, *(os.urandom(TOPIC_LIMIT - 1_000) for _ in range(8)))
         verdict = publisher.publish(uuid.uuid4(), large, at_once, unobserved)
