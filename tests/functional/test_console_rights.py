@@ -115,7 +115,9 @@ def test_following_a_verb_by_a_link_changes_nothing() -> None:
     client = logged_in("Editors")
     for address in verbs(queue, error):
         answer = client.get(address)
-        assert answer.status_code in {303, 404}
+        # The positions have a page at the address of their verb.
+        is_page = address == reverse("position", args=[queue.name])
+        assert answer.status_code in ({200} if is_page else {303, 404})
     error.refresh_from_db()
     queue.refresh_from_db()
     assert (error.version, queue.paused) == (1, False)
