@@ -280,7 +280,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("noun", "values", "told"),
         [
-            ("provider", {"properties": '{"acks": "0"}'}, "Not allowed: acks"),
+            ("provider", {"properties": '{"acks": "0"}'}, "acks cannot be set"),
             ("provider", {"properties": "no json"}, "Enter a valid JSON"),
             ("provider", {"security_protocol": "SASL_SSL"}, "SASL_SSL needs a SASL mechanism"),
             ("structure", {"key_paths": "assetnum"}, "begins neither with $"),
