@@ -4,6 +4,7 @@ import contextlib
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -47,7 +48,7 @@ class Ledger:
         return sum(each is fate for each in self.fates.values())
 
 
-class Sender(threading.Thread):
+class Sender(threading.Thread, ABC):
     """Sends until it is ended. `failure` tells why it gave up."""
 
     def __init__(self, name: str, bootstrap: str, plan: Plan, ledger: Ledger) -> None:
@@ -64,8 +65,9 @@ class Sender(threading.Thread):
         except Exception as e:  # noqa: BLE001 - told by whoever started the thread
             self.failure = f"{self.name}: {type(e).__name__}: {e}"
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Send until `ending` is set; what is raised becomes `failure`."""
 
 
 def send(producer: Producer, message: Sent, report: Report | None = None) -> None:
