@@ -71,7 +71,8 @@ def relay(provider: Provider, until: Callable[[], bool]) -> None:
 
 
 def lag_tools_see(broker: Kafka, queue: Queue) -> bool:
-    """One more run: on a busy machine a short one may be over before its group is found."""
+    """One more run, long enough: positions are committed once a second, to a group to be found."""
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=3.0)
     broker.send(queue.topic, [{"n": 3}])
     drain(queue)
     return broker.committed(consumer_group(queue.name), queue.topic) > 0
