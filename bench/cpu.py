@@ -15,7 +15,7 @@ from devstack import proc
 from devstack.supervise import Process
 
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
-_SESSIONS: Final = """
+SESSIONS: Final = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -53,7 +53,7 @@ class Meter:
 
     def _now(self) -> tuple[dict[int, float], dict[int, float]]:
         family = proc.tree(self.worker.pid) if self.worker.pid else []
-        sessions = [pid for (pid,) in self.rig.rows(_SESSIONS)]
+        sessions = [pid for (pid,) in self.rig.rows(SESSIONS)]
         return {pid: seconds_of(pid) for pid in family}, {pid: seconds_of(pid) for pid in sessions}
 
 

@@ -25,10 +25,6 @@ _ATTACHED: Final = "SELECT count(*) FROM integration_partitionlease WHERE releas
 _WATCHED: Final = """
 SELECT 1 FROM integration_provider WHERE idle_watched_at > clock_timestamp() - interval '3 s'
 """
-_SESSIONS: Final = """
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
-"""
 
 
 def idle_1000(ground: Ground) -> Figure:
@@ -85,5 +81,5 @@ def _spent(rig: Rig, ours: dict[str, Process], seconds: float) -> dict[str, floa
 
 def _now(rig: Rig, ours: dict[str, Process]) -> dict[str, dict[int, float]]:
     pids = {name: proc.tree(process.pid or 0) for name, process in ours.items()}
-    pids["database"] = [pid for (pid,) in rig.rows(_SESSIONS)]
+    pids["database"] = [pid for (pid,) in rig.rows(cpu.SESSIONS)]
     return {name: {pid: cpu.seconds_of(pid) for pid in each} for name, each in pids.items()}

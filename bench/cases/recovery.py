@@ -17,7 +17,7 @@ SELECT l.owner FROM pg_stat_activity a JOIN integration_partitionlease l ON l.ba
 WHERE a.datname = current_database() AND a.state = 'active' AND a.query LIKE '%%pg_sleep%%'
   AND l.released_at IS NULL
 """
-_NEXT_COMMIT: Final = """
+NEXT_COMMIT: Final = """
 SELECT extract(epoch FROM min(pg_xact_commit_timestamp(xmin)))::float8
 FROM integration_messagetrack WHERE pg_xact_commit_timestamp(xmin) > to_timestamp(%s)
 """
@@ -57,8 +57,8 @@ def _round(rig: Rig, workers: dict[str, Process], topic: str, number: int) -> fl
     killed_at = time.time()
     workers[holder].kill()
     rig.write("UPDATE bench_control SET slow = false")
-    rig.until(lambda: rig.value(_NEXT_COMMIT, [killed_at]), "messages flow again", 60)
-    seconds = float(rig.value(_NEXT_COMMIT, [killed_at])) - killed_at
+    rig.until(lambda: rig.value(NEXT_COMMIT, [killed_at]), "messages flow again", 60)
+    seconds = float(rig.value(NEXT_COMMIT, [killed_at])) - killed_at
     rig.until(lambda: _applied(rig) >= first + BEHIND, "the backlog is settled", 60)
     workers[holder] = rig.start_worker(holder)
     return seconds

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from bench import traffic, workload
-from bench.cases.recovery import worker_of
+from bench.cases.recovery import NEXT_COMMIT, worker_of
 from bench.figure import Figure, at_least, below
 from bench.ground import Ground
 from bench.pairs import run_pairs
@@ -27,10 +27,6 @@ JOIN integration_queuepartition p ON p.id = l.partition_id
 WHERE p.queue_id = %s AND l.released_at IS NULL
 """
 _OWNER: Final = "SELECT owner FROM integration_partitionlease WHERE released_at IS NULL"
-_NEXT: Final = """
-SELECT extract(epoch FROM min(pg_xact_commit_timestamp(xmin)))::float8
-FROM integration_messagetrack WHERE pg_xact_commit_timestamp(xmin) > to_timestamp(%s)
-"""
 
 
 def spread_4(ground: Ground) -> Figure:
@@ -119,8 +115,8 @@ def _end(rig: Rig, topic: str, workers: dict[str, Process], number: int) -> floa
     if leaving := workers[name].pid:
         os.kill(leaving, signal.SIGTERM)
     traffic.produce(rig.bootstrap, topic, [workload.ping(10 * number + 1)])
-    rig.until(lambda: rig.value(_NEXT, [ended_at]), "messages flow again", 60)
-    seconds = float(rig.value(_NEXT, [ended_at])) - ended_at
+    rig.until(lambda: rig.value(NEXT_COMMIT, [ended_at]), "messages flow again", 60)
+    seconds = float(rig.value(NEXT_COMMIT, [ended_at])) - ended_at
     rig.until(lambda: not workers[name].is_alive(), "the worker has ended", 60)
     workers[name] = rig.start_worker(name)
     return seconds
