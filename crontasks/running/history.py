@@ -45,6 +45,9 @@ class Report(Protocol):
     @property
     def text(self) -> str: ...
 
+    @property
+    def drained(self) -> bool: ...
+
 
 def node() -> str:
     return socket.gethostname()

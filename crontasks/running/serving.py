@@ -20,8 +20,8 @@ from crontasks.running.turns import Stop
 from integration.delivery.report import RunEnding
 
 ARRIVALS: Final = "integration.kafka.arrivals.arrivals_of"
-# After these the queue still has, or may have, something to do that no state announces.
-_GOES_ON: Final = frozenset({RunEnding.YIELDED, RunEnding.STOPPED, RunEnding.LOST})
+# After these the queue may have something to do that no state and no watch announces.
+_GOES_ON: Final = frozenset({RunEnding.STOPPED, RunEnding.LOST})
 logger = logging.getLogger(__name__)
 
 
@@ -32,6 +32,7 @@ class Broken:
     text: str
     ending: str = RunState.FAILED
     counts: Mapping[str, int] = field(default_factory=Counter)
+    drained: bool = False
 
 
 def _entrance(path: str) -> Callable[..., Any]:
@@ -60,19 +61,26 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
         logger.exception("a run could not be completed", extra={"queue": queue_id})
         report = Broken(f"{type(e).__name__}: {e}")
     history.note_consumer(queue_id, report, started_at)
-    drained = report.ending == RunEnding.DRAINED
-    if report.ending in _GOES_ON or (drained and _stays(queue_id, started_at)):
+    if _goes_on(report, queue_id, started_at):
         starts.ask(queue_id, was_mine=True)
 
 
-def _stays(queue_id: int, since: datetime) -> bool:
-    """Return whether the schedule came around while the run was attached: then it stays.
+def _goes_on(report: history.Report, queue_id: int, since: datetime) -> bool:
+    """Return whether a next run is to follow this one.
 
-    Where idle queues are watched it leaves: the next message starts a run.
+    Where idle queues are watched, none follows one that had read everything, even if it had to
+    give way: the next message starts a run. Else idle queues would hand on the slots in a ring.
+    Where they are not, a schedule that came around meanwhile keeps the queue attached.
     """
+    if report.ending in _GOES_ON:
+        return True
+    if report.ending not in {RunEnding.YIELDED, RunEnding.DRAINED}:
+        return False
     with django_cursor() as cursor:
-        if idle.is_watched(cursor, queue_id):
+        if report.drained and idle.is_watched(cursor, queue_id):
             return False
+    if report.ending == RunEnding.YIELDED:
+        return True
     return CronInstance.objects.filter(
         queue=queue_id, active=True, last_scheduled_at__gte=since
     ).exists()

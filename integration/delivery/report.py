@@ -28,11 +28,12 @@ class RunEnding(StrEnum):
 
 @dataclass(slots=True)
 class Report:
-    """Counts by ending, and how the run ended."""
+    """Counts by ending, and how the run ended. `drained`: nothing was left in the topic then."""
 
     counts: Counter[str] = field(default_factory=Counter)
     ending: RunEnding = RunEnding.NOTHING_FREE
     text: str = ""
+    drained: bool = False
 
     def add(self, batch_outcome: BatchOutcome) -> None:
         batch_result = batch_outcome.batch_result

@@ -65,6 +65,7 @@ class Watch:
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
         """Return the report if the run is over, with the reason; asked between batches."""
+        report.drained = drained
         if self.context.manager.is_lost():
             return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
         now = self.context.monotonic()

@@ -18,7 +18,7 @@ from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import history, outage, serving
 from integration.models import Deployment, Provider, Queue
 from integration.store import locks
-from integration.store.sessions import raw_connection
+from integration.store.sessions import database_now, raw_connection
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -277,6 +277,27 @@ def test_an_engine_that_breaks_is_told_on_the_run(monkeypatch, settings):
     serving.serve_queue(queue.pk)
     run = CronRun.objects.get(instance__queue=queue)
     assert (run.state, run.ending, run.text) == ("FAILED", "FAILED", "ValueError: no such engine")
+
+
+@pytest.mark.parametrize(
+    ("drained", "watched", "follows"),
+    [(True, True, False), (True, False, True), (False, True, True)],
+)
+def test_an_idle_queue_that_gives_way_is_left_to_the_watch(
+    monkeypatch, settings, drained, watched, follows
+):
+    queue = a_queue()
+    if watched:
+        Provider.objects.update(idle_watched_at=database_now())
+    settings.SLUICE_ENGINE = "tests.functional.test_crontasks.yielding_engine"
+    monkeypatch.setattr(yielding_engine, "drained", drained, raising=False)
+    serving.serve_queue(queue.pk)
+    # No worker is reachable here; the request is noted all the same.
+    assert (CronInstance.objects.get(queue=queue).asked_at is not None) is follows
+
+
+def yielding_engine(queue_id: int, *, stop: object) -> serving.Broken:
+    return serving.Broken("", "YIELDED", {}, yielding_engine.drained)
 
 
 def broken_engine(queue_id: int, *, stop: object) -> None:
