@@ -1,9 +1,10 @@
 """The watch of idle queues: a run is started when a message comes, and none has to stay for it.
 
-A thread beside the relay stands for election; one leads. It asks the database once a second which
-queues nobody works on and nothing keeps from being read, and lets the brokers tell it of the first
-record behind their positions. Queues of providers that it watches get no ticks of short intervals
-meanwhile: a tick that finds nothing costs a run. When it is gone, ticks come again.
+A thread beside the relay stands for election; one leads. It asks the database a few times a second,
+more rarely the longer that takes, which queues nobody works on and nothing keeps from being read,
+and lets the brokers tell it of the first record behind their positions. Queues of providers that it
+watches get no ticks of short intervals meanwhile: a tick that finds nothing costs a run. When it is
+gone, ticks come again.
 """
 
 import logging
@@ -27,7 +28,11 @@ from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
 from integration.store.starts import IS_WANTED
 
-LOOK_SECONDS: Final = 1.0
+# A message that comes between a run's end and the next look waits for that look: they follow soon,
+# but take a twentieth of the time at most.
+LEAST_LOOK_SECONDS: Final = 0.2
+MOST_LOOK_SECONDS: Final = 1.0
+LOOK_SHARE: Final = 0.05
 STANDBY_SECONDS: Final = 0.5
 # Shared among the providers: how long one round waits for records.
 WAIT_SECONDS: Final = 0.2
@@ -127,7 +132,7 @@ class IdleWatch:
         self._arrivals: dict[int, Arrivals] = {}
         self._known: dict[int, Mapping[str, Any]] = {}
         self._queues: dict[tuple[int, Place], list[tuple[int, int]]] = {}
-        self._looked_at = self._noted_at = float("-inf")
+        self._look_at = self._noted_at = float("-inf")
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Watch until `stop()`; survives the absence of database and brokers."""
@@ -154,14 +159,15 @@ class IdleWatch:
     def round(self) -> bool:
         """Look whose turn it is, then wait a moment for records; False when another leads."""
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_SECONDS:
+        if now >= self._look_at:
             if not self.leadership.stand():
                 return False
             with self.leadership.session().cursor() as cursor:
                 if not deployments.may_act(cursor):
                     return False
                 self._look(cursor, now)
-            self._looked_at = now
+            took = time.monotonic() - now
+            self._look_at = now + min(max(took / LOOK_SHARE, LEAST_LOOK_SECONDS), MOST_LOOK_SECONDS)
         if not self._arrivals:
             time.sleep(WAIT_SECONDS)
         for provider_id, arrivals in self._arrivals.items():
@@ -217,4 +223,4 @@ class IdleWatch:
         while self._arrivals:
             _, arrivals = self._arrivals.popitem()
             arrivals.close()
-        self._looked_at = float("-inf")
+        self._look_at = float("-inf")

@@ -15,10 +15,11 @@ from integration.models.provider import Provider
 Place = tuple[str, int]
 """topic and partition"""
 
-# One request waits at the broker for all partitions; what it brings is never looked at.
+# One request waits at the broker for all partitions, and a partition that is added waits for it to
+# come back; what it brings is never looked at.
 LITTLE: Final[Mapping[str, Any]] = {
     "enable.partition.eof": False,
-    "fetch.wait.max.ms": 500,
+    "fetch.wait.max.ms": 250,
     "fetch.message.max.bytes": 1_024,
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1_024,
