@@ -78,16 +78,24 @@ def end(run: CronRun, outcome: Outcome, context: Context) -> None:
     run.save()
 
 
-@transaction.atomic
 def note_consumer(queue_id: int, report: Report, started_at: datetime) -> CronRun | None:
     """Record a run of the engine; None when there was nothing to tell."""
+    counts = {name: count for name, count in report.counts.items() if count}
+    if not counts and report.ending not in _TELLING:
+        return None
+    with transaction.atomic():
+        return _note(queue_id, report, counts, started_at)
+
+
+def _note(
+    queue_id: int, report: Report, counts: Mapping[str, int], started_at: datetime
+) -> CronRun | None:
     # Of several runs of one queue that end together, one after the other adds its counts.
     instance = CronInstance.objects.select_for_update().filter(queue=queue_id).first()
     if instance is None:
         return None
     last = instance.runs.first()
-    counts = {name: count for name, count in report.counts.items() if count}
-    if not counts and (report.ending not in _TELLING or _is_repeated(last, report)):
+    if not counts and _is_repeated(last, report):
         return None
     ended_at = timezone.now()
     if last is None or not _joins(last, started_at):

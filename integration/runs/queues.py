@@ -22,7 +22,7 @@ from integration.models import Queue
 from integration.runs import beginning
 from integration.store import deployments
 from integration.store.circuits import DatabaseCircuits
-from integration.store.configuration import snapshot
+from integration.store.configuration import queue_with_its_own, snapshot_of
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
 from integration.store.sessions import django_connection
@@ -84,11 +84,11 @@ def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) 
     """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
     close_old_connections()
     worker = worker_name()
-    queue = snapshot(queue_id, worker=worker)
-    provider = Queue.objects.select_related("provider").get(pk=queue_id).provider
+    row = queue_with_its_own(queue_id)
+    queue = snapshot_of(row, worker=worker)
     return RunContext(
         queue=queue,
-        source=open_source(provider, topic=queue.topic, queue_name=queue.name),
+        source=open_source(row.provider, topic=queue.topic, queue_name=queue.name),
         repository=DatabaseRepository(queue),
         manager=DatabasePartitionManager(
             queue.id, worker, queue.handler_timeout_seconds, workers=queue.workers, stop=stop

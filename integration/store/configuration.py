@@ -21,9 +21,18 @@ _AS_THEY_ARE: Final = (
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
     """The configuration now. Raises Queue.DoesNotExist when the queue was removed."""
-    queue = Queue.objects.select_related(
+    return snapshot_of(queue_with_its_own(queue_id), worker=worker)
+
+
+def queue_with_its_own(queue_id: int) -> Queue:
+    """Return the queue's row with every row it names. Raises Queue.DoesNotExist."""
+    return Queue.objects.select_related(
         "provider", "system", "default_service", "error_queue", "endpoint__system"
     ).get(pk=queue_id)
+
+
+def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
+    """The configuration of a queue that was read with all it names."""
     rows = list(EnterpriseService.objects.select_related("structure"))
     services = {row.interface: service_of(row, worker) for row in rows}
     endpoint, routes = _routes(queue)

@@ -1,15 +1,18 @@
 """Makes many idle queues at once: one topic with one partition each."""
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from integration.kafka import looks
+from integration.kafka.looks import TopicLook, look
 from integration.models import EnterpriseService, Provider, Queue, QueuePartition
 
 AT_ONCE = 100
+SEEN_SECONDS = 60.0
 
 
 class Command(BaseCommand):
@@ -32,11 +35,7 @@ class Command(BaseCommand):
             topics = [NewTopic(topic, num_partitions=1) for topic in names[first : first + AT_ONCE]]
             for future in admin.create_topics(topics).values():
                 future.result(60)
-        seen = looks.look(provider, names)
-        for topic in names:
-            look = seen[topic]
-            if look is None:
-                continue
+        for topic, topic_look in self._seen(provider, names):
             queue = Queue.objects.create(
                 name=topic,
                 provider=provider,
@@ -46,5 +45,16 @@ class Command(BaseCommand):
                 start_from=Queue.StartFrom.BEGINNING,
             )
             QueuePartition.objects.create(
-                queue=queue, partition=0, topic_uuid=look.facts.topic_uuid, next_offset=0
+                queue=queue, partition=0, topic_uuid=topic_look.facts.topic_uuid, next_offset=0
             )
+
+    @staticmethod
+    def _seen(provider: Provider, names: list[str]) -> Iterator[tuple[str, TopicLook]]:
+        """Each topic, once the brokers tell of it: that takes a moment after its creation."""
+        unseen, until = names, time.monotonic() + SEEN_SECONDS
+        while unseen:
+            looks = look(provider, unseen)
+            yield from ((name, seen) for name, seen in looks.items() if seen is not None)
+            unseen = [name for name in unseen if looks.get(name) is None]
+            if unseen and time.monotonic() > until:
+                raise CommandError(f"The brokers do not tell of {len(unseen)} topics.")
