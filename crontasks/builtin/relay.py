@@ -4,11 +4,11 @@ from typing import Final
 
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import django_cursor
 from crontasks.definitions import NoParameters, crontask
 from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.outcome import NOTHING, Context, Outcome
 from integration.store import locks
+from integration.store.sessions import django_connection
 
 EXPIRES_SECONDS: Final = 30
 # Asked when a provider has a shard nobody relays, and not more often than every ten seconds, so
@@ -28,7 +28,7 @@ class Relay:
     """Sends the outbox to Kafka. A second relay ends at once, for the first holds the lock."""
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             cursor.execute(_ASK, (context.instance_id,))
             if cursor.fetchone() is None:
                 return NOTHING

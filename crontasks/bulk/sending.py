@@ -15,10 +15,11 @@ from uuid import UUID
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from crontasks.enqueue import DRIVE_RUN, enqueue
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import SPARK
+from integration.store.sessions import django_connection
 from spark_jobs.problems import JobError
 
 # A run that so many drivers died under is given to no other one.
@@ -92,7 +93,7 @@ def as_problem(error: JobError) -> tuple[str, str, str]:
 
 def send(run: UUID) -> None:
     """Send a run that is committed, unless it has begun."""
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         cursor.execute(_NOTE, (run,))
         _sent(cursor, [noted for (noted,) in cursor.fetchall()])
 

@@ -5,7 +5,6 @@ from typing import Final
 
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.health import live_processes, slot_words, slots
 from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
@@ -18,6 +17,7 @@ from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.partitions import is_held_back, situation_of
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
+from integration.store.sessions import fetch_all
 
 # A tick this late means that beat does not work on the instance.
 _LATE: Final = timedelta(seconds=30)
@@ -109,9 +109,7 @@ def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> HealthCheck:
 
 
 def lock(queue: Queue) -> HealthCheck:
-    with django_cursor() as cursor:
-        cursor.execute(_OWNERS, (queue.pk,))
-        rows = cursor.fetchall()
+    rows = fetch_all(_OWNERS, (queue.pk,))
     for partition, owner, is_held, has_lapsed in rows:
         if is_held and has_lapsed:
             why = f"{owner} holds partition {partition} and has not renewed its lease."

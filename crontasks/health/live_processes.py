@@ -6,13 +6,12 @@ And how many bulk runs wait for a driver.
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from crontasks.cursor import django_cursor
 from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
 from integration.counting import so_many
 from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, fetch_all
 
 ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
 # Names of Celery queues: the runs of queues, the relay, and bulk runs.
@@ -39,9 +38,7 @@ class OpenRuns(NamedTuple):
 
 def open_runs() -> OpenRuns:
     """Counted in one statement. Raises DatabaseError."""
-    with django_cursor() as cursor:
-        cursor.execute(_OPEN_RUNS)
-        return OpenRuns(*cursor.fetchone())
+    return OpenRuns(*fetch_all(_OPEN_RUNS)[0])
 
 
 def alive(*kinds: str) -> list[Heartbeat]:

@@ -14,7 +14,6 @@ from django.db import Error, connections, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from crontasks.cursor import django_cursor
 from crontasks.health import broker, slots
 from crontasks.health.checks import Health, HealthCheck, broken, good
 from crontasks.health.live_processes import live_processes, open_runs
@@ -23,7 +22,7 @@ from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
 from integration.store.queue_stops import IS_AT_STOP
-from integration.store.sessions import alias
+from integration.store.sessions import alias, execute, fetch_all
 from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
 
@@ -89,8 +88,7 @@ def _in_database() -> list[HealthCheck]:
     done: list[HealthCheck] = []
     try:
         with transaction.atomic(using=alias()):
-            with django_cursor() as cursor:
-                cursor.execute(LONGEST_STATEMENT)
+            execute(LONGEST_STATEMENT)
             done.append(good("database", "PostgreSQL answers."))
             done.append(migrations())
             if done[-1].ok:
@@ -191,9 +189,7 @@ def _slots() -> HealthCheck:
 
 
 def _progress() -> HealthCheck:
-    with django_cursor() as cursor:
-        cursor.execute(_PLACES)
-        counts: dict[str, int] = dict(cursor.fetchall())
+    counts: dict[str, int] = dict(fetch_all(_PLACES))
     stalled, kafka = counts.get("stalled", 0), counts.get("kafka", 0)
     if stalled:
         why = f"{so_many(stalled, 'queue has', 'queues have')} waiting messages and no progress."

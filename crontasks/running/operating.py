@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from crontasks.enqueue import RUN_OPERATION, enqueue
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
@@ -33,6 +33,7 @@ from integration.recipe_use import Rules
 from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
 from integration.store.operations import Tenure
+from integration.store.sessions import django_connection, fetch_all
 from integration.worker import worker_name
 
 # As with queues (crontasks.running.starts): a lost Celery task costs ten seconds and nothing else.
@@ -79,13 +80,10 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
 
 def serve_operation(operation_id: UUID, asked_at: datetime | None = None) -> None:
     """One turn of an operation, unless the request for it was served or repeated meanwhile."""
-    with django_cursor() as cursor:
-        if asked_at is not None:
-            cursor.execute(_STANDS, (operation_id, asked_at))
-            if cursor.fetchone() is None:
-                return
+    if asked_at is not None and not fetch_all(_STANDS, (operation_id, asked_at)):
+        return
     if run_operation(operation_id) is OperationState.RUNNING:
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             ask(cursor, operation_id)
 
 

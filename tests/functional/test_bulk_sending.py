@@ -18,13 +18,12 @@ from django.utils import timezone
 from config.celery import app
 from crontasks.bulk import sending
 from crontasks.bulk.deciding import again, cancel
-from crontasks.cursor import django_cursor
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes
 from crontasks.health.hearts import Heart
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, Deployment
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, django_connection
 from tests.support.bulk import an_asset_structure, an_import
 from tests.support.rows import a_queue_row
 
@@ -66,7 +65,7 @@ def a_run(**more: Any) -> BulkRun:
 
 def a_driver(node: str = "spark@host:1", *, seconds_ago: float = 0) -> str:
     """An idle driver's heart."""
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         Heart(kind="worker", node=node, slots=1, queues="spark").beat(cursor, leads=False)
     Heartbeat.objects.filter(node=node).update(
         seen_at=timezone.now() - timedelta(seconds=seconds_ago)
@@ -75,7 +74,7 @@ def a_driver(node: str = "spark@host:1", *, seconds_ago: float = 0) -> str:
 
 
 def look() -> list[Any]:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return sending.look(cursor)
 
 
@@ -239,7 +238,7 @@ def test_a_look_waits_for_nobody(broker: Any) -> None:
         host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
     ) as other:
         other.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [held.pk])
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             cursor.execute("SET lock_timeout = '1ms'")
             assert sending.look(cursor) == [free.pk]
             cursor.execute("RESET lock_timeout")
