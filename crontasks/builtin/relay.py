@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
 from crontasks.definitions import NoParameters, crontask
-from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.outcome import NOTHING, Context, Outcome
+from crontasks.task_names import RUN_RELAY
 from integration.store import locks
 from integration.store.sessions import django_connection
 
@@ -33,7 +34,7 @@ class Relay:
             if cursor.fetchone() is None:
                 return NOTHING
             try:
-                enqueue(RUN_RELAY, expires=EXPIRES_SECONDS)
+                current_app.send_task(RUN_RELAY, expires=EXPIRES_SECONDS)
             except OperationalError:
                 cursor.execute(
                     "UPDATE crontasks_croninstance SET asked_at = NULL WHERE id = %s",

@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor
-from crontasks.enqueue import RUN_OPERATION, enqueue
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
+from crontasks.task_names import RUN_OPERATION
 from integration.actions.operation_items import Job, Observe, OperationStep, work
 from integration.actions.problems import RowBusyError
 from integration.models import Operation
@@ -70,7 +71,7 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     try:
         for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
-            enqueue(RUN_OPERATION, arguments)
+            current_app.send_task(RUN_OPERATION, arguments)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))

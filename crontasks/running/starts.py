@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor
-from crontasks.enqueue import RUN_QUEUE, enqueue
+from crontasks.task_names import RUN_QUEUE
 from integration.store.sessions import django_connection, fetch_all
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_UNASKED, IS_WANTED
@@ -98,7 +99,7 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     try:
         while unsent:
             arguments = (unsent[0], requests[unsent[0]].isoformat())
-            enqueue(RUN_QUEUE, arguments)
+            current_app.send_task(RUN_QUEUE, arguments)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

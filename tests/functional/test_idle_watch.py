@@ -4,11 +4,12 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from celery import current_app
 from confluent_kafka import Producer
 
-from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.models import CronInstance
 from crontasks.running import idle
+from crontasks.task_names import RUN_RELAY
 from integration.kafka.arrivals import Arrivals, arrivals_of
 from integration.models import Provider, Queue, QueuePartition
 from integration.store.sessions import database_now, django_connection
@@ -97,7 +98,7 @@ def test_a_message_starts_a_run_of_an_idle_queue_without_a_tick(
         relay = world.worker("relay", concurrency=1, queues="relay")
         eventually(lambda: QueuePartition.objects.filter(epoch__gt=0).count() == 2, worker)
         eventually(lambda: not owned(queue), worker)
-        enqueue(RUN_RELAY)
+        current_app.send_task(RUN_RELAY)
         eventually(is_watched(queue), worker, relay)
         epochs = sorted(QueuePartition.objects.values_list("epoch", flat=True))
 
