@@ -1,9 +1,9 @@
 """Sends stored runs to the Spark driver, by Celery tasks on a queue of its own.
 
-A run is stored as sent, and sent as soon as its row is committed. Whatever becomes of that Celery task, the row
-stands: while a driver has nothing to do, the dispatcher sends what waits, and a run whose driver
-died waits again. Only the compare-and-set of the driver that takes it decides whose it is, so that
-a task too many does nothing.
+A run is stored as sent, and sent as soon as its row is committed. Whatever becomes of that Celery
+task, the row stands: while a driver has nothing to do, the dispatcher sends what waits, and a run
+whose driver died waits again. Only the compare-and-set of the driver that takes it decides whose it
+is, so that a task too many does nothing.
 """
 
 import json
