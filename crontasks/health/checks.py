@@ -4,9 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from integration.selectors.queues.status import Situation
+
+Finding = str | Situation
+"""The result of one look: a sentence on what is as it should be, or what is not."""
+
 
 class Health(Enum):
-    """The result of one look."""
+    """The verdict of one look."""
 
     OK = "ok"
     FAILING = "failing"
@@ -15,7 +20,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """The finding of one look: `next_step` is empty when there is nothing to do.
+    """A finding under its name: `next_step` is empty when there is nothing to do.
 
     `detail` may name internal hosts and environments: for commands and mails, not for pages.
     """
@@ -29,6 +34,11 @@ class HealthCheck:
     @property
     def ok(self) -> bool:
         return self.health is Health.OK
+
+
+def check(name: str, found: Finding) -> HealthCheck:
+    """The finding under this name."""
+    return good(name, found) if isinstance(found, str) else broken(name, *found)
 
 
 def good(name: str, why: str, next_step: str = "") -> HealthCheck:

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from crontasks.health import broker, slots
-from crontasks.health.checks import Health, HealthCheck, broken, good
+from crontasks.health.checks import Finding, Health, HealthCheck, broken, check, good
 from crontasks.health.live_processes import live_processes, open_runs
 from integration.counting import so_many
 from integration.selectors.deployment import foreign_environment
@@ -81,7 +81,7 @@ _PLACES: Final = f"""
 
 def look() -> list[HealthCheck]:
     """Every check, in the order in which to mend them. Raises nothing."""
-    return [*_in_database(), broker.look()]
+    return [*_in_database(), check("broker", broker.look())]
 
 
 def _in_database() -> list[HealthCheck]:
@@ -90,9 +90,10 @@ def _in_database() -> list[HealthCheck]:
         with transaction.atomic(using=alias()):
             execute(LONGEST_STATEMENT)
             done.append(good("database", "PostgreSQL answers."))
-            done.append(migrations())
+            done.append(check("migrations", migrations()))
             if done[-1].ok:
-                done.extend([environment(), *_live_processes(), _slots(), _progress()])
+                done.append(check("environment", environment()))
+                done.extend([*_live_processes(), _slots(), _progress()])
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
@@ -118,21 +119,20 @@ def _leaves() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).graph.leaf_nodes())
 
 
-def migrations() -> HealthCheck:
+def migrations() -> Finding:
     applied = MigrationRecorder(connections[settings.SLUICE_DATABASE]).applied_migrations()
     missing = len(_leaves() - applied.keys())
     if missing:
         why = f"Migrations of {so_many(missing, 'app')} are not applied."
-        return broken("migrations", why, "Run `manage.py migrate`.")
-    return good("migrations", "All are applied.")
+        return Situation(why, "Run `manage.py migrate`.")
+    return "All are applied."
 
 
-def environment() -> HealthCheck:
+def environment() -> Finding:
     foreign = foreign_environment()
     if foreign is None:
-        return good("environment", "The database belongs to this environment.")
-    return broken(
-        "environment",
+        return "The database belongs to this environment."
+    return Situation(
         "The database belongs to another environment, so nothing is started.",
         "If it is a copy that is to act, run `manage.py adopt_database`.",
         f"It belongs to {foreign}, this process to {settings.SLUICE_ENVIRONMENT}.",

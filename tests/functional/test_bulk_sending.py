@@ -20,6 +20,7 @@ from crontasks.bulk import sending
 from crontasks.bulk.deciding import again, cancel
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes
+from crontasks.health.checks import check
 from crontasks.health.hearts import Heart
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, Deployment
@@ -280,18 +281,18 @@ def test_a_run_that_never_began_is_cancelled_at_once_and_another_by_its_driver()
 
 
 def test_the_doctor_misses_a_driver_only_when_a_run_waits() -> None:
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
     a_run(send=True)
-    found = live_processes.spark()
+    found = check("spark", live_processes.spark())
     assert not found.ok
     assert found.why.startswith("1 bulk run ")
     assert "run_spark_driver" in found.next_step
     a_driver()
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
 
 
 def test_what_a_command_has_just_asked_for_itself_waits_for_nobody() -> None:
     a_run()
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
     BulkRun.objects.update(lease_until=database_now())
-    assert not live_processes.spark().ok
+    assert not check("spark", live_processes.spark()).ok

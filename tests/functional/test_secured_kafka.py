@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from crontasks.health import flow_set_up
+from crontasks.health.checks import check
 from crontasks.health.flow import check_flow
 from crontasks.problems.asking import providers_away
 from integration.kafka import admin, publisher
@@ -128,7 +129,7 @@ def test_a_fault_of_certificates_is_named_by_the_test_and_the_flow_check(
         ca_certificate=secured_kafka.certificate,
     )
     assert f"{code}: " in told(examined(provider))
-    assert flow_set_up.reachable(provider).why.startswith(f"{code}: ")
+    assert check("provider", flow_set_up.reachable(provider)).why.startswith(f"{code}: ")
 
 
 def test_our_certificate_that_expired_is_told_to_have(
@@ -162,7 +163,7 @@ def test_a_wrong_password_is_no_matter_of_certificates(
 ) -> None:
     wait_a_moment(monkeypatch, WHILE_SECONDS)
     provider = Provider(name="plant", **{**secured_kafka.by_scram(), "password": "not-it"})
-    assert flow_set_up.reachable(provider).why.startswith("BROKER_REFUSED: ")
+    assert check("provider", flow_set_up.reachable(provider)).why.startswith("BROKER_REFUSED: ")
     found = told(examined(provider))
     assert "AUTHENTICATION" in found
     assert "not-it" not in found
@@ -178,7 +179,7 @@ def test_a_topic_that_may_not_be_read_stops_its_queue_and_is_named(
     broker.send(queue.topic, [{"n": 1}])
     assert drain(queue).ending == "OUTAGE"
     assert standing(queue) == (0, "OUTAGE", "KAFKA_RIGHTS")
-    link = flow_set_up.rights(queue)
+    link = check("rights", flow_set_up.rights(queue))
     assert (link.ok, f"Read on topic {queue.topic}" in link.why) == (False, True)
     assert link.next_step.count("kafka-acls.sh") == 1
     assert next(one.name for one in check_flow(queue) if not one.ok) == "rights"
@@ -186,7 +187,7 @@ def test_a_topic_that_may_not_be_read_stops_its_queue_and_is_named(
     QueuePartition.objects.filter(queue=queue).update(resume_at=None)
     drain_past(queue, 1)
     assert effects() == [1]
-    assert flow_set_up.rights(queue).ok
+    assert check("rights", flow_set_up.rights(queue)).ok
 
 
 def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
@@ -201,7 +202,7 @@ def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
     relay(queue.provider, nothing_left)
     found = dict(OutboxRow.objects.filter(pk__in=rows).values_list("topic", "dead_code"))
     assert found == {shut: "TOPIC_AUTHORIZATION_FAILED", free: ""}
-    assert f"Write on topic {shut}" in flow_set_up.rights(outbound).why
+    assert f"Write on topic {shut}" in check("rights", flow_set_up.rights(outbound)).why
 
 
 @pytest.mark.parametrize("option", ["--transactional-id", "--group"])
@@ -218,7 +219,7 @@ def test_what_the_relay_lacks_is_told_until_it_is_granted(
     leases = RelayLease.objects.filter(provider=provider)
     relay(provider, leases.exclude(trouble="").exists)
     assert leases.get().trouble.startswith("BROKER_RIGHTS: ")
-    link = flow_set_up.rights(outbound)
+    link = check("rights", flow_set_up.rights(outbound))
     assert option in link.next_step
     (lease,) = [one for one in check_flow(outbound) if one.name == "lease"]
     assert "BROKER_RIGHTS" in lease.why
@@ -226,7 +227,7 @@ def test_what_the_relay_lacks_is_told_until_it_is_granted(
         secured_kafka.grant(command)
     relay(provider, nothing_left)
     assert leases.get().trouble == ""
-    assert flow_set_up.rights(outbound).ok
+    assert check("rights", flow_set_up.rights(outbound)).ok
 
 
 def test_a_transaction_that_may_not_last_so_long_is_the_providers_fault(
