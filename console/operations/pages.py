@@ -14,7 +14,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.asked import number_of
 from console.layout.context import refresh_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
-from console.operations.words import STATES, WORDS, outcome_words
+from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
 from integration.actions.operation_items import trial_of
 from integration.models import Operation
@@ -162,7 +162,7 @@ def _lines(operation: Operation) -> Iterator[str]:
     yield writer.writerow((*REPORT, *REPORT_MORE))
     for item in selector.every_item(operation.pk):
         at = item.at.isoformat(timespec="seconds") if item.at else ""
-        message = (item.queue, item.message_id, item.interface, outcome_words(item.outcome))
+        message = (item.queue, item.message_id, item.interface, OUTCOMES[item.outcome])
         ending = (item.text, item.state, item.became, item.ended, item.code, at)
         yield writer.writerow((item.number, item.error, *map(_safe, (*message, *ending))))
 

@@ -15,8 +15,7 @@ from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import so_many
-from integration.durations import rough
-from integration.selectors.queues.heads import spoken
+from integration.durations import rough, spoken
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
