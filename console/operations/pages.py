@@ -11,9 +11,8 @@ from django.views.decorators.http import require_GET
 
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.asked import number_of
 from console.layout.context import refresh_of
-from console.operations.forms import RateForm, RecipeForm, StartForm
+from console.operations.forms import PartForm, RateForm, RecipeForm, StartForm
 from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
 from integration.actions.operation_items import trial_of
@@ -114,9 +113,9 @@ def _plan(operation: Operation, *, may_see: bool) -> dict[str, Any]:
 
 
 def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
-    shown = request.GET.get("show", "")
-    show_ = Show(shown) if shown in set(Show) else Show.ALL
-    after = number_of(request.GET.get("after", ""))
+    part = PartForm(request.GET)
+    part.full_clean()
+    shown, after = part.cleaned_data.get("show", Show.ALL), part.cleaned_data.get("after")
     progress = selector.progress(operation)
     is_open = operation.state in {OperationState.RUNNING, OperationState.PAUSED}
     refresh = refresh_of(request)
@@ -128,8 +127,8 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
         "causes": selector.failed_causes(operation) if progress.failed else (),
         "waits": waits_of(selector.released(operation)) if progress.waiting else (),
         "first": selector.first_done(operation) if operation.why_paused == "first" else None,
-        "page": selector.items(operation.pk, show_, -1 if after is None else after),
-        "show": show_,
+        "page": selector.items(operation.pk, shown, -1 if after is None else after),
+        "show": shown,
         "tabs": TABS,
         "is_continued": after is not None,
         "is_open": is_open,
