@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.context import refresh_of
+from console.layout.context import live_seconds_of, refresh_of
 from console.operations.forms import PartForm, RateForm, RecipeForm, StartForm
 from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
@@ -24,9 +24,7 @@ from integration.selectors.operations import operations as selector
 from integration.selectors.operations import plans
 from integration.selectors.operations.operations import Show
 
-# What is under way is looked at more often than other pages, unless the person wants no refresh
-# or each look would go through many messages.
-LIVE_SECONDS: Final = 2
+# Where each look would go through more messages than this, it is no more often than on other pages.
 LIVE_ITEMS: Final = 10_000
 TABS: Final = (
     (Show.LEFT, "To go"),
@@ -118,8 +116,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
     shown, after = part.cleaned_data.get("show", Show.ALL), part.cleaned_data.get("after")
     progress = selector.progress(operation)
     is_open = operation.state in {OperationState.RUNNING, OperationState.PAUSED}
-    refresh = refresh_of(request)
-    seconds = refresh if operation.total > LIVE_ITEMS else min(refresh, LIVE_SECONDS)
+    seconds = (refresh_of if operation.total > LIVE_ITEMS else live_seconds_of)(request)
     return {
         "progress": progress,
         "seconds_left": progress.seconds_left(operation.rate),
@@ -139,14 +136,13 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
 
 @require_GET
 @needs(Right.VIEW)
-def report(request: HttpRequest, operation_id: UUID) -> HttpResponse:
+def report(request: HttpRequest, operation_id: UUID) -> StreamingHttpResponse:
     """Every message and what became of it, as a file; no payload, no key."""
     operation = wanted(request, operation_id)
     trail.note_download(request, "operation", operation.pk, f"operation-{operation.pk}.csv")
     answer = StreamingHttpResponse(_lines(operation), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="operation-{operation.pk}.csv"'
-    # Django's two kinds of answer have no common name that the guard of rights knows.
-    return cast("HttpResponse", answer)
+    return answer
 
 
 class _Line:
