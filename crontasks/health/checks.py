@@ -51,17 +51,17 @@ def broken(name: str, why: str, next_step: str, detail: str = "") -> HealthCheck
 
 def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
     """The one to mend first."""
-    return next((check for check in checks if not check.ok), None)
+    return next((one for one in checks if not one.ok), None)
 
 
 def lines(checks: Iterable[HealthCheck]) -> list[str]:
     """Return the lines that a command shows."""
     shown = []
-    for check in checks:
-        mark = "ok    " if check.ok else "BROKEN"
-        shown.append(f"{mark}  {check.name:<10}  {check.why} {check.detail}".rstrip())
-        if not check.ok:
-            shown.append(f"{'':20}-> {check.next_step}")
+    for one in checks:
+        mark = "ok    " if one.ok else "BROKEN"
+        shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
+        if not one.ok:
+            shown.append(f"{'':20}-> {one.next_step}")
     return shown
 
 

@@ -92,8 +92,8 @@ def _in_database() -> list[HealthCheck]:
             done.append(good("database", "PostgreSQL answers."))
             done.append(check("migrations", migrations()))
             if done[-1].ok:
-                done.append(check("environment", environment()))
-                done.extend([*_live_processes(), _slots(), _progress()])
+                ours = check("environment", environment())
+                done.extend([ours, *_live_processes(), _slots(), _progress()])
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
