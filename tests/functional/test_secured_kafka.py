@@ -5,6 +5,8 @@ What is not granted, and certificates that nobody should accept, each have their
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
@@ -16,11 +18,11 @@ from integration.kafka import admin, publisher
 from integration.kafka.examination import Examination, Verdict
 from integration.kafka.source import consumer_group
 from integration.models import OutboxRow, Provider, Queue, QueuePartition, RelayLease
+from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
 from integration.selectors.setup.examination import examined, ids_of
 from tests.functional.relay_world import nothing_left, put
 from tests.support.builders import a_queue
-from tests.support.celery_world import eventually
 from tests.support.flows import drain, drain_past, effects, standing
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_queue_row
@@ -72,11 +74,17 @@ def relay(provider: Provider, until: Callable[[], bool]) -> None:
 
 
 def lag_tools_see(broker: Kafka, queue: Queue) -> bool:
-    """One more run, long enough: positions are committed once a second, to a group to be found."""
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=3.0)
+    """One more run, that stays until it is so: once a second it commits to a group to be found."""
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=ENOUGH_SECONDS)
     broker.send(queue.topic, [{"n": 3}])
-    drain(queue)
-    return broker.committed(consumer_group(queue.name), queue.topic) > 0
+    seen: list[int] = []
+
+    def stop() -> str | None:
+        seen.append(broker.committed(consumer_group(queue.name), queue.topic))
+        return "seen" if seen[-1] > 0 else None
+
+    run_queue(queue.pk, stop=stop)
+    return seen[-1] > 0
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -100,7 +108,7 @@ def test_everything_works_by_what_the_examination_grants(
     broker.send(queue.topic, [{"n": 1}, {"n": 2}])
     drain_past(queue, 2)
     assert effects() == [1, 2]
-    eventually(lambda: lag_tools_see(broker, queue))
+    assert lag_tools_see(broker, queue)
     put(provider, b"out", topic=out)
     relay(provider, nothing_left)
     assert [message.value() for message in broker.read_all(out)] == [b"out"]
@@ -115,33 +123,51 @@ CERTIFICATES = (
     # It asks for one, and gets none.
     ("mutual", "CLIENT_CERTIFICATE"),
 )
+OURS, PASSWORD = "our certificate", "password"
+
+
+class Refused(NamedTuple):
+    """A provider that is not let in: what its test says, and the flow check."""
+
+    provider: Provider
+    test: str
+    flow: str
+
+
+def tried(provider: Provider) -> Refused:
+    flow = check("provider", flow_set_up.reachable(provider))
+    return Refused(provider, told(examined(provider)), flow.why)
+
+
+@pytest.fixture(scope="module")
+def refused(secured_kafka: SecuredKafka) -> dict[str, Refused]:
+    """All who are not let in, tried at once: each is waited for as long as the others."""
+    known = {"security_protocol": "SSL", "ca_certificate": secured_kafka.certificate}
+    ways = {
+        port: {**known, "bootstrap_servers": getattr(secured_kafka, port)}
+        for port, _ in CERTIFICATES
+    }
+    ways[OURS] = secured_kafka.by_certificate(days=-0.1)
+    ways[PASSWORD] = {**secured_kafka.by_scram(), "password": "not-it"}
+    providers = [Provider(name="plant", **way) for way in ways.values()]
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(len(ways)) as threads:
+        wait_a_moment(patched, WHILE_SECONDS)
+        return dict(zip(ways, threads.map(tried, providers), strict=True))
 
 
 @pytest.mark.parametrize(("port", "code"), CERTIFICATES)
 def test_a_fault_of_certificates_is_named_by_the_test_and_the_flow_check(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch, port: str, code: str
+    refused: dict[str, Refused], port: str, code: str
 ) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    provider = Provider.objects.create(
-        name="plant",
-        bootstrap_servers=getattr(secured_kafka, port),
-        security_protocol="SSL",
-        ca_certificate=secured_kafka.certificate,
-    )
-    assert f"{code}: " in told(examined(provider))
-    assert check("provider", flow_set_up.reachable(provider)).why.startswith(f"{code}: ")
+    assert f"{code}: " in refused[port].test
+    assert refused[port].flow.startswith(f"{code}: ")
 
 
-def test_our_certificate_that_expired_is_told_to_have(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    from_yesterday = secured_kafka.by_certificate(days=-0.1)
-    provider = Provider(name="plant", **from_yesterday)
-    found = told(examined(provider))
+def test_our_certificate_that_expired_is_told_to_have(refused: dict[str, Refused]) -> None:
+    provider, found, _ = refused[OURS]
     assert "CLIENT_CERTIFICATE: " in found
     assert "it expired on" in found
-    assert from_yesterday["client_key"] not in found
+    assert provider.client_key not in found
 
 
 def test_a_run_meets_a_certificate_as_an_outage_that_costs_no_retry(
@@ -158,13 +184,9 @@ def test_a_run_meets_a_certificate_as_an_outage_that_costs_no_retry(
     assert providers_away() == {}, "nothing was noticed beside it"
 
 
-def test_a_wrong_password_is_no_matter_of_certificates(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    provider = Provider(name="plant", **{**secured_kafka.by_scram(), "password": "not-it"})
-    assert check("provider", flow_set_up.reachable(provider)).why.startswith("BROKER_REFUSED: ")
-    found = told(examined(provider))
+def test_a_wrong_password_is_no_matter_of_certificates(refused: dict[str, Refused]) -> None:
+    _, found, flow = refused[PASSWORD]
+    assert flow.startswith("BROKER_REFUSED: ")
     assert "AUTHENTICATION" in found
     assert "not-it" not in found
 
