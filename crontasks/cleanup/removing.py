@@ -10,7 +10,7 @@ from django.db import transaction
 from crontasks.cleanup import stages
 from crontasks.cleanup.rules import Rule
 from integration.store import track_days
-from integration.store.sessions import alias, django_connection, fetch_all
+from integration.store.sessions import alias, execute, fetch_all
 
 Parameters = Mapping[str, object]
 ShouldStop = Callable[[], bool]
@@ -62,12 +62,11 @@ def _in_chunks(
 
 def _remove_chunk(rule: Rule, parameters: Parameters) -> list[str]:
     """Remove at most `parameters["chunk"]` rows in one transaction; returns their statuses."""
-    with transaction.atomic(using=alias()), django_connection().cursor() as cursor:
-        cursor.execute(rule.pick(), parameters)
-        picked: list[Any] = list(cursor.fetchall())
+    with transaction.atomic(using=alias()):
+        picked = fetch_all(rule.pick(), parameters)
         if picked:
             for statement in rule.removals():
-                cursor.execute(statement, {"keys": [key for key, _ in picked]})
+                execute(statement, {"keys": [key for key, _ in picked]})
     return [status for _, status in picked]
 
 
@@ -82,6 +81,6 @@ def _remove_days(parameters: Parameters, should_stop: ShouldStop) -> Counter[str
 
 
 def _remove_rows(rows: Parameters) -> list[str]:
-    with transaction.atomic(using=alias()), django_connection().cursor() as cursor:
-        cursor.execute(_CHUNK.format(table=track_days.DEFAULT), rows)
-        return [str(ended) for (ended,) in cursor.fetchall()]
+    with transaction.atomic(using=alias()):
+        chunk = _CHUNK.format(table=track_days.DEFAULT)
+        return [str(ended) for (ended,) in fetch_all(chunk, rows)]

@@ -114,9 +114,9 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
     Asks the broker of Celery as well, which takes some seconds where that is away.
     """
     away = list(_broker())
-    environment = readiness.environment()
-    if not environment.ok:
-        text = f"{environment.why} {environment.detail} {environment.next_step}"
+    foreign = readiness.environment()
+    if isinstance(foreign, Situation):
+        text = f"{foreign.why} {foreign.detail} {foreign.next_step}"
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_connection().cursor() as cursor:
         conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
