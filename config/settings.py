@@ -195,6 +195,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # Who sends is told at once; what was not sent is sent again by the dispatcher and by beat. Without
 # a limit, whoever sends to a broker that hangs would hang with it.
+CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 0,
     "socket_connect_timeout": 2.0,

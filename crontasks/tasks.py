@@ -8,8 +8,8 @@ from uuid import UUID
 from celery import Task, shared_task
 
 from crontasks import ticks
-from crontasks.enqueue import DRIVE_RUN, RUN_OPERATION, RUN_QUEUE, RUN_RELAY, TICK
 from crontasks.running import operating, outage, serving
+from crontasks.task_names import DRIVE_RUN, RUN_OPERATION, RUN_QUEUE, RUN_RELAY, TICK
 
 
 @shared_task(name=TICK)

@@ -9,15 +9,16 @@ from typing import Final
 
 import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
+from celery import current_app
 from django.db.models import Q
 from django.utils import timezone
 
 from crontasks import parameters
 from crontasks.definitions import Definition, registry
-from crontasks.enqueue import TICK, enqueue
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from crontasks.running import history, shutdown, starts
+from crontasks.task_names import TICK
 from integration.errors import IntegrationError
 from integration.sealed import masked
 from integration.selectors.deployment import may_act
@@ -91,7 +92,7 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
     # A worker of the release before knows two arguments.
     more = () if request is None else (request.by, request.parameters)
-    enqueue(
+    current_app.send_task(
         TICK,
         (instance.pk, scheduled_at.isoformat(), *more),
         expires=_EXPIRES_SECONDS,

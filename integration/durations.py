@@ -1,6 +1,7 @@
 """Durations as people write and read them: "10 s", "6 min 10 s", "7 d". Pure."""
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -78,3 +79,12 @@ def rough(seconds: float) -> str:
     if seconds < 10:
         return written(round(seconds, 1))
     return " ".join(written(round(seconds)).split(" ")[:4])
+
+
+def spoken(length: timedelta | float) -> str:
+    """The largest unit alone, for what passes: "3 days", "7 h", "90 s"; a number counts seconds."""
+    seconds = max(length.total_seconds() if isinstance(length, timedelta) else length, 0)
+    for name, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:,.0f} {name}"
+    return f"{seconds // 1:.0f} s"

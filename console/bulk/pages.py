@@ -1,7 +1,7 @@
 """Runs of bulk jobs: the list with the jobs there are, the page of one, its files and its verbs."""
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
@@ -16,7 +16,7 @@ from console.bulk.words import STATES, stages, summary, title_of
 from console.layout import trail
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
-from console.layout.context import refresh_of
+from console.layout.context import live_seconds_of, refresh_of
 from crontasks.bulk import deciding, storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
@@ -31,8 +31,6 @@ from integration.selectors.bulk.rejects import rejects
 from integration.selectors.bulk.runs import ShownRun
 from integration.selectors.failures.failures import Cursor
 
-# What is under way is looked at more often than other pages, unless the person wants no refresh.
-LIVE_SECONDS: Final = 2
 LOG_LINES: Final = 40
 GONE: Final = "There is no such job any more."
 # The cron task that asks for a bulk job by schedule.
@@ -78,7 +76,6 @@ def _wanted(request: HttpRequest, run_id: UUID) -> ShownRun:
 def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpResponse:
     """The page of a run, also as the answer to a verb that was not carried out."""
     run = shown.run
-    refresh = refresh_of(request)
     entry = CATALOGUE.get(run.job)
     context = {
         "shown": shown,
@@ -96,14 +93,14 @@ def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRe
         "history": changes.history_of("bulkrun", run.pk),
         "can_schedule": registry.get(SCHEDULED) is not None and scope_of(request.user).is_whole,
         "scheduled": SCHEDULED,
-        "live_seconds": min(refresh, LIVE_SECONDS) if shown.standing.is_open else refresh,
+        "live_seconds": (live_seconds_of if shown.standing.is_open else refresh_of)(request),
     }
     return render(request, "console/bulk/run.html", context, status=status)
 
 
 @require_GET
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
-def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse:
+def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> FileResponse:
     """A file that the run wrote, as it is: never rendered by the browser."""
     shown = _wanted(request, bulk_run_id)
     try:
@@ -111,14 +108,12 @@ def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse
     except BulkError as problem:
         raise Http404("The run has no such file (any more).") from problem
     trail.note_download(request, "bulkrun", shown.run.pk, file)
-    answer = FileResponse(
+    return FileResponse(
         path.open("rb"),
         as_attachment=True,
         filename=path.name,
         content_type="application/octet-stream",
     )
-    # Django's two kinds of answer have no common name that the guard of rights knows.
-    return cast("HttpResponse", answer)
 
 
 def _files(run: BulkRun) -> list[storage.Stored]:

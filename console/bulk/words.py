@@ -9,7 +9,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.layout.badges import BADGE, badge
+from console.layout.words import BADGE, badge
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from integration.models import BulkRun

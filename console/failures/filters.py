@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from console.layout.answers import parse_id
 from console.layout.asked import BadFilterError
-from console.layout.badges import FAILURES
 from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.words import FAILURES
 from integration.policy.states import OPEN
 from integration.selectors.failures.failures import Choices, FailureFilter
 

@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from enum import Enum
 from functools import wraps
-from typing import Concatenate, Final, ParamSpec, cast
+from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
 from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
 
 Arguments = ParamSpec("Arguments")
-View = Callable[Concatenate[HttpRequest, Arguments], HttpResponse]
+Answer = TypeVar("Answer", bound=HttpResponseBase)
+View = Callable[Concatenate[HttpRequest, Arguments], Answer]
 
 
 class Right(Enum):
@@ -70,14 +72,14 @@ def _limit_of(user: User) -> Scope:
     return EVERYTHING if limit is None else Scope(frozenset(s.pk for s in limit.systems.all()))
 
 
-def needs(*rights: Right) -> Callable[[View[Arguments]], View[Arguments]]:
+def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments, Answer]]:
     """Let the view be called only by people with all of these rights; others get a 403 page."""
 
-    def guard(view: View[Arguments]) -> View[Arguments]:
+    def guard(view: View[Arguments, Answer]) -> View[Arguments, Answer]:
         @wraps(view)
         def guarded(
             request: HttpRequest, *args: Arguments.args, **kwargs: Arguments.kwargs
-        ) -> HttpResponse:
+        ) -> Answer:
             for right in rights:
                 if not has(request.user, right):
                     raise PermissionDenied(right.missing)
@@ -85,6 +87,6 @@ def needs(*rights: Right) -> Callable[[View[Arguments]], View[Arguments]]:
 
         # Kept by every decorator around it: a test asks each address which rights it needs.
         guarded.rights = rights  # type: ignore[attr-defined]
-        return cast("View[Arguments]", login_required(guarded))
+        return cast("View[Arguments, Answer]", login_required(guarded))
 
     return guard

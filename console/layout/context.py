@@ -18,6 +18,7 @@ THEME_COOKIE: Final = "sluice_theme"
 REFRESH_SECONDS: Final = (0, 5, 15, 30, 60)
 REFRESH_COOKIE: Final = "sluice_refresh"
 REFRESH_USUAL: Final = 5
+LIVE_SECONDS: Final = 2
 TONES: Final = {"production": "red", "prod": "red", "staging": "orange", "test": "orange"}
 
 
@@ -49,3 +50,8 @@ def refresh_of(request: HttpRequest) -> int:
     chosen = request.COOKIES.get(REFRESH_COOKIE, "")
     known = {str(seconds): seconds for seconds in REFRESH_SECONDS}
     return known.get(chosen, REFRESH_USUAL)
+
+
+def live_seconds_of(request: HttpRequest) -> int:
+    """The same for what is under way: more often, unless the person wants no refresh."""
+    return min(refresh_of(request), LIVE_SECONDS)

@@ -1,4 +1,4 @@
-"""The forms of operations: how one is started, how fast it goes, what an edit changes."""
+"""The forms of operations: how one is started, how fast, what an edit changes, what is shown."""
 
 from typing import Any, Final
 
@@ -9,12 +9,22 @@ from integration import recipes
 from integration.actions.operations import NEEDS_REASON, Options
 from integration.models import Operation
 from integration.policy.operations import StopRule
+from integration.selectors.operations.operations import Show
 
 MOST_A_SECOND: Final = 10_000
 RATE_HELP: Final = (
     "Empty: as fast as the queues take them. 50 a second: 5,000 messages in 100 s. It can be "
     "changed while the operation runs."
 )
+
+
+class PartForm(forms.Form):
+    """The part of its messages that a page lists; what cannot be read is as if it was not said."""
+
+    show = forms.TypedChoiceField(
+        required=False, coerce=Show, choices=[(one, one) for one in Show], empty_value=Show.ALL
+    )
+    after = forms.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
 
 
 class RateForm(forms.Form):

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -11,10 +11,9 @@ from django.views.decorators.http import require_GET
 
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.asked import number_of
-from console.layout.context import refresh_of
-from console.operations.forms import RateForm, RecipeForm, StartForm
-from console.operations.words import STATES, WORDS, outcome_words
+from console.layout.context import live_seconds_of, refresh_of
+from console.operations.forms import PartForm, RateForm, RecipeForm, StartForm
+from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
 from integration.actions.operation_items import trial_of
 from integration.models import Operation
@@ -25,9 +24,7 @@ from integration.selectors.operations import operations as selector
 from integration.selectors.operations import plans
 from integration.selectors.operations.operations import Show
 
-# What is under way is looked at more often than other pages, unless the person wants no refresh
-# or each look would go through many messages.
-LIVE_SECONDS: Final = 2
+# Where each look would go through more messages than this, it is no more often than on other pages.
 LIVE_ITEMS: Final = 10_000
 TABS: Final = (
     (Show.LEFT, "To go"),
@@ -114,13 +111,12 @@ def _plan(operation: Operation, *, may_see: bool) -> dict[str, Any]:
 
 
 def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
-    shown = request.GET.get("show", "")
-    show_ = Show(shown) if shown in set(Show) else Show.ALL
-    after = number_of(request.GET.get("after", ""))
+    part = PartForm(request.GET)
+    part.full_clean()
+    shown, after = part.cleaned_data.get("show", Show.ALL), part.cleaned_data.get("after")
     progress = selector.progress(operation)
     is_open = operation.state in {OperationState.RUNNING, OperationState.PAUSED}
-    refresh = refresh_of(request)
-    seconds = refresh if operation.total > LIVE_ITEMS else min(refresh, LIVE_SECONDS)
+    seconds = (refresh_of if operation.total > LIVE_ITEMS else live_seconds_of)(request)
     return {
         "progress": progress,
         "seconds_left": progress.seconds_left(operation.rate),
@@ -128,8 +124,8 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
         "causes": selector.failed_causes(operation) if progress.failed else (),
         "waits": waits_of(selector.released(operation)) if progress.waiting else (),
         "first": selector.first_done(operation) if operation.why_paused == "first" else None,
-        "page": selector.items(operation.pk, show_, -1 if after is None else after),
-        "show": show_,
+        "page": selector.items(operation.pk, shown, -1 if after is None else after),
+        "show": shown,
         "tabs": TABS,
         "is_continued": after is not None,
         "is_open": is_open,
@@ -140,14 +136,13 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
 
 @require_GET
 @needs(Right.VIEW)
-def report(request: HttpRequest, operation_id: UUID) -> HttpResponse:
+def report(request: HttpRequest, operation_id: UUID) -> StreamingHttpResponse:
     """Every message and what became of it, as a file; no payload, no key."""
     operation = wanted(request, operation_id)
     trail.note_download(request, "operation", operation.pk, f"operation-{operation.pk}.csv")
     answer = StreamingHttpResponse(_lines(operation), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="operation-{operation.pk}.csv"'
-    # Django's two kinds of answer have no common name that the guard of rights knows.
-    return cast("HttpResponse", answer)
+    return answer
 
 
 class _Line:
@@ -162,7 +157,7 @@ def _lines(operation: Operation) -> Iterator[str]:
     yield writer.writerow((*REPORT, *REPORT_MORE))
     for item in selector.every_item(operation.pk):
         at = item.at.isoformat(timespec="seconds") if item.at else ""
-        message = (item.queue, item.message_id, item.interface, outcome_words(item.outcome))
+        message = (item.queue, item.message_id, item.interface, OUTCOMES[item.outcome])
         ending = (item.text, item.state, item.became, item.ended, item.code, at)
         yield writer.writerow((item.number, item.error, *map(_safe, (*message, *ending))))
 

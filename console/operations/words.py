@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from django.utils.safestring import SafeString
-
-from console.layout.badges import badge
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 
@@ -59,28 +56,3 @@ BECAME: Final = {
     Became.MOVED: ("secondary", "→", "Changed since"),
     Became.GONE: ("secondary", "✕", "Cleaned up"),
 }
-
-
-def outcome_words(outcome: str) -> str:
-    """The outcome of a message, in words."""
-    return OUTCOMES.get(outcome, OUTCOMES[""])
-
-
-def operation_state(state: str) -> SafeString:
-    """The badge of how an operation stands."""
-    return badge(STATES, state)
-
-
-def became(what: str) -> SafeString | str:
-    """The badge of what became of a message after the operation."""
-    return badge(BECAME, what) if what else ""
-
-
-def time_to_go(seconds: float | None) -> str:
-    """A time to go, in words: "40 s", "5 min", "3 h"."""
-    if seconds is None:
-        return "not known yet"
-    for length, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {word}"
-    return f"{seconds:,.0f} s"

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.layout.badges import BADGE, number
+from console.layout.words import BADGE, number
 
 NUMBER: Final = {"td": {"class": "num"}, "th": {"class": "num"}}
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from console.changes import fact_words
 from console.changes.pages import ACTS, CHANGES, KINDS
-from console.layout.badges import BADGE
+from console.layout.words import BADGE
 from console.setup import lists
 from console.setup.noun import Noun
 from console.setup.urls import NOUNS

@@ -1,29 +1,31 @@
 """Tags for times, states and numbers: one for each, the same on all pages."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from django import template
 from django.template.defaultfilters import truncatechars
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console.layout import badges
-from console.layout.badges import BADGE, UNKNOWN, badge, number
+from console.layout import words
+from console.layout.words import BADGE, UNKNOWN, age, ago, badge, duration, number, took, worded
 from crontasks.outcome import RunState
-from integration.durations import rough
+from integration.durations import spoken
 from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, OutboxKind
 from integration.selectors.delivering.standing import Standing
-from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import Status
 
 register = template.Library()
 register.filter(number)
+register.filter(ago)
+register.filter(age)
+register.filter(spoken)
+register.filter(duration)
+register.filter(took)
 
 STATUS_SIGNS: Final = {
     Status.BLOCKED: "■",
@@ -38,7 +40,7 @@ STATUS_SIGNS: Final = {
     Status.RUNNING: "✓",
     Status.OFF: "○",
 }
-RUNS: Final[Mapping[str, badges.Look]] = {
+RUNS: Final[Mapping[str, words.Look]] = {
     RunState.RUNNING: ("azure", "◆", "Running"),
     RunState.DONE: ("green", "✓", "Done"),
     RunState.FAILED: ("red", "✕", "Failed"),
@@ -60,12 +62,10 @@ PAST_KINDS: Final[dict[str, str]] = {
     FailureClass.DEPENDENCY: "something it refers to was missing",
     FailureClass.DISABLED: "what takes it was switched off or not installed",
 }
-
-
-@register.simple_tag
-def error_state(state: str) -> SafeString:
-    """The badge of a failure's state."""
-    return badge(badges.FAILURES, state)
+register.simple_tag(partial(badge, words.FAILURES), name="error_state")
+register.simple_tag(partial(badge, words.OUTBOX), name="outbox_state")
+register.simple_tag(partial(badge, words.CALLS), name="call_state")
+register.simple_tag(partial(badge, RUNS), name="run_state")
 
 
 @register.filter
@@ -78,7 +78,7 @@ def failure_kind(failure_class: str, state: str = "") -> str:
         return PAST_KINDS[failure_class]
     if state == ErrorState.PARKED:
         return "none so far: it waits for its turn"
-    return FAILURE_KINDS.get(failure_class, failure_class)
+    return worded(FAILURE_KINDS, failure_class)
 
 
 @register.filter
@@ -87,30 +87,12 @@ def outbox_kind(kind: str) -> str:
     return OutboxKind(kind).name.replace("_", " ").lower()
 
 
-@register.simple_tag
-def outbox_state(state: str) -> SafeString:
-    """The badge of where a row of the outbox stands."""
-    return badge(badges.OUTBOX, state)
-
-
-@register.simple_tag
-def call_state(state: str) -> SafeString:
-    """The badge of how a call ended."""
-    return badge(badges.CALLS, state)
-
-
 # A list has dozens of lines and few endings and queues: each is written once.
 @register.simple_tag
 @lru_cache(maxsize=100)
 def track_end(ended: str) -> SafeString:
     """The badge of what a try ended in."""
-    return badge(badges.ENDINGS, ended)
-
-
-@register.simple_tag
-def run_state(state: str) -> SafeString:
-    """The badge of how a cron task's run ended."""
-    return badge(RUNS, state)
+    return badge(words.ENDINGS, ended)
 
 
 @register.simple_tag
@@ -123,29 +105,6 @@ def queue_status(status: Status) -> SafeString:
 def endpoint_standing(standing: Standing) -> SafeString:
     """The badge of how an endpoint stands."""
     return format_html(BADGE, standing.tone, standing.sign, standing.label)
-
-
-@register.filter
-def ago(moment: datetime | None) -> SafeString | str:
-    """Relative time with the absolute one as its tooltip: "5 min ago", "in 3 min"."""
-    if moment is None:
-        return UNKNOWN
-    utc = moment.astimezone(timezone.get_default_timezone())
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        utc.isoformat(timespec="seconds"),
-        f"{utc:%d %B %Y, %H:%M:%S} UTC",
-        relative(timezone.now() - moment),
-    )
-
-
-@register.filter
-def age(moment: datetime | None) -> SafeString | str:
-    """The age of something, without the "ago"."""
-    if moment is None:
-        return UNKNOWN
-    words = relative(timezone.now() - moment).removesuffix(" ago")
-    return format_html('<time title="{}">{}</time>', f"{moment:%d %B %Y, %H:%M:%S} UTC", words)
 
 
 @register.filter
@@ -171,32 +130,6 @@ def per_second(value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return UNKNOWN
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
-
-
-@register.filter
-def duration(length: timedelta | float | str | None) -> str:
-    """A duration in its largest unit: "7 h"; a dash for what is not known."""
-    if length is None or isinstance(length, str):
-        return UNKNOWN
-    whole = length if isinstance(length, timedelta) else timedelta(seconds=length)
-    return "at once" if abs(whole) < timedelta(seconds=1) else spoken(whole)
-
-
-def relative(passed: timedelta) -> str:
-    """A duration before now (or after, when negative) in words."""
-    length = abs(passed)
-    if length < timedelta(seconds=1):
-        return "now"
-    return f"in {spoken(length)}" if passed < timedelta(0) else f"{spoken(length)} ago"
-
-
-@register.filter
-def took(length: timedelta | float | str | None) -> str:
-    """A span of time with its fractions, such as "0.4 s"; a dash for what is not known."""
-    if length is None or isinstance(length, str):
-        return UNKNOWN
-    seconds = length.total_seconds() if isinstance(length, timedelta) else length
-    return rough(seconds) if seconds >= 0.1 else "< 0.1 s"
 
 
 @register.filter

@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 from django import forms
 from django.http import QueryDict
 
-from console.layout.badges import ENDINGS
 from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.words import ENDINGS
 from integration.models import Queue
 from integration.selectors.failures.failures import Choices
 from integration.selectors.scope import Scope

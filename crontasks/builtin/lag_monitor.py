@@ -9,7 +9,6 @@ from typing import Final
 from django.db.models import F, Q
 
 from crontasks.builtin import retention_sync
-from crontasks.cursor import django_cursor
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
@@ -26,6 +25,7 @@ from integration.models import Provider, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store import stable_ends, track_days
+from integration.store.sessions import django_connection, execute
 from integration.values import TopicFacts
 
 _SEEN: Final = (
@@ -128,8 +128,7 @@ def _with_news(
             same += [row.pk for row in mine]
         else:
             news.append((queue, look))
-    with django_cursor() as cursor:
-        cursor.execute(_SEEN, (same,))
+    execute(_SEEN, (same,))
     return news
 
 
@@ -160,7 +159,7 @@ def _note_transactions(
 def _hangs(queue: Queue, look: TopicLook, patience: int, longest: float | None = None) -> bool:
     """Note the open transactions of a topic; whether one of them hangs."""
     hanging = 0
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         for partition, stable in look.facts.high.items():
             place = (queue.pk, partition, look.facts.topic_uuid)
             ends = (stable, look.ends[partition])
@@ -186,7 +185,7 @@ def _retention_follows() -> bool:
 
 def write(queue_id: int, facts: TopicFacts) -> None:
     """Store watermarks of the partitions that are still those of this topic."""
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         for partition, low in facts.low.items():
             high = facts.high[partition]
             cursor.execute(_WRITE, (low, high, queue_id, partition, facts.topic_uuid))

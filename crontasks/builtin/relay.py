@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import django_cursor
 from crontasks.definitions import NoParameters, crontask
-from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.outcome import NOTHING, Context, Outcome
+from crontasks.task_names import RUN_RELAY
 from integration.store import locks
+from integration.store.sessions import django_connection
 
 EXPIRES_SECONDS: Final = 30
 # Asked when a provider has a shard nobody relays, and not more often than every ten seconds, so
@@ -28,12 +29,12 @@ class Relay:
     """Sends the outbox to Kafka. A second relay ends at once, for the first holds the lock."""
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             cursor.execute(_ASK, (context.instance_id,))
             if cursor.fetchone() is None:
                 return NOTHING
             try:
-                enqueue(RUN_RELAY, expires=EXPIRES_SECONDS)
+                current_app.send_task(RUN_RELAY, expires=EXPIRES_SECONDS)
             except OperationalError:
                 cursor.execute(
                     "UPDATE crontasks_croninstance SET asked_at = NULL WHERE id = %s",

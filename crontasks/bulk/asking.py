@@ -173,8 +173,9 @@ def _stored(run: BulkRun, author: Author, *, send: bool = True) -> BulkRun:
     """Raises IntegrityError where there is a run of its number."""
     if "arrival" in run.parameters:
         run.parameters["arrival"] = next_arrival()
-    run.actor, run.reason, run.asked_at = author.actor, author.reason, database_now()
-    run.lease_until = None if send else database_now() + LEASE
+    now = database_now()
+    run.actor, run.reason, run.asked_at = author.actor, author.reason, now
+    run.sent_at, run.lease_until = (now, None) if send else (None, now + LEASE)
     with transaction.atomic():
         run.save(force_insert=True)
         # What was asked stands in the run itself: it may hold what not everybody may see.

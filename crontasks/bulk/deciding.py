@@ -44,6 +44,7 @@ def again(run: UUID, *, send: bool = True) -> bool:
 
     With `send` by the Spark driver, else by the caller, who drives it at once.
     """
+    now = database_now()
     ended = BulkRun.objects.filter(pk=run, state__in=[BulkState.FAILED, BulkState.CANCELLED])
     is_open = ended.update(
         state=BulkState.ASKED,
@@ -51,8 +52,8 @@ def again(run: UUID, *, send: bool = True) -> bool:
         problem=None,
         ended_at=None,
         deaths=0,
-        sent_at=None,
-        lease_until=None if send else database_now() + LEASE,
+        sent_at=now if send else None,
+        lease_until=None if send else now + LEASE,
     )
     if is_open and send:
         transaction.on_commit(partial(sending.send, run))

@@ -1,9 +1,9 @@
 """Sends stored runs to the Spark driver, by Celery tasks on a queue of its own.
 
-A run is sent as soon as its row is committed. Whatever becomes of that Celery task, the row
-stands: while a driver has nothing to do, the dispatcher sends what waits, and a run whose driver
-died waits again. Only the compare-and-set of the driver that takes it decides whose it is, so that
-a task too many does nothing.
+A run is stored as sent, and sent as soon as its row is committed. Whatever becomes of that Celery
+task, the row stands: while a driver has nothing to do, the dispatcher sends what waits, and a run
+whose driver died waits again. Only the compare-and-set of the driver that takes it decides whose it
+is, so that a task too many does nothing.
 """
 
 import json
@@ -15,10 +15,11 @@ from uuid import UUID
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import Cursor, django_cursor
-from crontasks.enqueue import DRIVE_RUN, enqueue
+from crontasks.cursor import Cursor
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import SPARK
+from crontasks.task_names import DRIVE_RUN
+from integration.store.sessions import django_connection
 from spark_jobs.problems import JobError
 
 # A run that so many drivers died under is given to no other one.
@@ -61,9 +62,6 @@ _LOOK: Final = f"""
         ORDER BY asked_at FOR UPDATE SKIP LOCKED LIMIT (SELECT drivers FROM idle)
     ))
     RETURNING id"""
-_NOTE: Final = """
-    UPDATE integration_bulkrun SET sent_at = clock_timestamp()
-    WHERE id = %s AND state = 'ASKED' RETURNING id"""
 _TAKE_BACK: Final = "UPDATE integration_bulkrun SET sent_at = NULL WHERE id = ANY(%s)"
 
 
@@ -91,10 +89,9 @@ def as_problem(error: JobError) -> tuple[str, str, str]:
 
 
 def send(run: UUID) -> None:
-    """Send a run that is committed, unless it has begun."""
-    with django_cursor() as cursor:
-        cursor.execute(_NOTE, (run,))
-        _sent(cursor, [noted for (noted,) in cursor.fetchall()])
+    """Send a run that was committed as sent; the broker that does not answer makes it unsent."""
+    with django_connection().cursor() as cursor:
+        _sent(cursor, [run])
 
 
 def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
@@ -104,7 +101,7 @@ def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
         with current_app.connection_for_write(transport_options=_AT_ONCE) as broker:
             while unsent:
                 asked = (str(unsent[0]),)
-                enqueue(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
+                current_app.send_task(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
                 unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import transaction
 
 from crontasks.cleanup import stages
 from crontasks.cleanup.rules import Rule
-from crontasks.cursor import django_cursor
 from integration.store import track_days
+from integration.store.sessions import alias, execute, fetch_all
 
 Parameters = Mapping[str, object]
 ShouldStop = Callable[[], bool]
@@ -45,9 +44,7 @@ def first_kept(parameters: Parameters) -> datetime:
 
 def database_time() -> datetime:
     """The one clock that rules are judged by."""
-    with django_cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
+    now: datetime = fetch_all("SELECT clock_timestamp()")[0][0]
     return now
 
 
@@ -65,12 +62,11 @@ def _in_chunks(
 
 def _remove_chunk(rule: Rule, parameters: Parameters) -> list[str]:
     """Remove at most `parameters["chunk"]` rows in one transaction; returns their statuses."""
-    with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
-        cursor.execute(rule.pick(), parameters)
-        picked: list[Any] = list(cursor.fetchall())
+    with transaction.atomic(using=alias()):
+        picked = fetch_all(rule.pick(), parameters)
         if picked:
             for statement in rule.removals():
-                cursor.execute(statement, {"keys": [key for key, _ in picked]})
+                execute(statement, {"keys": [key for key, _ in picked]})
     return [status for _, status in picked]
 
 
@@ -85,6 +81,6 @@ def _remove_days(parameters: Parameters, should_stop: ShouldStop) -> Counter[str
 
 
 def _remove_rows(rows: Parameters) -> list[str]:
-    with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
-        cursor.execute(_CHUNK.format(table=track_days.DEFAULT), rows)
-        return [str(ended) for (ended,) in cursor.fetchall()]
+    with transaction.atomic(using=alias()):
+        chunk = _CHUNK.format(table=track_days.DEFAULT)
+        return [str(ended) for (ended,) in fetch_all(chunk, rows)]

@@ -6,13 +6,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from django.conf import settings
 from django.db import OperationalError, transaction
 from psycopg.errors import QueryCanceled
 
 from crontasks.cleanup.rules import AT, Rule
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from crontasks.errors import SimulationTooLongError
+from integration.store.sessions import alias, django_connection
 
 # Counting must not be what slows the database down.
 LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '20s'"
@@ -74,7 +74,7 @@ def forecast(
     The others are later runs. Raises SimulationTooLongError.
     """
     try:
-        with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
+        with transaction.atomic(using=alias()), django_connection().cursor() as cursor:
             cursor.execute(LONGEST_STATEMENT)
             return [_forecast(cursor, rule, parameters, moments) for rule in rules]
     except OperationalError as failure:

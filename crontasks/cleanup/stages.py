@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from django.conf import settings
 from django.db import OperationalError, transaction
 from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from crontasks.cleanup.rules import Rule, Spared, older_than
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from integration.policy.states import OPEN_SQL
+from integration.store.sessions import alias, django_connection, fetch_all
 
 # Of a table's name so much is the run's: "bulk_" and 32 digits.
 RUN_CHARACTERS: Final = 37
@@ -88,13 +88,11 @@ def remove(
     Tables that somebody uses at this moment are left to the next run.
     """
     removed: Counter[str] = Counter()
-    with django_cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.name, t.run::text, t.state FROM {rule.source} "
-            f"WHERE {rule.condition()} ORDER BY t.name",
-            parameters,
-        )
-        rows = list(cursor.fetchall())
+    rows = fetch_all(
+        f"SELECT t.name, t.run::text, t.state FROM {rule.source} "
+        f"WHERE {rule.condition()} ORDER BY t.name",
+        parameters,
+    )
     for _, tables in groupby(rows, key=lambda row: str(row[0])[:RUN_CHARACTERS]):
         names, runs, states = zip(*tables, strict=True)
         if should_stop():
@@ -106,7 +104,7 @@ def remove(
 
 def _drop(run: str | None, names: Sequence[str]) -> bool:
     try:
-        with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
+        with transaction.atomic(using=alias()), django_connection().cursor() as cursor:
             if run is not None and not _is_still_over(cursor, run):
                 return False
             cursor.execute(PATIENCE)

@@ -10,11 +10,11 @@ from typing import Final
 
 from django.db import Error, connections
 
-from crontasks.cursor import django_cursor
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.notices import book, conditions
 from integration.restore.examining import look_if_noticed
 from integration.store import deployments, samples
+from integration.store.sessions import django_connection
 
 ROUND_SECONDS: Final = 5.0
 # After taking the lead the others get time to show a heartbeat before they are called dead.
@@ -62,7 +62,7 @@ class Watcher(threading.Thread):
         now = time.monotonic()
         if now - self._sampled_at < samples.SAMPLE_SECONDS - ROUND_SECONDS / 2:
             return
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             if not deployments.may_act(cursor):
                 return
             samples.write(cursor)

@@ -6,7 +6,7 @@ from typing import Final
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.health.checks import HealthCheck, broken, good
+from crontasks.health.checks import Finding
 from integration.selectors.queues.status import NO_BROKER
 
 ASK_SECONDS: Final = 2
@@ -37,9 +37,9 @@ def lasting_silence() -> str | None:
     return silence()
 
 
-def look() -> HealthCheck:
+def look() -> Finding:
     """Check that it answers; `detail` is what the client said."""
     why = silence()
     if why is None:
-        return good("broker", "The Celery broker answers.")
-    return broken("broker", *NO_BROKER, f"It said: {why.rstrip('.')}.")
+        return "The Celery broker answers."
+    return NO_BROKER._replace(detail=f"It said: {why.rstrip('.')}.")

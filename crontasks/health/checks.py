@@ -4,9 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from integration.selectors.queues.status import Situation
+
+Finding = str | Situation
+"""The result of one look: a sentence on what is as it should be, or what is not."""
+
 
 class Health(Enum):
-    """The result of one look."""
+    """The verdict of one look."""
 
     OK = "ok"
     FAILING = "failing"
@@ -15,7 +20,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """The finding of one look: `next_step` is empty when there is nothing to do.
+    """A finding under its name: `next_step` is empty when there is nothing to do.
 
     `detail` may name internal hosts and environments: for commands and mails, not for pages.
     """
@@ -31,6 +36,11 @@ class HealthCheck:
         return self.health is Health.OK
 
 
+def check(name: str, found: Finding) -> HealthCheck:
+    """The finding under this name."""
+    return good(name, found) if isinstance(found, str) else broken(name, *found)
+
+
 def good(name: str, why: str, next_step: str = "") -> HealthCheck:
     return HealthCheck(name, Health.OK, why, next_step)
 
@@ -41,17 +51,17 @@ def broken(name: str, why: str, next_step: str, detail: str = "") -> HealthCheck
 
 def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
     """The one to mend first."""
-    return next((check for check in checks if not check.ok), None)
+    return next((one for one in checks if not one.ok), None)
 
 
 def lines(checks: Iterable[HealthCheck]) -> list[str]:
     """Return the lines that a command shows."""
     shown = []
-    for check in checks:
-        mark = "ok    " if check.ok else "BROKEN"
-        shown.append(f"{mark}  {check.name:<10}  {check.why} {check.detail}".rstrip())
-        if not check.ok:
-            shown.append(f"{'':20}-> {check.next_step}")
+    for one in checks:
+        mark = "ok    " if one.ok else "BROKEN"
+        shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
+        if not one.ok:
+            shown.append(f"{'':20}-> {one.next_step}")
     return shown
 
 

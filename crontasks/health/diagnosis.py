@@ -10,8 +10,9 @@ from django.db import Error, ProgrammingError
 
 from crontasks import copies
 from crontasks.health import broker, flow_set_up, live_processes, readiness
-from crontasks.health.checks import HealthCheck, broken, good, reason
+from crontasks.health.checks import Finding, HealthCheck, broken, check, reason
 from integration.models import Provider
+from integration.selectors.queues.status import Situation
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
 
@@ -25,23 +26,23 @@ def diagnose() -> list[HealthCheck]:
     While the database does not answer, only what can be asked without it is looked at.
     """
     try:
-        first = database()
+        first = check("database", database())
     except (psycopg.Error, Error) as e:
         text = f"The database does not answer ({reason(e)}), so little else can be looked at."
         step = "Start PostgreSQL, or correct SLUICE_DATABASE_URL."
-        return [broken("database", text, step), broker.look()]
-    return [first, *map(_seen, LOOKS), *providers()]
+        return [broken("database", text, step), check("broker", broker.look())]
+    return [first, *(_seen(name, look) for name, look in LOOKS), *providers()]
 
 
-def _seen(look: Callable[[], HealthCheck]) -> HealthCheck:
+def _seen(name: str, look: Callable[[], Finding]) -> HealthCheck:
     try:
-        return look()
+        return check(name, look())
     except ProgrammingError as e:
         step = "Run `python manage.py migrate`."
-        return broken(look.__name__, f"The database says: {reason(e)}.", step)
+        return broken(name, f"The database says: {reason(e)}.", step)
     except (psycopg.Error, Error) as e:
         text = f"The database refused what was tried: {reason(e)}."
-        return broken(look.__name__, text, "Check the database's log.")
+        return broken(name, text, "Check the database's log.")
 
 
 @contextmanager
@@ -53,16 +54,16 @@ def _probe() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         session.close()
 
 
-def database() -> HealthCheck:
+def database() -> Finding:
     with _probe() as session:
         version = session.info.server_version
     if version < OLDEST_POSTGRES:
         text = f"PostgreSQL {version // 10_000} is too old."
-        return broken("database", text, "Install PostgreSQL 15 or newer.")
-    return good("database", f"PostgreSQL {version // 10_000} answers.")
+        return Situation(text, "Install PostgreSQL 15 or newer.")
+    return f"PostgreSQL {version // 10_000} answers."
 
 
-def direct_session() -> HealthCheck:
+def direct_session() -> Finding:
     """Another session inside a transaction would get our server process from a pooler."""
     with _probe() as ours, _probe() as other:
         first = _pid(ours)
@@ -78,9 +79,8 @@ def direct_session() -> HealthCheck:
             (locks.LockClass.PROBE, first),
         ).fetchone()
     if pids == {first} and held == (1,):
-        return good("session", "Sessions are direct: locks stay with who took them.")
-    return broken(
-        "session",
+        return "Sessions are direct: locks stay with who took them."
+    return Situation(
         "Statements of one session reach several server processes: a transaction pooler is in "
         "between, and session locks protect nothing.",
         "Point SLUICE_DATABASE_URL at PostgreSQL itself, or at a pooler in session mode.",
@@ -92,7 +92,7 @@ def _pid(session: psycopg.Connection[tuple[Any, ...]]) -> int:
     return -1 if row is None else int(row[0])
 
 
-def termination() -> HealthCheck:
+def termination() -> Finding:
     """A stopped owner's sessions have to be ended before its partition can be taken."""
     with _probe() as ours, _probe() as victim:
         backend = backend_of(victim.cursor())
@@ -101,25 +101,23 @@ def termination() -> HealthCheck:
         except psycopg.errors.InsufficientPrivilege:
             ended = None
     if ended == (True,):
-        return good("terminate", "This role may end its own sessions.")
-    return broken(
-        "terminate",
+        return "This role may end its own sessions."
+    return Situation(
         "This role may not end its own sessions, so a hanging worker's queue stays with it.",
         "Let all processes use one role, and leave it the right to pg_terminate_backend.",
     )
 
 
-def encryption() -> HealthCheck:
+def encryption() -> Finding:
     if copies.can_read_secrets():
-        return good("encryption", "SLUICE_ENCRYPTION_KEYS open what was encrypted before.")
-    return broken(
-        "encryption",
+        return "SLUICE_ENCRYPTION_KEYS open what was encrypted before."
+    return Situation(
         "SLUICE_ENCRYPTION_KEYS do not open what was encrypted when this database was set up.",
         "Put the old key back behind the new one (first = newest).",
     )
 
 
-def clock() -> HealthCheck:
+def clock() -> Finding:
     with _probe() as session:
         before = time.time()
         row = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
@@ -127,27 +125,27 @@ def clock() -> HealthCheck:
     skew = (before + after) / 2 - (float(row[0]) if row else 0.0)
     if abs(skew) > MOST_SKEW_SECONDS:
         text = f"This host's clock is {skew:+.1f} seconds from the database's."
-        return broken("clock", text, "Synchronise the clocks of all hosts.")
-    return good("clock", f"{abs(skew) * 1_000:.0f} ms from the database's.")
+        return Situation(text, "Synchronise the clocks of all hosts.")
+    return f"{abs(skew) * 1_000:.0f} ms from the database's."
 
 
 def providers() -> list[HealthCheck]:
     try:
-        return [flow_set_up.reachable(provider) for provider in Provider.objects.all()]
+        return [check("provider", flow_set_up.reachable(one)) for one in Provider.objects.all()]
     except Error:
         return []  # Said already by the look at the database.
 
 
-LOOKS: Final[tuple[Callable[[], HealthCheck], ...]] = (
-    direct_session,
-    termination,
-    readiness.migrations,
-    encryption,
-    readiness.environment,
-    broker.look,
-    clock,
-    live_processes.beat,
-    live_processes.worker,
-    live_processes.relay,
-    live_processes.spark,
+LOOKS: Final[tuple[tuple[str, Callable[[], Finding]], ...]] = (
+    ("session", direct_session),
+    ("terminate", termination),
+    ("migrations", readiness.migrations),
+    ("encryption", encryption),
+    ("environment", readiness.environment),
+    ("broker", broker.look),
+    ("clock", clock),
+    ("beat", live_processes.beat),
+    ("worker", live_processes.worker),
+    ("relay", live_processes.relay),
+    ("spark", live_processes.spark),
 )

@@ -5,12 +5,13 @@ from copy import copy
 from typing import Final
 
 from crontasks.health import broker, flow_out, flow_set_up, flow_work, live_processes
-from crontasks.health.checks import HealthCheck
+from crontasks.health.checks import Finding, HealthCheck, check
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
 from integration.selectors.scope import EVERYTHING, Scope
 
-Walk = tuple[Callable[[Queue], HealthCheck], ...]
+Walk = tuple[tuple[str, Callable[[Queue], Finding]], ...]
+"""Links by their names."""
 
 
 def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
@@ -25,8 +26,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     Raises Django's OperationalError when the database does not answer.
     """
     return [
-        flow_work.slot(queue, scope) if look is flow_work.slot else look(queue)
-        for look in walk(queue)
+        check(name, flow_work.slot(queue, scope) if look is flow_work.slot else look(queue))
+        for name, look in walk(queue)
     ]
 
 
@@ -45,7 +46,7 @@ def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Healt
     return [link for link in check_flow(queue, scope) if not link.ok]
 
 
-def _of_all(look: Callable[[], HealthCheck]) -> Callable[[Queue], HealthCheck]:
+def _of_all(look: Callable[[], Finding]) -> Callable[[Queue], Finding]:
     """A link that is the same for every queue."""
     return lambda _: look()
 
@@ -57,40 +58,52 @@ def walk(queue: Queue) -> Walk:
     return SENDING_WALK if sends(queue) else OUTBOUND_WALK
 
 
-_START: Final[Walk] = (flow_work.instance, _of_all(broker.look), flow_work.beat)
-_RUN: Final[Walk] = (_of_all(live_processes.worker), flow_work.slot, flow_work.lock)
-_RELAY: Final[Walk] = (_of_all(live_processes.relay), flow_out.lease, flow_out.outbox)
+_START: Final[Walk] = (
+    ("instance", flow_work.instance),
+    ("broker", _of_all(broker.look)),
+    ("beat", flow_work.beat),
+)
+_RUN: Final[Walk] = (
+    ("worker", _of_all(live_processes.worker)),
+    ("slot", flow_work.slot),
+    ("lock", flow_work.lock),
+)
+_RELAY: Final[Walk] = (
+    ("relay", _of_all(live_processes.relay)),
+    ("lease", flow_out.lease),
+    ("outbox", flow_out.outbox),
+)
 INBOUND_WALK: Final[Walk] = (
-    flow_set_up.provider,
-    flow_set_up.system,
-    flow_set_up.service,
-    flow_set_up.switches,
-    flow_set_up.rights,
-    flow_set_up.topic,
+    ("provider", flow_set_up.provider),
+    ("system", flow_set_up.system),
+    ("service", flow_set_up.service),
+    ("queue", flow_set_up.switches),
+    ("rights", flow_set_up.rights),
+    ("topic", flow_set_up.topic),
     *_START,
     *_RUN,
-    flow_work.position,
+    ("position", flow_work.position),
 )
 SENDING_WALK: Final[Walk] = (
-    flow_set_up.provider,
-    flow_set_up.system,
-    flow_out.channel,
-    flow_set_up.rights,
+    ("provider", flow_set_up.provider),
+    ("system", flow_set_up.system),
+    ("channel", flow_out.channel),
+    ("rights", flow_set_up.rights),
     *_RELAY,
-    flow_set_up.topic,
-    flow_set_up.switches,
+    ("topic", flow_set_up.topic),
+    ("queue", flow_set_up.switches),
     *_START,
     *_RUN,
-    flow_out.endpoint,
-    flow_work.position,
-    flow_out.unknown,
-    flow_out.delivered,
+    ("endpoint", flow_out.endpoint),
+    ("position", flow_work.position),
+    ("unknown", flow_out.unknown),
+    ("delivered", flow_out.delivered),
 )
 OUTBOUND_WALK: Final[Walk] = (
-    flow_set_up.provider,
-    flow_out.switches,
-    flow_set_up.rights,
-    flow_set_up.topic,
+    ("provider", flow_set_up.provider),
+    ("queue", flow_out.switches),
+    ("rights", flow_set_up.rights),
+    ("topic", flow_set_up.topic),
     *_START,
     *_RELAY,
 )

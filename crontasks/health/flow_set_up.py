@@ -1,6 +1,6 @@
 """The links of the flow check that people set up: provider, system, service, switches, topic."""
 
-from crontasks.health.checks import HealthCheck, broken, good
+from crontasks.health.checks import Finding
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
@@ -8,61 +8,59 @@ from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
 from integration.models import Provider, Queue
+from integration.selectors.queues.status import Situation
 from integration.selectors.setup import examination
 
 
-def provider(queue: Queue) -> HealthCheck:
+def provider(queue: Queue) -> Finding:
     return reachable(queue.provider)
 
 
-def reachable(provider: Provider) -> HealthCheck:
+def reachable(provider: Provider) -> Finding:
     reach = admin.reachable(provider)
     if reach.ok:
-        return good("provider", reach.text)
-    return broken("provider", reach.text, reach.next_step)
+        return reach.text
+    return Situation(reach.text, reach.next_step)
 
 
-def rights(queue: Queue) -> HealthCheck:
+def rights(queue: Queue) -> Finding:
     """Check our rights on the topic, the group and the transactional ids that this queue needs."""
     missing = examination.missing_rights(queue)
     if missing is None:
-        return good("rights", "They can be asked for once the provider lets us in.")
+        return "They can be asked for once the provider lets us in."
     if not missing:
-        return good("rights", "Nothing that this queue needs is refused to us.")
+        return "Nothing that this queue needs is refused to us."
     lacking = "; ".join(
         f"{', '.join(one.refused)} on {one.title[0].lower()}{one.title[1:]}" for one in missing
     )
-    return broken(
-        "rights",
+    return Situation(
         f"The cluster of {queue.provider.name} refuses us: {lacking}.",
         "Let its administrator run: " + " && ".join(one.command for one in missing),
     )
 
 
-def system(queue: Queue) -> HealthCheck:
+def system(queue: Queue) -> Finding:
     if queue.system is None:
-        return good("system", "The queue belongs to no external system.")
+        return "The queue belongs to no external system."
     if queue.system.enabled:
-        return good("system", f"{queue.system.name} is switched on.")
-    return broken(
-        "system",
+        return f"{queue.system.name} is switched on."
+    return Situation(
         f"{queue.system.name} is switched off, so its messages wait.",
         f"Switch the external system {queue.system.name} on.",
     )
 
 
-def service(queue: Queue) -> HealthCheck:
+def service(queue: Queue) -> Finding:
     taker = queue.default_service
     if queue.is_error_queue:
-        return good("service", "An error queue hands its records to people.")
+        return "An error queue hands its records to people."
     if taker is None:
-        return good("service", "No default; every message names its service itself.")
+        return "No default; every message names its service itself."
     if not taker.enabled:
         text = f"The default service {taker.interface} is switched off."
-        return broken("service", text, f"Switch the enterprise service {taker.interface} on.")
+        return Situation(text, f"Switch the enterprise service {taker.interface} on.")
     if taker.structure is None and handlers.get(taker.interface) is None:
-        return broken(
-            "service",
+        return Situation(
             f"No handler for {taker.interface} is installed here, and it has no structure.",
             "Install the app that has the handler (SLUICE_INTEGRATIONS), or choose a structure.",
         )
@@ -72,43 +70,40 @@ def service(queue: Queue) -> HealthCheck:
         except BadPattern as e:
             text = f"Messages are held ({e.code}): {e.sentence}"
             how = f"Correct the JSON Schema of the structure {taker.structure.name}. {e.next_step}"
-            return broken("service", text, how)
-    return good("service", f"{taker.interface} takes what names no service itself.")
+            return Situation(text, how)
+    return f"{taker.interface} takes what names no service itself."
 
 
-def switches(queue: Queue) -> HealthCheck:
+def switches(queue: Queue) -> Finding:
     if not queue.enabled:
-        return broken("queue", "The queue is switched off.", "Switch the queue on.")
+        return Situation("The queue is switched off.", "Switch the queue on.")
     if queue.paused:
         reason = f": {queue.pause_reason.rstrip('. ')}" if queue.pause_reason else ""
-        return broken("queue", f"The queue is paused{reason}.", "Resume the queue.")
-    return good("queue", "Switched on, not paused.")
+        return Situation(f"The queue is paused{reason}.", "Resume the queue.")
+    return "Switched on, not paused."
 
 
-def topic(queue: Queue) -> HealthCheck:
+def topic(queue: Queue) -> Finding:
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:
-        return broken("topic", e.sentence, "Fix the provider first.")
+        return Situation(e.sentence, "Fix the provider first.")
     if facts is None:
-        return broken(
-            "topic",
-            f"The topic {queue.topic} does not exist.",
-            "Create it, or correct the queue's topic.",
+        return Situation(
+            f"The topic {queue.topic} does not exist.", "Create it, or correct the queue's topic."
         )
     if queue.keeps_order and facts.partitions > 1:
-        return broken(
-            "topic",
+        return Situation(
             f"{queue.topic} has {facts.partitions} partitions; a sequential queue needs one.",
             "Use a topic with one partition, or make the queue continuous.",
         )
     uuids = set(queue.partitions.values_list("topic_uuid", flat=True))
     if uuids - {facts.topic_uuid}:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
-        return broken("topic", text, "Open the queue and choose where the new topic is read from.")
+        return Situation(text, "Open the queue and choose where the new topic is read from.")
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
     held = f"{so_many(facts.partitions, 'partition')}, at most {so_many(messages, 'message')}."
-    return good("topic", f"{held} {_topic_settings(queue)}")
+    return f"{held} {_topic_settings(queue)}"
 
 
 def _topic_settings(queue: Queue) -> str:

@@ -5,9 +5,8 @@ from typing import Final
 
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.health import live_processes, slot_words, slots
-from crontasks.health.checks import HealthCheck, broken, good
+from crontasks.health.checks import Finding
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
@@ -16,8 +15,10 @@ from integration.models import Queue
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.partitions import is_held_back, situation_of
+from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
+from integration.store.sessions import fetch_all
 
 # A tick this late means that beat does not work on the instance.
 _LATE: Final = timedelta(seconds=30)
@@ -30,21 +31,21 @@ _OWNERS: Final = f"""
     WHERE p.queue_id = %s ORDER BY p.partition"""
 
 
-def instance(queue: Queue) -> HealthCheck:
+def instance(queue: Queue) -> Finding:
     """The schedule that starts what works for the queue."""
     row = _instance_of(queue)
     if row is None and _is_relayed(queue):
         why = "There is no cron instance of the relay, so no schedule starts it."
-        return broken("instance", why, "Run `python manage.py migrate`; that creates one.")
+        return Situation(why, "Run `python manage.py migrate`; that creates one.")
     if row is None:
         why = "The queue has no cron instance, so no schedule starts it."
-        return broken("instance", why, "Save the queue again; that creates one.")
+        return Situation(why, "Save the queue again; that creates one.")
     if not row.active:
-        return broken("instance", f"{row.name} is not active.", "Switch the instance on.")
+        return Situation(f"{row.name} is not active.", "Switch the instance on.")
     if row.periodic_task is None or not row.periodic_task.enabled:
         why = f"Beat does not know {row.name}: its periodic task is missing or switched off."
-        return broken("instance", why, "Save the instance again; that fixes it.")
-    return good("instance", f"{row.name}, {row.schedule_words}.")
+        return Situation(why, "Save the instance again; that fixes it.")
+    return f"{row.name}, {row.schedule_words}."
 
 
 def _instance_of(queue: Queue) -> CronInstance | None:
@@ -60,13 +61,13 @@ def _is_relayed(queue: Queue) -> bool:
     return queue.direction == Queue.Direction.OUTBOUND and not sends(queue)
 
 
-def beat(queue: Queue) -> HealthCheck:
+def beat(queue: Queue) -> Finding:
     """Check that one leads, and that it ticks for this queue."""
-    check = live_processes.beat()
-    overdue = _overdue(queue) if check.ok else None
+    found = live_processes.beat()
+    overdue = None if isinstance(found, Situation) else _overdue(queue)
     if overdue is None:
-        return check
-    return broken("beat", overdue, "Check beat's log; restart it if it says nothing.")
+        return found
+    return Situation(overdue, "Check beat's log; restart it if it says nothing.")
 
 
 def _overdue(queue: Queue) -> str | None:
@@ -79,7 +80,7 @@ def _overdue(queue: Queue) -> str | None:
     return f"{row.name} was due at {missed[0]:%H:%M:%S} UTC and nothing ticked."
 
 
-def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
+def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
     """Check that a slot is there for its start, and that none of its own calls hangs.
 
     Of queues outside `scope` there is a number and no name.
@@ -92,47 +93,44 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
     for run in sorted(calls, key=lambda call: call.stage is not Stage.HANGS):
         situation = slot_words.of_run(run, usage.now)
         if run.stage is not Stage.HANGS:
-            return good("slot", situation.text)
+            return situation.text
         if not run.has_lapsed(usage.now):  # Else the next link says it.
-            return broken("slot", *situation)
+            return situation
     taken = len(usage.taking) + usage.others
-    return good("slot", f"{taken} of {usage.total} taken.")
+    return f"{taken} of {usage.total} taken."
 
 
-def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> HealthCheck:
+def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> Situation:
     request = f"A run was requested {rough((usage.now - waits.since).total_seconds())} ago"
     if not usage.is_full:
         step = "Check the workers' logs and the broker of Celery."
-        return broken("slot", f"{request}, and no worker took it though slots are free.", step)
+        return Situation(f"{request}, and no worker took it though slots are free.", step)
     situation = slot_words.of_all(usage, scope.allows)
-    return broken("slot", f"{request}. {situation.why}", situation.next_step)
+    return Situation(f"{request}. {situation.why}", situation.next_step)
 
 
-def lock(queue: Queue) -> HealthCheck:
-    with django_cursor() as cursor:
-        cursor.execute(_OWNERS, (queue.pk,))
-        rows = cursor.fetchall()
+def lock(queue: Queue) -> Finding:
+    rows = fetch_all(_OWNERS, (queue.pk,))
     for partition, owner, is_held, has_lapsed in rows:
         if is_held and has_lapsed:
             why = f"{owner} holds partition {partition} and has not renewed its lease."
             step = "It is stopped or hangs; the next run ends it. If it stays so, kill it."
-            return broken("lock", why, step)
+            return Situation(why, step)
     owners = sorted({owner for _, owner, is_held, _ in rows if is_held and owner})
-    return good("lock", f"Held by {', '.join(owners)}." if owners else "Free; a start takes it.")
+    return f"Held by {', '.join(owners)}." if owners else "Free; a start takes it."
 
 
-def position(queue: Queue) -> HealthCheck:
+def position(queue: Queue) -> Finding:
     rows = list(queue.partitions.all())
     if not rows:
-        return good("position", "No run has taken the queue yet; the first stores where it begins.")
+        return "No run has taken the queue yet; the first stores where it begins."
     for row in rows:
         if row.state not in _GOES_ON or is_held_back(row):
-            why, next_step = situation_of(queue, row)
-            why = f"Partition {row.partition} stands still. {why}"
-            return broken("position", why, next_step or "Open the queue in the console.")
+            found = situation_of(queue, row)
+            why = f"Partition {row.partition} stands still. {found.why}"
+            return Situation(why, found.next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:
-        why = f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
-        return good("position", why)
+        return f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
-    return good("position", f"Partition {places}.")
+    return f"Partition {places}."

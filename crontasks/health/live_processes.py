@@ -6,19 +6,29 @@ And how many bulk runs wait for a driver.
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from crontasks.cursor import django_cursor
-from crontasks.health.checks import HealthCheck, broken, good
+from crontasks.health.checks import Finding
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
 from integration.counting import so_many
-from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
-from integration.store.sessions import database_now
+from integration.selectors.queues.status import (
+    IDLE_RELAY,
+    IDLE_WORKER,
+    NO_BEAT,
+    NO_DRIVER,
+    NO_RELAY,
+    NO_WORKER,
+    LiveProcesses,
+    Situation,
+)
+from integration.store.sessions import database_now, fetch_all
 
 ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
 # Names of Celery queues: the runs of queues, the relay, and bulk runs.
 RUNS: Final = "celery"
 RELAY: Final = "relay"
 SPARK: Final = "spark"
+# Where nobody takes their tasks, and where only idle ones are there.
+_LACKS: Final = {RUNS: (NO_WORKER, IDLE_WORKER), RELAY: (NO_RELAY, IDLE_RELAY)}
 MOST_SKEW_SECONDS: Final = 2.0
 _OPEN_RUNS: Final = """
     SELECT count(*) FILTER (WHERE state = 'ASKED'), count(*) FILTER (WHERE state = 'RUNNING'),
@@ -39,9 +49,7 @@ class OpenRuns(NamedTuple):
 
 def open_runs() -> OpenRuns:
     """Counted in one statement. Raises DatabaseError."""
-    with django_cursor() as cursor:
-        cursor.execute(_OPEN_RUNS)
-        return OpenRuns(*cursor.fetchone())
+    return OpenRuns(*fetch_all(_OPEN_RUNS)[0])
 
 
 def alive(*kinds: str) -> list[Heartbeat]:
@@ -56,72 +64,78 @@ def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
 
 def live_processes() -> LiveProcesses:
     """Count those of each kind that live, in one query."""
-    return _counted(alive("worker", "beat"))
+    hearts = alive("worker", "beat")
+    workers = [heart for heart in hearts if heart.kind == Heartbeat.Kind.WORKER]
+    return LiveProcesses(
+        workers=len(serving(workers, RUNS)),
+        relays=len(serving(workers, RELAY)),
+        drivers=len(serving(workers, SPARK)),
+        beats=len(hearts) - len(workers),
+        no_worker=_lack(workers, RUNS),
+        no_relay=_lack(workers, RELAY),
+    )
 
 
-def worker() -> HealthCheck:
+def worker() -> Finding:
     """Check that a worker takes the runs of queues, its clock is right, and a dispatcher leads."""
     hearts = alive("worker")
     serves = serving(hearts, RUNS)
     if not serves:
-        return _lacking("worker", _counted(hearts).no_worker, _meant_for(hearts, RUNS))
+        return _lacking(hearts, RUNS)
     skewed = [heart for heart in serves if abs(heart.clock_skew_seconds) > MOST_SKEW_SECONDS]
     if skewed:
         why = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."
-        return broken("worker", why, "Set the host's clock; Celery drops what seems expired.")
+        return Situation(why, "Set the host's clock; Celery drops what seems expired.")
     if not any(heart.leads for heart in hearts):
         why = f"{len(serves)} worker(s) are alive, but no dispatcher leads."
-        return broken("worker", why, "Wait five seconds; if it stays so, restart a worker.")
-    return good("worker", f"{len(serves)} alive for queues. {_slots_in_words(serves)}")
+        return Situation(why, "Wait five seconds; if it stays so, restart a worker.")
+    return f"{len(serves)} alive for queues. {_slots_in_words(serves)}"
 
 
-def relay() -> HealthCheck:
+def relay() -> Finding:
     hearts = alive("worker")
     serves = serving(hearts, RELAY)
     if not serves:
-        return _lacking("relay", _counted(hearts).no_relay, _meant_for(hearts, RELAY))
-    return good("relay", f"{len(serves)} alive for the relay. {_slots_in_words(serves)}")
+        return _lacking(hearts, RELAY)
+    return f"{len(serves)} alive for the relay. {_slots_in_words(serves)}"
 
 
-def beat() -> HealthCheck:
+def beat() -> Finding:
     hearts = alive("beat")
     if not hearts:
-        return broken("beat", *NO_BEAT)
+        return NO_BEAT
     leader = next((heart for heart in hearts if heart.leads), None)
     if leader is None:
         why = f"{len(hearts)} beat(s) are alive, but none leads."
-        return broken("beat", why, "Wait five seconds; if it stays so, restart beat.")
-    return good("beat", f"{leader.node} leads.")
+        return Situation(why, "Wait five seconds; if it stays so, restart beat.")
+    return f"{leader.node} leads."
 
 
-def spark() -> HealthCheck:
+def spark() -> Finding:
     """Bulk runs alone need a driver: without one nothing is wrong until one of them waits."""
     serves = serving(alive("worker"), SPARK)
     if serves:
-        return good("spark", f"{len(serves)} alive for bulk runs.")
+        return f"{len(serves)} alive for bulk runs."
     waiting = open_runs().waiting
     if not waiting:
-        return good("spark", "No Spark driver is alive, and no bulk run waits for one.")
+        return "No Spark driver is alive, and no bulk run waits for one."
     waits = so_many(waiting, "bulk run waits", "bulk runs wait")
-    return broken("spark", f"{waits} and no Spark driver is alive.", NO_DRIVER.next_step)
+    return Situation(f"{waits} and no Spark driver is alive.", NO_DRIVER.next_step)
 
 
-def _lacking(name: str, lack: Situation, idle: list[Heartbeat]) -> HealthCheck:
+def _lacking(hearts: list[Heartbeat], celery_queue: str) -> Situation:
+    lack, idle = _lack(hearts, celery_queue), _idle(hearts, celery_queue)
     who = f" Idle: {', '.join(heart.node for heart in idle)}." if idle else ""
-    return broken(name, f"{lack.why}{who}", lack.next_step)
+    return Situation(f"{lack.why}{who}", lack.next_step)
 
 
-def _counted(hearts: list[Heartbeat]) -> LiveProcesses:
-    workers = [heart for heart in hearts if heart.kind == Heartbeat.Kind.WORKER]
-    runs, relays = serving(workers, RUNS), serving(workers, RELAY)
-    return LiveProcesses(
-        workers=len(runs),
-        relays=len(relays),
-        drivers=len(serving(workers, SPARK)),
-        idle_workers=len(_meant_for(workers, RUNS)) - len(runs),
-        idle_relays=len(_meant_for(workers, RELAY)) - len(relays),
-        beats=len(hearts) - len(workers),
-    )
+def _lack(hearts: list[Heartbeat], celery_queue: str) -> Situation:
+    nobody, idle = _LACKS[celery_queue]
+    return idle if _idle(hearts, celery_queue) else nobody
+
+
+def _idle(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
+    return [heart for heart in _meant_for(hearts, celery_queue) if not heart.slots]
 
 
 def _meant_for(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:

@@ -5,14 +5,13 @@ from typing import Final
 
 from django.db import transaction
 
-from crontasks.cursor import django_cursor
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import open_runs
 from crontasks.outcome import RunState
 from integration.policy.states import BulkState
 from integration.selectors import metrics
 from integration.selectors.metrics import Family
-from integration.store.sessions import alias
+from integration.store.sessions import alias, execute, fetch_all
 
 # Monitoring must never be what slows the database down.
 LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '5s'"
@@ -33,8 +32,7 @@ _HEARTS: Final = """
 def everything() -> list[Family]:
     """Every family, in nine queries and one setting. Raises DatabaseError."""
     with transaction.atomic(using=alias()):
-        with django_cursor() as cursor:
-            cursor.execute(LONGEST_STATEMENT)
+        execute(LONGEST_STATEMENT)
         return [*metrics.families(), _of_runs(), *_of_hearts(), *_of_bulk()]
 
 
@@ -44,9 +42,7 @@ def _of_runs() -> Family:
         f"Runs that began within the last {RUNS_SECONDS:,} seconds, by how they stand",
         ("task", "state"),
     )
-    with django_cursor() as cursor:
-        cursor.execute(_RUNS)
-        counts = {(task, state): count for task, state, count in cursor.fetchall()}
+    counts = {(task, state): count for task, state, count in fetch_all(_RUNS)}
     for task in sorted({task for task, _ in counts}):
         for state in RunState:
             family.add(counts.get((task, state.value), 0), task, state.value)
@@ -72,13 +68,11 @@ def _of_hearts() -> Iterator[Family]:
     slots = Family("worker_slots", "Celery tasks that living workers can run", ("queues",))
     skew = Family("clock_skew_seconds", "The host's clock against the database's", ("node",))
     alive: dict[str, int] = {}
-    with django_cursor() as cursor:
-        cursor.execute(_HEARTS)
-        for kind, node, age, count, queues, ahead in cursor.fetchall():
-            ages.add(age, kind, node)
-            skew.add(ahead, node)
-            if kind == "worker" and age < ALIVE_SECONDS:
-                alive[queues] = alive.get(queues, 0) + count
+    for kind, node, age, count, queues, ahead in fetch_all(_HEARTS):
+        ages.add(age, kind, node)
+        skew.add(ahead, node)
+        if kind == "worker" and age < ALIVE_SECONDS:
+            alive[queues] = alive.get(queues, 0) + count
     for queues, count in alive.items():
         slots.add(count, queues)
     yield from [ages, slots, skew]

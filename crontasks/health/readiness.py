@@ -14,16 +14,15 @@ from django.db import Error, connections, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from crontasks.cursor import django_cursor
 from crontasks.health import broker, slots
-from crontasks.health.checks import Health, HealthCheck, broken, good
+from crontasks.health.checks import Finding, Health, HealthCheck, broken, check, good
 from crontasks.health.live_processes import live_processes, open_runs
 from integration.counting import so_many
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
 from integration.store.queue_stops import IS_AT_STOP
-from integration.store.sessions import alias
+from integration.store.sessions import alias, execute, fetch_all
 from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
 
@@ -82,19 +81,19 @@ _PLACES: Final = f"""
 
 def look() -> list[HealthCheck]:
     """Every check, in the order in which to mend them. Raises nothing."""
-    return [*_in_database(), broker.look()]
+    return [*_in_database(), check("broker", broker.look())]
 
 
 def _in_database() -> list[HealthCheck]:
     done: list[HealthCheck] = []
     try:
         with transaction.atomic(using=alias()):
-            with django_cursor() as cursor:
-                cursor.execute(LONGEST_STATEMENT)
+            execute(LONGEST_STATEMENT)
             done.append(good("database", "PostgreSQL answers."))
-            done.append(migrations())
+            done.append(check("migrations", migrations()))
             if done[-1].ok:
-                done.extend([environment(), *_live_processes(), _slots(), _progress()])
+                ours = check("environment", environment())
+                done.extend([ours, *_live_processes(), _slots(), _progress()])
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
@@ -120,21 +119,20 @@ def _leaves() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).graph.leaf_nodes())
 
 
-def migrations() -> HealthCheck:
+def migrations() -> Finding:
     applied = MigrationRecorder(connections[settings.SLUICE_DATABASE]).applied_migrations()
     missing = len(_leaves() - applied.keys())
     if missing:
         why = f"Migrations of {so_many(missing, 'app')} are not applied."
-        return broken("migrations", why, "Run `manage.py migrate`.")
-    return good("migrations", "All are applied.")
+        return Situation(why, "Run `manage.py migrate`.")
+    return "All are applied."
 
 
-def environment() -> HealthCheck:
+def environment() -> Finding:
     foreign = foreign_environment()
     if foreign is None:
-        return good("environment", "The database belongs to this environment.")
-    return broken(
-        "environment",
+        return "The database belongs to this environment."
+    return Situation(
         "The database belongs to another environment, so nothing is started.",
         "If it is a copy that is to act, run `manage.py adopt_database`.",
         f"It belongs to {foreign}, this process to {settings.SLUICE_ENVIRONMENT}.",
@@ -191,9 +189,7 @@ def _slots() -> HealthCheck:
 
 
 def _progress() -> HealthCheck:
-    with django_cursor() as cursor:
-        cursor.execute(_PLACES)
-        counts: dict[str, int] = dict(cursor.fetchall())
+    counts: dict[str, int] = dict(fetch_all(_PLACES))
     stalled, kafka = counts.get("stalled", 0), counts.get("kafka", 0)
     if stalled:
         why = f"{so_many(stalled, 'queue has', 'queues have')} waiting messages and no progress."

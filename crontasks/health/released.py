@@ -10,12 +10,13 @@ from typing import Final
 from django.db.models import Q
 
 from crontasks.health import flow_out, flow_set_up, flow_work, live_processes
-from crontasks.health.checks import HealthCheck, broken, first_broken
+from crontasks.health.checks import Finding, Health, HealthCheck
 from integration.delivery.owned import HEAD_HELD
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.queues.partitions import situation_of
+from integration.selectors.queues.status import Situation
 
 # The engine tries released messages here: the threshold keeps new ones back, a retry the head.
 TRIES: Final = (PartitionState.RUNNING, PartitionState.BACKOFF, PartitionState.BRAKED)
@@ -27,37 +28,36 @@ def waits_for(queue: Queue, partitions: Collection[int] = ()) -> HealthCheck | N
     `partitions` are those the messages came from; none means all. At most seven queries, and
     those of `of_queue` where the queue sends.
     """
-    return first_broken(_links(queue, partitions))
+    for name, found in _links(queue, partitions):
+        if isinstance(found, Situation):
+            return HealthCheck(name, Health.FAILING, *found)
+    return None
 
 
-def _links(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
-    yield flow_set_up.switches(queue)
-    yield _system(queue)
-    yield live_processes.worker()
-    yield flow_work.instance(queue)
-    yield from _endpoints(queue)
-    yield from _places(queue, partitions)
-
-
-def _system(queue: Queue) -> HealthCheck:
-    link = flow_set_up.system(queue)
-    if link.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
-        return link
-    text = f"{queue.system.name} is switched off, so it is put on hold again."
-    return broken(link.name, text, link.next_step)
-
-
-def _endpoints(queue: Queue) -> Iterator[HealthCheck]:
-    """Judge only if none takes messages: which of several a message goes to, its channel says."""
+def _links(queue: Queue, partitions: Collection[int]) -> Iterator[tuple[str, Finding]]:
+    yield "queue", flow_set_up.switches(queue)
+    yield "system", _system(queue)
+    yield "worker", live_processes.worker()
+    yield "instance", flow_work.instance(queue)
     if not _is_inbound(queue) and all(row.standing.stops for row in of_queue(queue)):
-        yield flow_out.endpoint(queue)
+        # Judged only if none takes messages: which of several one goes to, its channel says.
+        yield "endpoint", flow_out.endpoint(queue)
+    for place in _standing_still(queue, partitions):
+        yield "position", situation_of(queue, place)
 
 
-def _places(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
+def _system(queue: Queue) -> Finding:
+    found = flow_set_up.system(queue)
+    if isinstance(found, str) or queue.is_sequential or not _is_inbound(queue):
+        return found
+    why = f"{queue.system} is switched off, so it is put on hold again."
+    return Situation(why, found.next_step)
+
+
+def _standing_still(queue: Queue, partitions: Collection[int]) -> list[QueuePartition]:
     places = queue.partitions.filter(Q(partition__in=partitions) if partitions else Q())
-    for place in places.exclude(state__in=TRIES).order_by("partition"):
-        if not _passes_block(queue, place):
-            yield broken("position", *situation_of(queue, place))
+    stopped = places.exclude(state__in=TRIES).order_by("partition")
+    return [place for place in stopped if not _passes_block(queue, place)]
 
 
 def _passes_block(queue: Queue, place: QueuePartition) -> bool:

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from crontasks.cursor import django_cursor
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.store import locks
 from integration.store.locks import LockClass
+from integration.store.sessions import fetch_all
 from integration.store.sharing import LOCKED
 from integration.store.starts import IS_WANTED
 from integration.store.watchdog import ENDS_AFTER_LEASES
@@ -189,11 +189,8 @@ def _hangs(run: Run | None) -> bool:
 def look() -> Slots:
     """Ask the database, in two statements. Raises what Django raises when it does not answer."""
     lease = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
-    with django_cursor() as cursor:
-        cursor.execute(_RUNS, {"lease": lease.total_seconds()})
-        runs = tuple(_run(row, lease) for row in cursor.fetchall())
-        cursor.execute(_WAITS)
-        rows = cursor.fetchall()
+    runs = tuple(_run(row, lease) for row in fetch_all(_RUNS, {"lease": lease.total_seconds()}))
+    rows = fetch_all(_WAITS)
     total, others, now, *_ = rows[0]
     waits = tuple(Wait(*row[3:]) for row in rows if row[3] is not None)
     return Slots(total=int(total), others=int(others), now=now, runs=runs, waits=waits)

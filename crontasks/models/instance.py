@@ -16,11 +16,11 @@ from django_celery_beat.models import (
 
 from crontasks import parameters
 from crontasks.definitions import registry
-from crontasks.enqueue import TICK
 from crontasks.errors import BadParametersError, BadScheduleError, UnknownCronTaskError
 from crontasks.schedule.crontab import parse
 from crontasks.schedule.moments import Schedule, build
 from crontasks.schedule.words import in_words
+from crontasks.task_names import TICK
 from integration.models import Queue
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")

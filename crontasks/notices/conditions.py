@@ -6,7 +6,7 @@ from typing import Final
 
 from django.conf import settings
 
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from crontasks.health import broker, readiness, slot_words, slots
 from crontasks.health.hearts import are_alive
 from crontasks.health.readiness import UNSENT_SECONDS
@@ -15,12 +15,12 @@ from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import so_many
-from integration.durations import rough
-from integration.selectors.queues.heads import spoken
+from integration.durations import rough, spoken
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
+from integration.store.sessions import django_connection
 from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
@@ -114,11 +114,11 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
     Asks the broker of Celery as well, which takes some seconds where that is away.
     """
     away = list(_broker())
-    environment = readiness.environment()
-    if not environment.ok:
-        text = f"{environment.why} {environment.detail} {environment.next_step}"
+    foreign = readiness.environment()
+    if isinstance(foreign, Situation):
+        text = f"{foreign.why} {foreign.detail} {foreign.next_step}"
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
         conditions += [*_expiring(cursor), *_slots()]
         if is_settled:

@@ -10,7 +10,15 @@ from integration.counting import listed
 from integration.durations import rough, written
 from integration.selectors.delivering.standing import Standing
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, Situation, Status
+from integration.selectors.queues.status import (
+    NO_BEAT,
+    NO_BROKER,
+    NO_DRIVER,
+    NO_RELAY,
+    NO_WORKER,
+    Situation,
+    Status,
+)
 
 # More names than this say no more.
 NAMED: Final = 3
@@ -37,9 +45,9 @@ _REFUSALS: Final = (
 def live_processes(facts: Facts) -> Iterator[Problem]:
     alive = facts.live_processes
     lacks = {
-        alive.no_worker: "No worker takes tasks" if alive.idle_workers else "Worker down",
+        alive.no_worker: "Worker down" if alive.no_worker is NO_WORKER else "No worker takes tasks",
         NO_BEAT: "Beat down",
-        alive.no_relay: "The relay takes no tasks" if alive.idle_relays else "Relay down",
+        alive.no_relay: "Relay down" if alive.no_relay is NO_RELAY else "The relay takes no tasks",
     }
     for rank, (lack, what) in enumerate(lacks.items()):
         if lack in alive.missing:
@@ -194,13 +202,13 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
     senders = {row.name for row in facts.rows if row.sends and is_wanted(row)}
     for row in facts.endpoints:
         queues = [name for name in row.queues if name in senders]
-        why, step = row.situation
         if row.standing in {Standing.DOWN, Standing.PROBING}:
-            what, lack = f"{row.name} is down", Situation(why, step)
-            yield Problem(what, lack, Way.ENDPOINT, rank=12, subject=row.name)
+            what = f"{row.name} is down"
+            yield Problem(what, row.situation, Way.ENDPOINT, rank=12, subject=row.name)
         elif row.standing is Standing.OFF and queues and row.waiting:
             waits = "waits" if len(queues) == 1 else "wait"
-            lack = Situation(f"{why} {listed(queues, NAMED)} {waits} for it.", step)
+            why = f"{row.situation.why} {listed(queues, NAMED)} {waits} for it."
+            lack = Situation(why, row.situation.next_step)
             what = f"The endpoint {row.name} is switched off"
             yield Problem(what, lack, Way.ENDPOINT, rank=44, subject=row.name, is_grave=False)
 

@@ -9,7 +9,6 @@ from django.db.models import F, FloatField, Q, QuerySet
 from django.db.models.functions import Cast, Greatest
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.health import slots
 from crontasks.health.live_processes import open_runs
 from crontasks.health.readiness import UNSENT_SECONDS
@@ -24,6 +23,7 @@ from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.setup.retry_line import retry_line
+from integration.store.sessions import fetch_all
 from integration.store.starts import IS_READ
 
 _IDLE: Final = f"""
@@ -127,9 +127,7 @@ def _services_off(ids: list[int]) -> list[Taker]:
 
 
 def _idle(ids: list[int]) -> list[Idle]:
-    with django_cursor() as cursor:
-        cursor.execute(_IDLE, (ids,))
-        return [Idle(*row) for row in cursor.fetchall()]
+    return [Idle(*row) for row in fetch_all(_IDLE, (ids,))]
 
 
 def _short(ids: list[int]) -> list[Short]:

@@ -8,8 +8,8 @@ from typing import Final
 from crontasks.health import slot_words
 from crontasks.health.slots import Run, Stage
 from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
-from integration.durations import rough
-from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head, spoken
+from integration.durations import rough, spoken
+from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Situation, Status
 from integration.store.stable_ends import TRANSACTION_HANGS

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from crontasks.health import flow_out, flow_work, live_processes
-from crontasks.health.checks import HealthCheck
+from crontasks.health.checks import Finding
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.queues import Switch
+from integration.selectors.queues.status import Situation
 
 
 def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
@@ -44,5 +45,7 @@ def _around(queue: Queue) -> Iterator[Switch]:
     yield Switch("Provider reachable", text, not notice)
 
 
-def _switch(title: str, link: HealthCheck) -> Switch:
-    return Switch(title, f"{link.why} {link.next_step}".rstrip(), link.ok)
+def _switch(title: str, found: Finding) -> Switch:
+    if isinstance(found, Situation):
+        return Switch(title, found.text, False)
+    return Switch(title, found, True)

@@ -10,12 +10,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
 from integration.delivery.report import RunEnding
 from integration.store import locks
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, fetch_all
 
 # Turns of one queue that only gave way to others are one run for people, up to this length.
 _JOIN_GAP: Final = timedelta(seconds=30)
@@ -137,9 +136,7 @@ def mark_lost() -> int:
 
     A run holds its instance's lock while it works; one that has just begun gets a minute.
     """
-    with django_cursor() as cursor:
-        cursor.execute(locks.held(locks.LockClass.INSTANCE))
-        held = [instance_id for (instance_id,) in cursor.fetchall()]
+    held = [instance_id for (instance_id,) in fetch_all(locks.held(locks.LockClass.INSTANCE))]
     lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=held)
     old = lost.filter(started_at__lt=database_now() - timedelta(minutes=1))
     return old.update(

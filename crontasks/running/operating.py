@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import Cursor, django_cursor
-from crontasks.enqueue import RUN_OPERATION, enqueue
+from crontasks.cursor import Cursor
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
+from crontasks.task_names import RUN_OPERATION
 from integration.actions.operation_items import Job, Observe, OperationStep, work
 from integration.actions.problems import RowBusyError
 from integration.models import Operation
@@ -33,6 +34,7 @@ from integration.recipe_use import Rules
 from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
 from integration.store.operations import Tenure
+from integration.store.sessions import django_connection, fetch_all
 from integration.worker import worker_name
 
 # As with queues (crontasks.running.starts): a lost Celery task costs ten seconds and nothing else.
@@ -69,7 +71,7 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     try:
         for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
-            enqueue(RUN_OPERATION, arguments)
+            current_app.send_task(RUN_OPERATION, arguments)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))
@@ -79,13 +81,10 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
 
 def serve_operation(operation_id: UUID, asked_at: datetime | None = None) -> None:
     """One turn of an operation, unless the request for it was served or repeated meanwhile."""
-    with django_cursor() as cursor:
-        if asked_at is not None:
-            cursor.execute(_STANDS, (operation_id, asked_at))
-            if cursor.fetchone() is None:
-                return
+    if asked_at is not None and not fetch_all(_STANDS, (operation_id, asked_at)):
+        return
     if run_operation(operation_id) is OperationState.RUNNING:
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             ask(cursor, operation_id)
 
 

@@ -12,12 +12,12 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
 from crontasks.running import history, idle, outage, shutdown, starts
 from crontasks.running.turns import Stop
 from integration.delivery.report import RunEnding
+from integration.store.sessions import django_connection
 
 ARRIVALS: Final = "integration.kafka.arrivals.arrivals_of"
 # After these the queue may have something to do that no state and no watch announces.
@@ -76,7 +76,7 @@ def _goes_on(report: history.Report, queue_id: int, since: datetime) -> bool:
         return True
     if report.ending not in {RunEnding.YIELDED, RunEnding.DRAINED}:
         return False
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         if report.drained and idle.is_watched(cursor, queue_id):
             return False
     if report.ending == RunEnding.YIELDED:

@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.cursor import Cursor, django_cursor
-from crontasks.enqueue import RUN_QUEUE, enqueue
+from crontasks.cursor import Cursor
+from crontasks.task_names import RUN_QUEUE
+from integration.store.sessions import django_connection, fetch_all
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_UNASKED, IS_WANTED
 
@@ -81,16 +83,14 @@ def ask(queue_id: int, *, was_mine: bool = False) -> bool:
     The consumers' ticks call it, and a run that ended and goes on. A person's decision leaves its
     request by integration.store.starts instead. Cheap, and harmless when repeated.
     """
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         requested_at = request(cursor, queue_id, was_mine=was_mine)
         return requested_at is not None and send(cursor, {queue_id: requested_at})
 
 
 def stands(queue_id: int, requested_at: datetime) -> bool:
     """Return whether this request is still the queue's: not served, not repeated since."""
-    with django_cursor() as cursor:
-        cursor.execute(_STANDS, (queue_id, requested_at))
-        return cursor.fetchone() is not None
+    return bool(fetch_all(_STANDS, (queue_id, requested_at)))
 
 
 def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
@@ -99,7 +99,7 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     try:
         while unsent:
             arguments = (unsent[0], requests[unsent[0]].isoformat())
-            enqueue(RUN_QUEUE, arguments)
+            current_app.send_task(RUN_QUEUE, arguments)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

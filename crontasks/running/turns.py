@@ -9,10 +9,11 @@ from typing import Final
 
 from django.db import Error
 
-from crontasks.cursor import Cursor, django_cursor
+from crontasks.cursor import Cursor
 from crontasks.running import shutdown
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
+from integration.store.sessions import django_connection
 from integration.store.sharing import LOCKED
 
 ASK_EVERY_SECONDS: Final = 0.18
@@ -81,7 +82,7 @@ class Stop:
             return None
         self.asked_at = now
         try:
-            with django_cursor() as cursor:
+            with django_connection().cursor() as cursor:
                 waits = another_queue_waits(cursor, self.queue_id)
         except Error:
             # The run meets the database's absence at its own work and knows what it means there.

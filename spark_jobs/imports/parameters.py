@@ -107,7 +107,12 @@ class ImportParameters(JobParameters):
         return self.format is Format.XML and self.are_documents
 
     def check(self) -> None:
-        """Raise JobError for what does not go together."""
+        if self.structure is not None:
+            _check_paths(self.structure)
+        self.check_request()
+
+    def check_request(self) -> None:
+        """Raise JobError for what does not go together; a stored structure is sound by itself."""
         if self.structure is not None:
             self._check_structure(self.structure)
         elif self.target is None:
@@ -125,11 +130,6 @@ class ImportParameters(JobParameters):
                 pass
 
     def _check_structure(self, structure: Structure) -> None:
-        for path in (*structure.key_paths, *filter(None, [structure.version_path])):
-            try:
-                compile_path(path)
-            except BadPath as e:
-                raise self.bad(str(e)) from e
         if self.duplicates is Duplicates.NEWEST and not structure.version_path:
             raise self.bad(f"{structure.name} has no version path that tells the newest row")
         if any(path.startswith("/") is not self.are_xml for path in structure.key_paths):
@@ -182,6 +182,14 @@ _WIDE: Final = frozenset(
     codecs.lookup(name).name
     for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "utf-7")
 )
+
+
+def _check_paths(structure: Structure) -> None:
+    for path in (*structure.key_paths, *filter(None, [structure.version_path])):
+        try:
+            compile_path(path)
+        except BadPath as e:
+            raise ImportParameters.bad(str(e)) from e
 
 
 def _check_targets(targets: Sequence[str]) -> None:

@@ -18,13 +18,13 @@ from django.utils import timezone
 from config.celery import app
 from crontasks.bulk import sending
 from crontasks.bulk.deciding import again, cancel
-from crontasks.cursor import django_cursor
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes
+from crontasks.health.checks import check
 from crontasks.health.hearts import Heart
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, Deployment
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, django_connection
 from tests.support.bulk import an_asset_structure, an_import
 from tests.support.rows import a_queue_row
 
@@ -66,7 +66,7 @@ def a_run(**more: Any) -> BulkRun:
 
 def a_driver(node: str = "spark@host:1", *, seconds_ago: float = 0) -> str:
     """An idle driver's heart."""
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         Heart(kind="worker", node=node, slots=1, queues="spark").beat(cursor, leads=False)
     Heartbeat.objects.filter(node=node).update(
         seen_at=timezone.now() - timedelta(seconds=seconds_ago)
@@ -75,7 +75,7 @@ def a_driver(node: str = "spark@host:1", *, seconds_ago: float = 0) -> str:
 
 
 def look() -> list[Any]:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return sending.look(cursor)
 
 
@@ -239,7 +239,7 @@ def test_a_look_waits_for_nobody(broker: Any) -> None:
         host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
     ) as other:
         other.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [held.pk])
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             cursor.execute("SET lock_timeout = '1ms'")
             assert sending.look(cursor) == [free.pk]
             cursor.execute("RESET lock_timeout")
@@ -281,18 +281,18 @@ def test_a_run_that_never_began_is_cancelled_at_once_and_another_by_its_driver()
 
 
 def test_the_doctor_misses_a_driver_only_when_a_run_waits() -> None:
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
     a_run(send=True)
-    found = live_processes.spark()
+    found = check("spark", live_processes.spark())
     assert not found.ok
     assert found.why.startswith("1 bulk run ")
     assert "run_spark_driver" in found.next_step
     a_driver()
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
 
 
 def test_what_a_command_has_just_asked_for_itself_waits_for_nobody() -> None:
     a_run()
-    assert live_processes.spark().ok
+    assert check("spark", live_processes.spark()).ok
     BulkRun.objects.update(lease_until=database_now())
-    assert not live_processes.spark().ok
+    assert not check("spark", live_processes.spark()).ok

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from integration.models import Endpoint, ExternalSystem, MessageError, Operation
-from integration.selectors.failures.lines import KEY_BYTES, key_text
+from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.operations.plans import SHOWN_CHARACTERS
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_blocked_queue, a_held, a_person, an_envelope

@@ -8,7 +8,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from crontasks import leadership
-from crontasks.cursor import django_cursor
 from crontasks.dispatch import due
 from crontasks.health.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
@@ -16,7 +15,7 @@ from crontasks.running import starts, turns
 from integration.delivery.report import YIELD
 from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition
 from integration.store import locks
-from integration.store.sessions import database_now, raw_connection
+from integration.store.sessions import database_now, django_connection, raw_connection
 from integration.store.starts import leave_request
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -77,12 +76,12 @@ def an_error(queue: Queue, offset: int = 1, **fields) -> MessageError:
 
 
 def causes() -> list[str]:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return sorted({found.cause.split()[0] for found in due.find(cursor)})
 
 
 def request(queue: Queue) -> datetime | None:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return starts.request(cursor, queue.pk)
 
 
@@ -248,12 +247,12 @@ def test_nothing_is_asked_while_every_partition_is_held(other_session):
     a_lease(row)
     assert not request(queue)
     assert Queue.objects.get().start_requested_at is None
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         assert starts.request(cursor, queue.pk, was_mine=True), "its run has just ended"
 
 
 def waits(queue_id: int) -> bool:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return turns.another_queue_waits(cursor, queue_id)
 
 
@@ -326,7 +325,7 @@ def test_one_of_two_leads_and_the_other_follows_when_its_session_ends():
 
 def test_a_heart_that_beats_is_alive_and_says_how_far_its_clock_is_off():
     heart = Heart(kind="worker", node="w@host", slots=4, queues="celery")
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         assert not are_alive(cursor, "worker")
         heart.beat(cursor, leads=False)
         heart.beat(cursor, leads=True)

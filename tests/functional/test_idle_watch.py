@@ -4,15 +4,15 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from celery import current_app
 from confluent_kafka import Producer
 
-from crontasks.cursor import django_cursor
-from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.models import CronInstance
 from crontasks.running import idle
+from crontasks.task_names import RUN_RELAY
 from integration.kafka.arrivals import Arrivals, arrivals_of
 from integration.models import Provider, Queue, QueuePartition
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, django_connection
 from tests.functional.test_dispatcher_processes import applied, flush_broker, owned
 from tests.support.builders import a_provider, a_queue
 from tests.support.celery_world import celery_world, eventually
@@ -98,7 +98,7 @@ def test_a_message_starts_a_run_of_an_idle_queue_without_a_tick(
         relay = world.worker("relay", concurrency=1, queues="relay")
         eventually(lambda: QueuePartition.objects.filter(epoch__gt=0).count() == 2, worker)
         eventually(lambda: not owned(queue), worker)
-        enqueue(RUN_RELAY)
+        current_app.send_task(RUN_RELAY)
         eventually(is_watched(queue), worker, relay)
         epochs = sorted(QueuePartition.objects.values_list("epoch", flat=True))
 
@@ -114,7 +114,7 @@ def test_a_message_starts_a_run_of_an_idle_queue_without_a_tick(
 
 def is_watched(queue: Queue):
     def look() -> bool:
-        with django_cursor() as cursor:
+        with django_connection().cursor() as cursor:
             return idle.is_watched(cursor, queue.pk)
 
     return look

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
 from crontasks.health import flow_work, readiness
+from crontasks.health.checks import check
 from crontasks.notices import conditions
 from crontasks.outcome import Context
 from integration.kafka import admin
@@ -98,7 +99,7 @@ def test_what_waits_behind_an_open_transaction_is_told_once_it_lasts(broker, str
         f"`{begin} abort {place} --start-offset 0`",
     ):
         assert command in found.situation.next_step
-    link = flow_work.position(Queue.objects.get(pk=queue.pk))
+    link = check("position", flow_work.position(Queue.objects.get(pk=queue.pk)))
     assert (link.ok, link.next_step) == (False, found.situation.next_step)
     # How long the brokers let a transaction last at most: Kafka's default of 15 minutes.
     until = queue.partitions.get().state_since + timedelta(minutes=16)
@@ -140,7 +141,7 @@ def test_it_is_over_with_the_transaction(broker, stranger):
     found = seen(queue)
     assert (found.status, found.code) == (Status.RUNNING, "")
     assert found.lag
-    assert flow_work.position(Queue.objects.get(pk=queue.pk)).ok
+    assert check("position", flow_work.position(Queue.objects.get(pk=queue.pk))).ok
 
 
 def test_a_stable_end_that_moves_is_healthy_however_often_a_transaction_is_open(broker, stranger):

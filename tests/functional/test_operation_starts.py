@@ -5,18 +5,18 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.running import operating, turns
 from integration.actions import operations
 from integration.models import Operation
 from integration.store import operations as store
+from integration.store.sessions import django_connection
 from tests.support.operations import plan, some_held, started
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 
 def asked() -> list[object]:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return list(operating.ask(cursor))
 
 
@@ -88,7 +88,7 @@ def test_attached_runs_give_way_to_an_operation_that_waits():
     some_held(1)
     operation = started(plan())
     asked()
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         assert not turns.another_queue_waits(cursor, 0)
         later(2)
         assert turns.another_queue_waits(cursor, 0)

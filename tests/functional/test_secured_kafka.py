@@ -5,21 +5,24 @@ What is not granted, and certificates that nobody should accept, each have their
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
 from crontasks.health import flow_set_up
+from crontasks.health.checks import check
 from crontasks.health.flow import check_flow
 from crontasks.problems.asking import providers_away
 from integration.kafka import admin, publisher
 from integration.kafka.examination import Examination, Verdict
 from integration.kafka.source import consumer_group
 from integration.models import OutboxRow, Provider, Queue, QueuePartition, RelayLease
+from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
 from integration.selectors.setup.examination import examined, ids_of
 from tests.functional.relay_world import nothing_left, put
 from tests.support.builders import a_queue
-from tests.support.celery_world import eventually
 from tests.support.flows import drain, drain_past, effects, standing
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_queue_row
@@ -71,11 +74,17 @@ def relay(provider: Provider, until: Callable[[], bool]) -> None:
 
 
 def lag_tools_see(broker: Kafka, queue: Queue) -> bool:
-    """One more run, long enough: positions are committed once a second, to a group to be found."""
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=3.0)
+    """One more run, that stays until it is so: once a second it commits to a group to be found."""
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=ENOUGH_SECONDS)
     broker.send(queue.topic, [{"n": 3}])
-    drain(queue)
-    return broker.committed(consumer_group(queue.name), queue.topic) > 0
+    seen: list[int] = []
+
+    def stop() -> str | None:
+        seen.append(broker.committed(consumer_group(queue.name), queue.topic))
+        return "seen" if seen[-1] > 0 else None
+
+    run_queue(queue.pk, stop=stop)
+    return seen[-1] > 0
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -99,7 +108,7 @@ def test_everything_works_by_what_the_examination_grants(
     broker.send(queue.topic, [{"n": 1}, {"n": 2}])
     drain_past(queue, 2)
     assert effects() == [1, 2]
-    eventually(lambda: lag_tools_see(broker, queue))
+    assert lag_tools_see(broker, queue)
     put(provider, b"out", topic=out)
     relay(provider, nothing_left)
     assert [message.value() for message in broker.read_all(out)] == [b"out"]
@@ -114,33 +123,51 @@ CERTIFICATES = (
     # It asks for one, and gets none.
     ("mutual", "CLIENT_CERTIFICATE"),
 )
+OURS, PASSWORD = "our certificate", "password"
+
+
+class Refused(NamedTuple):
+    """A provider that is not let in: what its test says, and the flow check."""
+
+    provider: Provider
+    test: str
+    flow: str
+
+
+def tried(provider: Provider) -> Refused:
+    flow = check("provider", flow_set_up.reachable(provider))
+    return Refused(provider, told(examined(provider)), flow.why)
+
+
+@pytest.fixture(scope="module")
+def refused(secured_kafka: SecuredKafka) -> dict[str, Refused]:
+    """All who are not let in, tried at once: each is waited for as long as the others."""
+    known = {"security_protocol": "SSL", "ca_certificate": secured_kafka.certificate}
+    ways = {
+        port: {**known, "bootstrap_servers": getattr(secured_kafka, port)}
+        for port, _ in CERTIFICATES
+    }
+    ways[OURS] = secured_kafka.by_certificate(days=-0.1)
+    ways[PASSWORD] = {**secured_kafka.by_scram(), "password": "not-it"}
+    providers = [Provider(name="plant", **way) for way in ways.values()]
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(len(ways)) as threads:
+        wait_a_moment(patched, WHILE_SECONDS)
+        return dict(zip(ways, threads.map(tried, providers), strict=True))
 
 
 @pytest.mark.parametrize(("port", "code"), CERTIFICATES)
 def test_a_fault_of_certificates_is_named_by_the_test_and_the_flow_check(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch, port: str, code: str
+    refused: dict[str, Refused], port: str, code: str
 ) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    provider = Provider.objects.create(
-        name="plant",
-        bootstrap_servers=getattr(secured_kafka, port),
-        security_protocol="SSL",
-        ca_certificate=secured_kafka.certificate,
-    )
-    assert f"{code}: " in told(examined(provider))
-    assert flow_set_up.reachable(provider).why.startswith(f"{code}: ")
+    assert f"{code}: " in refused[port].test
+    assert refused[port].flow.startswith(f"{code}: ")
 
 
-def test_our_certificate_that_expired_is_told_to_have(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    from_yesterday = secured_kafka.by_certificate(days=-0.1)
-    provider = Provider(name="plant", **from_yesterday)
-    found = told(examined(provider))
+def test_our_certificate_that_expired_is_told_to_have(refused: dict[str, Refused]) -> None:
+    provider, found, _ = refused[OURS]
     assert "CLIENT_CERTIFICATE: " in found
     assert "it expired on" in found
-    assert from_yesterday["client_key"] not in found
+    assert provider.client_key not in found
 
 
 def test_a_run_meets_a_certificate_as_an_outage_that_costs_no_retry(
@@ -157,13 +184,9 @@ def test_a_run_meets_a_certificate_as_an_outage_that_costs_no_retry(
     assert providers_away() == {}, "nothing was noticed beside it"
 
 
-def test_a_wrong_password_is_no_matter_of_certificates(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_a_moment(monkeypatch, WHILE_SECONDS)
-    provider = Provider(name="plant", **{**secured_kafka.by_scram(), "password": "not-it"})
-    assert flow_set_up.reachable(provider).why.startswith("BROKER_REFUSED: ")
-    found = told(examined(provider))
+def test_a_wrong_password_is_no_matter_of_certificates(refused: dict[str, Refused]) -> None:
+    _, found, flow = refused[PASSWORD]
+    assert flow.startswith("BROKER_REFUSED: ")
     assert "AUTHENTICATION" in found
     assert "not-it" not in found
 
@@ -178,7 +201,7 @@ def test_a_topic_that_may_not_be_read_stops_its_queue_and_is_named(
     broker.send(queue.topic, [{"n": 1}])
     assert drain(queue).ending == "OUTAGE"
     assert standing(queue) == (0, "OUTAGE", "KAFKA_RIGHTS")
-    link = flow_set_up.rights(queue)
+    link = check("rights", flow_set_up.rights(queue))
     assert (link.ok, f"Read on topic {queue.topic}" in link.why) == (False, True)
     assert link.next_step.count("kafka-acls.sh") == 1
     assert next(one.name for one in check_flow(queue) if not one.ok) == "rights"
@@ -186,7 +209,7 @@ def test_a_topic_that_may_not_be_read_stops_its_queue_and_is_named(
     QueuePartition.objects.filter(queue=queue).update(resume_at=None)
     drain_past(queue, 1)
     assert effects() == [1]
-    assert flow_set_up.rights(queue).ok
+    assert check("rights", flow_set_up.rights(queue)).ok
 
 
 def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
@@ -201,7 +224,7 @@ def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
     relay(queue.provider, nothing_left)
     found = dict(OutboxRow.objects.filter(pk__in=rows).values_list("topic", "dead_code"))
     assert found == {shut: "TOPIC_AUTHORIZATION_FAILED", free: ""}
-    assert f"Write on topic {shut}" in flow_set_up.rights(outbound).why
+    assert f"Write on topic {shut}" in check("rights", flow_set_up.rights(outbound)).why
 
 
 @pytest.mark.parametrize("option", ["--transactional-id", "--group"])
@@ -218,7 +241,7 @@ def test_what_the_relay_lacks_is_told_until_it_is_granted(
     leases = RelayLease.objects.filter(provider=provider)
     relay(provider, leases.exclude(trouble="").exists)
     assert leases.get().trouble.startswith("BROKER_RIGHTS: ")
-    link = flow_set_up.rights(outbound)
+    link = check("rights", flow_set_up.rights(outbound))
     assert option in link.next_step
     (lease,) = [one for one in check_flow(outbound) if one.name == "lease"]
     assert "BROKER_RIGHTS" in lease.why
@@ -226,7 +249,7 @@ def test_what_the_relay_lacks_is_told_until_it_is_granted(
         secured_kafka.grant(command)
     relay(provider, nothing_left)
     assert leases.get().trouble == ""
-    assert flow_set_up.rights(outbound).ok
+    assert check("rights", flow_set_up.rights(outbound)).ok
 
 
 def test_a_transaction_that_may_not_last_so_long_is_the_providers_fault(

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from crontasks.cursor import django_cursor
 from crontasks.dispatch import dispatcher, due
 from crontasks.models import CronInstance
 from integration.actions import queues
@@ -13,6 +12,7 @@ from integration.actions.problems import OutboundQueueError
 from integration.delivery.key_order import order_key
 from integration.models import ChannelTarget, PublishChannel, Queue, QueueChange
 from integration.store.circuits import DatabaseCircuits
+from integration.store.sessions import django_connection
 from tests.functional.test_dispatcher import a_queue, an_error
 from tests.support.partners import an_endpoint
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 
 def causes() -> set[str]:
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         return {one.cause.split()[0] for one in due.find(cursor)}
 
 
@@ -71,7 +71,7 @@ def test_a_pause_that_is_over_ends_by_itself_and_leaves_a_line():
     queue = a_queue("sent", direction="outbound", endpoint=an_endpoint())
     until = timezone.now() + timedelta(minutes=5)
     queues.pause(queue.pk, actor="ann", reason="Their update", until=until)
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         assert dispatcher.end_pauses(cursor) == 0
         Queue.objects.filter(pk=queue.pk).update(paused_until=timezone.now())
         assert dispatcher.end_pauses(cursor) == 1

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crontasks.health import diagnosis, flow_set_up
+from crontasks.health.checks import check
 from devstack.server import Server
 from integration.kafka import admin, examination, listeners
 from integration.kafka.errors import BrokerProtocolError
@@ -202,7 +203,7 @@ def test_whoever_asks_is_told_of_the_wrong_protocol(
     wait_a_moment(monkeypatch, WHILE_SECONDS)
     provider = a_provider(secured, security_protocol="PLAINTEXT")
     queue = a_queue_row("continuous", provider=provider, topic="orders")
-    link = flow_set_up.provider(queue)
+    link = check("provider", flow_set_up.provider(queue))
     assert link.why.startswith("BROKER_PROTOCOL: ")
     assert "to SASL_PLAINTEXT" in link.next_step
     (told,) = [one for one in diagnosis.providers() if not one.ok]

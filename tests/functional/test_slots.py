@@ -10,6 +10,7 @@ from django.test import Client
 
 from console.monitoring.health import standing
 from crontasks.health import flow_work, slots
+from crontasks.health.checks import check
 from crontasks.health.live_processes import live_processes
 from crontasks.health.slots import Stage
 from crontasks.models import CronInstance, Heartbeat, Notice
@@ -90,14 +91,14 @@ def notices() -> dict[str, str]:
 def readyz() -> dict[str, str]:
     standing.forget()
     checks: list[dict[str, str]] = Client().get("/readyz").json()["checks"]
-    return next(check for check in checks if check["name"] == "slots")
+    return next(one for one in checks if one["name"] == "slots")
 
 
 def test_a_run_at_work_takes_a_slot_and_nothing_is_wrong(holder):
     place = a_run(holder)
     assert [run.stage for run in slots.look().runs] == [Stage.WORKS]
     assert told() == []
-    assert flow_work.slot(place.queue).ok
+    assert check("slot", flow_work.slot(place.queue)).ok
     assert notices() == {}
     assert readyz()["state"] == "ok"
 
@@ -108,7 +109,7 @@ def test_a_call_that_hangs_is_named_with_its_place_and_the_end_of_its_process(ho
     lease = PartitionLease.objects.get()
     assert run.ends_by == lease.working_since + 60 * SECOND + 0.6 * LEASE
 
-    link = flow_work.slot(place.queue)
+    link = check("slot", flow_work.slot(place.queue))
 
     assert not link.ok
     for said in ("partition 0", "offset 5", f"{run.since:%H:%M:%S}"):
@@ -117,9 +118,9 @@ def test_a_call_that_hangs_is_named_with_its_place_and_the_end_of_its_process(ho
     assert "HANDLER_TIMEOUT" in link.next_step
     assert told() == ["A call of orders hangs"]
     assert "offset 5" in notices()["HUNG"]
-    check = readyz()
-    assert (check["state"], "orders" in str(check)) == ("ok", False)
-    assert "1 by calls that hang" in check["why"]
+    ready = readyz()
+    assert (ready["state"], "orders" in str(ready)) == ("ok", False)
+    assert "1 by calls that hang" in ready["why"]
 
 
 def test_a_call_that_lets_no_thread_run_is_known_by_its_lease(holder):
@@ -127,14 +128,14 @@ def test_a_call_that_lets_no_thread_run_is_known_by_its_lease(holder):
     (run,) = slots.look().runs
     assert (run.stage, run.is_silent) == (Stage.HANGS, True)
     assert run.ends_by == PartitionLease.objects.get().lease_until
-    assert not flow_work.slot(place.queue).ok
+    assert not check("slot", flow_work.slot(place.queue)).ok
     assert notices() == {}, "renewals may be late for other reasons, too"
 
 
 def test_a_process_that_outlives_its_end_is_to_be_killed(holder):
     place = a_run(holder, lease_until=database_now() - 3 * SECOND)
-    assert flow_work.slot(place.queue).ok
-    link = flow_work.lock(place.queue)
+    assert check("slot", flow_work.slot(place.queue)).ok
+    link = check("lock", flow_work.lock(place.queue))
     assert not link.ok
     assert "kill" in link.next_step
     assert f"kill {place.lease.owner.partition('/')[0]}" in notices()["HUNG"]
@@ -144,7 +145,7 @@ def test_a_queue_that_waits_behind_a_call_that_hangs_is_told_at_once(holder):
     hung(holder)
     queue = a_waiting_queue()
 
-    link = flow_work.slot(queue)
+    link = check("slot", flow_work.slot(queue))
 
     assert not link.ok
     assert "orders" in link.why
@@ -157,27 +158,27 @@ def test_a_free_slot_leaves_nobody_waiting(holder):
     Heartbeat.objects.filter(queues="celery").update(slots=2)
     hung(holder)
     queue = a_waiting_queue()
-    assert flow_work.slot(queue).ok
+    assert check("slot", flow_work.slot(queue)).ok
     assert len(told()) == 1
     Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 40 * SECOND)
-    assert not flow_work.slot(queue).ok
+    assert not check("slot", flow_work.slot(queue)).ok
 
 
 def test_slots_that_are_all_at_work_are_told_once_a_queue_waits_for_long(holder):
     a_run(holder)
     queue = a_waiting_queue(2 * SECOND)
-    assert flow_work.slot(queue).ok
+    assert check("slot", flow_work.slot(queue)).ok
     assert told() == []
 
     Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 70 * SECOND)
-    link = flow_work.slot(queue)
+    link = check("slot", flow_work.slot(queue))
     assert not link.ok
     assert "orders" in link.why
     assert "-c 2" in link.next_step
     assert len(told()) == 1
     assert "orders" in notices()["NO_SLOT"]
-    check = readyz()
-    assert (check["state"], "orders" in str(check)) == ("failing", False)
+    ready = readyz()
+    assert (ready["state"], "orders" in str(ready)) == ("failing", False)
 
     Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 86_410 * SECOND)
     assert readyz()["state"] == "failing", "however long it waits"
@@ -224,7 +225,7 @@ def test_after_its_process_has_ended_and_while_it_runs_alone_the_advice_is_anoth
     place = hung(holder, held=False)
     (run,) = slots.look().runs
     assert (run.stage, slots.look().taking) == (Stage.ENDED, {})
-    assert flow_work.slot(place.queue).ok
+    assert check("slot", flow_work.slot(place.queue)).ok
     assert told() == ["A call of orders hung"]
     assert "ended" in notices()["HUNG"]
 
@@ -234,7 +235,7 @@ def test_after_its_process_has_ended_and_while_it_runs_alone_the_advice_is_anoth
     PartitionLease.objects.update(overdue=False, working_since=database_now())
     (run,) = slots.look().runs
     assert (run.stage, run.alone) == (Stage.AGAIN, 5)
-    assert "runs alone" in flow_work.slot(place.queue).why
+    assert "runs alone" in check("slot", flow_work.slot(place.queue)).why
     assert "offset 5" in notices()["HUNG"]
 
     # It is held, or was applied: the run goes on behind it.
@@ -258,7 +259,7 @@ def test_other_queues_are_named_to_nobody_who_may_not_know_of_them(holder):
     Queue.objects.filter(pk=queue.pk).update(system=system)
     queue.refresh_from_db()
 
-    link = flow_work.slot(queue, Scope(frozenset({system.pk})))
+    link = check("slot", flow_work.slot(queue, Scope(frozenset({system.pk}))))
 
     assert not link.ok
     assert "orders" not in link.why + link.next_step

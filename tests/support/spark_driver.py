@@ -10,9 +10,9 @@ import psutil
 from django.db import connection
 
 from crontasks.bulk import sending
-from crontasks.cursor import django_cursor
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, MessageError, StoredObject
+from integration.store.sessions import django_connection
 from spark_jobs.staging import lock_number
 from tests.support.bulk import SPARK, SPARK_ENVIRONMENT, a_csv
 from tests.support.celery_world import Child
@@ -78,7 +78,7 @@ def now(run: BulkRun) -> BulkRun:
 
 def dispatched() -> None:
     """One look of a dispatcher, which no driver has of its own."""
-    with django_cursor() as cursor:
+    with django_connection().cursor() as cursor:
         sending.look(cursor)
 
 

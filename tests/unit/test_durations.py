@@ -1,5 +1,7 @@
 """Durations as people write and read them."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +50,18 @@ def test_lists_and_rough_words() -> None:
     assert durations.read_list("  ") == []
     assert durations.rough(0.4321) == "0.4 s"
     assert durations.rough(273_725) == "3 d 4 h"
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (-5, "0 s"),
+        (119.9, "119 s"),
+        (120, "2 min"),
+        (7_199, "119 min"),
+        (timedelta(hours=47), "47 h"),
+        (timedelta(days=2), "2 days"),
+    ],
+)
+def test_what_passes_is_told_in_its_largest_unit(length: timedelta | float, words: str) -> None:
+    assert durations.spoken(length) == words

@@ -68,7 +68,7 @@ class ImportRequest:
             columns=tuple(column(line) for line in self.columns.splitlines() if line.strip()),
             **as_given(self, "format", "record", "duplicates", "encoding", "delimiter"),
         )
-        parameters.check()
+        parameters.check_request()
         return asdict(parameters)
 
     def _structure(self, queue: Queue | None) -> Structure | None:

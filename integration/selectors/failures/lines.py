@@ -10,10 +10,8 @@ from django.db.models import BinaryField, QuerySet
 from django.db.models.functions import Substr
 
 from integration.models import MessageError
-from integration.selectors.failures.payloads import bytes_as_text
+from integration.selectors.failures.payloads import KEY_BYTES, key_text
 
-# A line shows no more of a key: one that was refused for its length may have any.
-KEY_BYTES: Final = 200
 # Read under another name than the line has.
 READ_AS: Final = {"queue": "queue__name", "is_edited": "edited_at", "is_expired": "expired_at"}
 
@@ -59,20 +57,3 @@ def _row(values: Mapping[str, Any]) -> FailureRow:
     row["is_expired"] = row.pop("expired_at") is not None
     row["key"] = key_text(row.pop("key_start"))
     return FailureRow(**row)
-
-
-def key_text(start: bytes | memoryview | None) -> str:
-    """The first KEY_BYTES of a key as text; a character that was cut in two is left out.
-
-    >>> key_text("4711-ä".encode())
-    '4711-ä'
-    """
-    key = b"" if start is None else bytes(start)
-    if len(key) < KEY_BYTES:
-        return bytes_as_text(key)
-    try:
-        key.decode()
-    except UnicodeDecodeError as flaw:
-        whole = key[: flaw.start]
-        return bytes_as_text(whole if flaw.reason == "unexpected end of data" else key)
-    return bytes_as_text(key)

@@ -21,6 +21,8 @@ Headers = list[tuple[str, bytes | None]]
 SHOWN_CHARACTERS: Final = 200_000
 SHOWN_OF_SENDER: Final = 200
 SHOWN_BYTES_AS_HEX: Final = 4_096
+# A line of a list shows no more of a key: one that was refused for its length may have any.
+KEY_BYTES: Final = 200
 _BLANKS: Final = " \t\r\n"
 _RUN, _FILE, _LINE = "sluice-run", "sluice-file", "sluice-line"
 # Nothing is converted: numbers of any length are only looked at.
@@ -124,6 +126,23 @@ def bytes_as_text(value: Binary) -> str:
     except UnicodeDecodeError:
         return "0x" + content[:200].hex()
     return text if text.isprintable() else "0x" + content[:200].hex()
+
+
+def key_text(start: bytes | memoryview | None) -> str:
+    """The first KEY_BYTES of a key as text; a character that was cut in two is left out.
+
+    >>> key_text("4711-ä".encode())
+    '4711-ä'
+    """
+    key = b"" if start is None else bytes(start)
+    if len(key) < KEY_BYTES:
+        return bytes_as_text(key)
+    try:
+        key.decode()
+    except UnicodeDecodeError as flaw:
+        whole = key[: flaw.start]
+        return bytes_as_text(whole if flaw.reason == "unexpected end of data" else key)
+    return bytes_as_text(key)
 
 
 def is_json(text: str) -> bool:

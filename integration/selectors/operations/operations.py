@@ -13,7 +13,7 @@ from integration.models import Operation, Queue
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
-from integration.selectors.failures.lines import KEY_BYTES, key_text
+from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import fetch_all
 

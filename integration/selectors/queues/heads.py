@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from integration.durations import spoken
 from integration.models import MessageError
 from integration.policy.states import ErrorState
 from integration.selectors.queues.rows import QueueRow
@@ -14,11 +15,6 @@ from integration.selectors.queues.status import Status
 TEXT_LENGTH: Final = 220
 NAME_LENGTH: Final = 60
 HEAD_CODE: Final = "HEAD_HELD"
-STEPS: Final = (
-    (timedelta(days=2), timedelta(days=1), "days"),
-    (timedelta(hours=2), timedelta(hours=1), "h"),
-    (timedelta(minutes=2), timedelta(minutes=1), "min"),
-)
 # Decisions of a person that no worker has carried out yet.
 DECIDED: Final[Mapping[str, str]] = {
     ErrorState.READY: "It was released and goes first as soon as a worker takes the queue.",
@@ -122,15 +118,6 @@ def expires(at: datetime, now: datetime) -> str:
     if at - now < timedelta(days=6):
         return f"expires {at:%A} {clock}"
     return f"expires {at.day} {at:%B} {clock}"
-
-
-def spoken(passed: timedelta) -> str:
-    """A duration in its largest unit: "7 h"."""
-    length = max(passed, timedelta())
-    for least, unit, name in STEPS:
-        if length >= least:
-            return f"{length // unit:,} {name}"
-    return f"{length.seconds} s"
 
 
 def _shortened(text: str, most: int) -> str:

@@ -43,51 +43,19 @@ class Status(Enum):
 
 
 class Situation(NamedTuple):
-    """The reason why something stands where it stands, and what to do now, if anything."""
+    """The reason why something stands where it stands, and what to do now, if anything.
+
+    `detail` may name internal hosts: for commands and mails, not for pages.
+    """
 
     why: str
     next_step: str = ""
+    detail: str = ""
 
     @property
     def text(self) -> str:
         """Both, for a mail or a line."""
         return f"{self.why} {self.next_step}".strip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveProcesses:
-    """The number of processes that showed life; without them nothing below them is fresh.
-
-    `drivers` are those of Spark, which only bulk runs need. Idle ones live and take no Celery
-    tasks; the others do not count them.
-    """
-
-    workers: int = 0
-    relays: int = 0
-    beats: int = 0
-    drivers: int = 0
-    idle_workers: int = 0
-    idle_relays: int = 0
-
-    @property
-    def no_worker(self) -> Situation:
-        """The sentence for when there is no worker for queues."""
-        return IDLE_WORKER if self.idle_workers else NO_WORKER
-
-    @property
-    def no_relay(self) -> Situation:
-        """The sentence for when there is no worker for the relay."""
-        return IDLE_RELAY if self.idle_relays else NO_RELAY
-
-    @property
-    def missing(self) -> tuple[Situation, ...]:
-        """The processes to be started, the most urgent first; empty when all are there."""
-        counts = (
-            (self.workers, self.no_worker),
-            (self.beats, NO_BEAT),
-            (self.relays, self.no_relay),
-        )
-        return tuple(lack for count, lack in counts if not count)
 
 
 NO_BROKER: Final = Situation(
@@ -124,6 +92,34 @@ NO_DRIVER: Final = Situation(
     "Bulk runs wait, and no Spark driver is alive.",
     "Start one with `python manage.py run_spark_driver`.",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveProcesses:
+    """The number of processes that showed life; without them nothing below them is fresh.
+
+    `drivers` are those of Spark, which only bulk runs need. Those that take no Celery tasks do not
+    count: `no_worker` and `no_relay` say for when there is no other one whether there are such.
+    """
+
+    workers: int = 0
+    relays: int = 0
+    beats: int = 0
+    drivers: int = 0
+    no_worker: Situation = NO_WORKER
+    no_relay: Situation = NO_RELAY
+
+    @property
+    def missing(self) -> tuple[Situation, ...]:
+        """The processes to be started, the most urgent first; empty when all are there."""
+        counts = (
+            (self.workers, self.no_worker),
+            (self.beats, NO_BEAT),
+            (self.relays, self.no_relay),
+        )
+        return tuple(lack for count, lack in counts if not count)
+
+
 HANDLER_MISSING: Final = "HANDLER_MISSING"
 # Only where messages of other services may pass: a sequential queue waits for one that is off, too.
 OR_OFF: Final = (

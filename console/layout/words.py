@@ -1,11 +1,14 @@
-"""States and numbers in words and signs, for templates and tables alike."""
+"""States, numbers and times in words and signs, the same in all templates and tables."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from integration.durations import rough, spoken
 from integration.policy.states import DeliveryState, Ended, ErrorState, OutboxState
 
 UNKNOWN: Final = "\N{EN DASH}"
@@ -59,6 +62,56 @@ def badge(looks: Mapping[Any, Look], state: str) -> SafeString:
     return format_html(BADGE, *looks.get(state, ("secondary", "?", state)))
 
 
+def worded(words: Mapping[Any, str], value: str) -> str:
+    """The words for a stored value; an unknown one as it is stored."""
+    return words.get(value, value)
+
+
 def number(value: int | None) -> str:
     """Thousands with commas; a dash for what is not known."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def ago(moment: datetime | None) -> SafeString | str:
+    """Relative time with the absolute one as its tooltip: "5 min ago", "in 3 min"."""
+    if moment is None:
+        return UNKNOWN
+    utc = moment.astimezone(timezone.get_default_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        utc.isoformat(timespec="seconds"),
+        f"{utc:%d %B %Y, %H:%M:%S} UTC",
+        relative(timezone.now() - moment),
+    )
+
+
+def age(moment: datetime | None) -> SafeString | str:
+    """The age of something, without the "ago"."""
+    if moment is None:
+        return UNKNOWN
+    words = relative(timezone.now() - moment).removesuffix(" ago")
+    return format_html('<time title="{}">{}</time>', f"{moment:%d %B %Y, %H:%M:%S} UTC", words)
+
+
+def relative(passed: timedelta) -> str:
+    """A duration before now (or after, when negative) in words."""
+    length = abs(passed)
+    if length < timedelta(seconds=1):
+        return "now"
+    return f"in {spoken(length)}" if passed < timedelta(0) else f"{spoken(length)} ago"
+
+
+def duration(length: timedelta | float | str | None) -> str:
+    """A duration in its largest unit: "7 h"; a dash for what is not known."""
+    if length is None or isinstance(length, str):
+        return UNKNOWN
+    whole = length if isinstance(length, timedelta) else timedelta(seconds=length)
+    return "at once" if abs(whole) < timedelta(seconds=1) else spoken(whole)
+
+
+def took(length: timedelta | float | str | None) -> str:
+    """A span of time with its fractions, such as "0.4 s"; a dash for what is not known."""
+    if length is None or isinstance(length, str):
+        return UNKNOWN
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    return rough(seconds) if seconds >= 0.1 else "< 0.1 s"
