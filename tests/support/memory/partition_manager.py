@@ -97,6 +97,7 @@ class MemoryPartitionManager:
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
             stop_at=place.stop_at,
+            rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
             waits_for_others=place.begins_after is not None,
             has_parked=self.database.queue.sequential
             and any(
