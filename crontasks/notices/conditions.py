@@ -49,7 +49,8 @@ _OVER_SHARE: Final = 1.5
 _EXPIRING: Final = f"""
     WITH queue AS (
         SELECT q.name, q.topic, q.retention_seconds AS kept, min(p.oldest_waiting_at) AS oldest,
-               sum(greatest(0, p.high_watermark - greatest(p.next_offset, p.low_watermark))) AS lag,
+               sum(greatest(0, p.high_watermark
+                   - greatest(p.next_offset, p.low_watermark, p.rescued_to))) AS lag,
                least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
         FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
         WHERE q.enabled AND {IS_READ} GROUP BY q.id

@@ -131,7 +131,9 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         offset__gte=offset,
     ).update(topic_uuid="")
     uuid = facts.topic_uuid
-    move_position(row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high)
+    move_position(
+        row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high, rescued_to=None
+    )
     return f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
 
 

@@ -73,11 +73,14 @@ def _nothing(_: RescueStep) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class RescueContext:
-    """What a rescue works with. `stop` is asked between pieces, and is true once it must end."""
+    """What a rescue works with. `stop` is asked between pieces, and is true once it must end.
+
+    `reasons` are what keeps each partition from being read, for people.
+    """
 
     source: Source
     store: RescueStore
-    reason: str
+    reasons: Mapping[int, str]
     stop: Callable[[], bool] = lambda: False
     step: Callable[[RescueStep], None] = _nothing
     monotonic: Callable[[], float] = time.monotonic
@@ -178,7 +181,8 @@ class _Rescuer:
             return strange
         if reading.reached > bounds[0]:
             self.moved_at = self.context.monotonic()
-            return self._store(Piece(bounds[0], reading.reached, records, self.context.reason))
+            reason = self.context.reasons.get(self.owned.partition, "")
+            return self._store(Piece(bounds[0], reading.reached, records, reason))
         return self._nothing_came(bounds, facts)
 
     def _strangeness(self, facts: TopicFacts | None) -> tuple[str, str] | None:

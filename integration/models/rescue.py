@@ -3,6 +3,16 @@
 from django.db import models
 
 from integration.models.partition import QueuePartition
+from integration.policy.rescue import Range
+
+
+class Rescues(models.QuerySet["Rescue"]):
+    """Ranges of one partition or several."""
+
+    def ranges(self, topic_uuid: str) -> list[Range]:
+        """Those of this topic that still stand, as policy.rescue takes them."""
+        standing = self.filter(topic_uuid=topic_uuid, from_offset__lt=models.F("to_offset"))
+        return list(standing.order_by("from_offset").values_list("from_offset", "to_offset"))
 
 
 class Rescue(models.Model):
@@ -23,6 +33,8 @@ class Rescue(models.Model):
     reason = models.CharField(max_length=60, help_text="what kept the queue from reading them")
     began_at = models.DateTimeField()
     grew_at = models.DateTimeField()
+
+    objects = Rescues.as_manager()
 
     class Meta:
         ordering = ["partition", "from_offset"]

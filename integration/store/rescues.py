@@ -20,6 +20,8 @@ from integration.values import Headers, Record
 # So much is read at once: as much as the client of Kafka keeps ready.
 READ_BYTES: Final = 16 * 2**20
 SWEPT_AT_ONCE: Final = 5_000
+# A run gives way as long as somebody waits to rescue; who died meanwhile is not waited for.
+WANTED_SECONDS: Final = 15
 # Over the row `p` of a partition: what of its topic stands rescued from the position on.
 RANGES: Final = """(
     SELECT array_agg(ARRAY[r.from_offset, r.to_offset] ORDER BY r.from_offset)
