@@ -80,6 +80,7 @@ class PlaceRow:
     stop_at: int | None = None
     locked: bool = False
     rescued: tuple[tuple[int, int], ...] = ()
+    rescue_code: str = ""
     rescued_records: dict[int, Record] = field(default_factory=dict)
 
 
