@@ -84,6 +84,7 @@ class RescueContext:
     stop: Callable[[], bool] = lambda: False
     step: Callable[[RescueStep], None] = _nothing
     monotonic: Callable[[], float] = time.monotonic
+    piece_records: int = PIECE_RECORDS
 
 
 @dataclass(slots=True)
@@ -129,8 +130,9 @@ class _Reading:
         """The next records; fewer, or none, where Kafka has no more of them or is in trouble."""
         records: list[Record] = []
         size = 0
-        while self.reached < self.end and len(records) < PIECE_RECORDS and size < PIECE_BYTES:
-            fetched = self.context.source.fetch(PIECE_RECORDS - len(records), WAIT_SECONDS)
+        most = self.context.piece_records
+        while self.reached < self.end and len(records) < most and size < PIECE_BYTES:
+            fetched = self.context.source.fetch(most - len(records), WAIT_SECONDS)
             came = fetched.records.get(self.partition, [])
             wanted = [record for record in came if record.offset < self.end]
             records += wanted

@@ -9,7 +9,13 @@ from typing import Final
 from django.db import close_old_connections
 
 from integration.delivery.owned import Owned
-from integration.delivery.rescuing import RescueContext, RescueReport, RescueStep, rescue
+from integration.delivery.rescuing import (
+    PIECE_RECORDS,
+    RescueContext,
+    RescueReport,
+    RescueStep,
+    rescue,
+)
 from integration.kafka import admin
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import average_bytes, open_source
@@ -119,6 +125,7 @@ def rescue_queue(
     stop: Callable[[], bool] = lambda: False,
     step: Callable[[RescueStep], None] = _nothing,
     claim_seconds: float = CLAIM_SECONDS,
+    piece_records: int = PIECE_RECORDS,
 ) -> Rescued:
     """Copy what of the queue is untried below `until` (partition -> offset).
 
@@ -139,6 +146,7 @@ def rescue_queue(
             reasons={owned.partition: reason_of(queue, owned) for owned in held},
             stop=lambda: manager.is_lost() or stop(),
             step=step,
+            piece_records=piece_records,
         )
         rescued.report = rescue(context, held, until)
         is_clean = True
