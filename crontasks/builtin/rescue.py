@@ -60,7 +60,8 @@ class Rescue:
         look_round.counts["swept"] = rescues.sweep(context.should_stop)
         for provider, queues in groupby(_candidates(), attrgetter("provider")):
             look_round.provider(provider, list(queues))
-        state = RunState.FAILED if look_round.has_failed else RunState.DONE
+        look_round.end()
+        state = RunState.FAILED if look_round.failed else RunState.DONE
         return Outcome(counts=+look_round.counts, state=state)
 
 
@@ -78,13 +79,14 @@ class _Round:
     def __init__(self, margin: Margin, context: Context) -> None:
         self.margin, self.context = margin, context
         self.counts: Counter[str] = Counter()
-        self.has_failed = False
+        self.endangered: list[tuple[int, int]] = []
+        self.failed: list[int] = []
 
     def provider(self, provider: Provider, queues: Sequence[Queue]) -> None:
         try:
             found = looks.look(provider, [queue.topic for queue in queues])
         except IntegrationError as e:
-            self._fail(provider.name, e)
+            self._fail(provider.name, queues, e)
             return
         for queue in queues:
             look = found.get(queue.topic)
@@ -94,10 +96,16 @@ class _Round:
     def _queue(self, queue: Queue, look: TopicLook) -> None:
         try:
             until = in_danger(queue, look, self.margin)
-            if until:
+            self.endangered += [(queue.pk, partition) for partition in until]
+            if until and not rescues.is_full(queue.pk, list(until)):
                 self._count(queue, rescue_queue(queue, until, stop=self.context.should_stop))
         except IntegrationError as e:
-            self._fail(queue.name, e)
+            self._fail(queue.name, [queue], e)
+
+    def end(self) -> None:
+        """Forget what stopped earlier rescues where nothing is in danger any more."""
+        if not self.context.should_stop():
+            rescues.forget_endings(self.endangered, self.failed)
 
     def _count(self, queue: Queue, done: Rescued) -> None:
         if done.disturbed:
@@ -109,9 +117,9 @@ class _Round:
         for line in _words(queue, done):
             self.context.say(line)
 
-    def _fail(self, name: str, error: IntegrationError) -> None:
+    def _fail(self, name: str, queues: Sequence[Queue], error: IntegrationError) -> None:
         self.context.say(f"{name}: {error.code}: {error.sentence}")
-        self.has_failed = True
+        self.failed += [queue.pk for queue in queues]
 
 
 def _may_run(queue: Queue) -> bool:

@@ -17,8 +17,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
-    lock, position. Outbound: provider, queue, rights, topic, instance of the relay, broker, beat,
-    relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
+    lock, position, rescue. Outbound: provider, queue, rights, topic, instance of the relay, broker,
+    beat, relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
     with rights may remember the name of a probe. Every link is looked at, as more than one may be
     broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
@@ -70,6 +70,7 @@ INBOUND_WALK: Final[Walk] = (
     *_START,
     *_RUN,
     flow_work.position,
+    flow_work.rescue,
 )
 SENDING_WALK: Final[Walk] = (
     flow_set_up.provider,
@@ -83,6 +84,7 @@ SENDING_WALK: Final[Walk] = (
     *_RUN,
     flow_out.endpoint,
     flow_work.position,
+    flow_work.rescue,
     flow_out.unknown,
     flow_out.delivered,
 )

@@ -16,6 +16,7 @@ from integration.models import Queue
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.partitions import is_held_back, situation_of
+from integration.selectors.queues.rescued import rescued
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
 
@@ -136,3 +137,15 @@ def position(queue: Queue) -> HealthCheck:
         return good("position", why)
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
     return good("position", f"Partition {places}.")
+
+
+def rescue(queue: Queue) -> HealthCheck:
+    """What was copied because it would have expired, and whether more of it would be."""
+    saved = rescued(queue)
+    if saved is not None and saved.stopped:
+        return broken("rescue", *saved.stopped[0].situation)
+    if saved is not None:
+        return good("rescue", f"{saved.text} They are read first.")
+    if not queue.rescue:
+        return good("rescue", "Off: what waits until the topic forgets it is recorded as a gap.")
+    return good("rescue", "Nothing had to be copied; what waits is still safe in the topic.")

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from integration.codec import decode_headers
 from integration.delivery.owned import Owned
-from integration.delivery.rescuing import Piece, RescueStep, size_of
+from integration.delivery.rescuing import FULL, Piece, RescueStep, size_of
 from integration.store.sessions import alias, django_connection, execute, fetch_all
 from integration.values import Headers, Record
 
@@ -46,6 +46,12 @@ _ROOM: Final = """
 SELECT q.rescue_limit_mb * 1048576::bigint - coalesce(sum(r.bytes), 0)::bigint
 FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
 LEFT JOIN integration_rescue r ON r.partition_id = p.id WHERE q.id = %s GROUP BY q.id
+"""
+# Whoever ended at the limit begins again once a twentieth of it is free.
+_IS_FULL: Final = f"""
+SELECT room < q.rescue_limit_mb * 1048576::bigint / 20 FROM ({_ROOM}) now (room), integration_queue q
+WHERE q.id = %s AND NOT EXISTS (SELECT 1 FROM integration_queuepartition p
+  WHERE p.queue_id = q.id AND p.partition = ANY(%s) AND p.rescue_code <> '{FULL}')
 """
 # Rows of earlier ranges that were given up and not swept yet.
 _CLEAR: Final = """
@@ -120,6 +126,27 @@ WHERE id = %(id)s AND swept_to = %(swept)s
 RETURNING swept_to, (SELECT count(*) FROM gone)
 """
 _FORGET: Final = "DELETE FROM integration_rescue WHERE swept_to = to_offset"
+
+
+# What is in no danger any more, by partition (queue, partition), except of the queues named.
+_OVER: Final = """
+UPDATE integration_queuepartition p SET rescue_code = '', rescue_text = ''
+WHERE p.rescue_code <> '' AND p.queue_id <> ALL(%s) AND NOT EXISTS (
+  SELECT 1 FROM unnest(%s::bigint[], %s::int[]) d (queue_id, partition)
+  WHERE d.queue_id = p.queue_id AND d.partition = p.partition)
+"""
+
+
+def is_full(queue_id: int, partitions: Sequence[int]) -> bool:
+    """Return whether the last rescue of all these ended at the limit, and that still stands."""
+    found = fetch_all(_IS_FULL, [queue_id, queue_id, list(partitions)])
+    return bool(found and found[0][0])
+
+
+def forget_endings(but: Sequence[tuple[int, int]], unknown: Sequence[int]) -> None:
+    """Forget how rescues ended, but for partitions (queue, number) and whole queues."""
+    queues, numbers = [queue for queue, _ in but], [number for _, number in but]
+    execute(_OVER, [list(unknown), queues, numbers])
 
 
 def read(owned: Owned, limit: int) -> tuple[str, list[Any]]:
