@@ -18,7 +18,7 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
     lock, position, rescue. Outbound: provider, queue, rights, topic, instance of the relay, broker,
-    beat, relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
+    beat, relay, lease, outbox; where it is delivered from here, also the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
     with rights may remember the name of a probe. Every link is looked at, as more than one may be
     broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
