@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Source
@@ -28,6 +28,7 @@ FULL: Final = "RESCUE_FULL"
 FENCED: Final = "RESCUE_FENCED"
 SILENT: Final = "RESCUE_SILENT"
 STOPPED: Final = "RESCUE_STOPPED"
+CODES: Final = frozenset({FULL, FENCED, SILENT, STOPPED})
 
 
 class RescueStep(StrEnum):
@@ -87,17 +88,21 @@ class RescueContext:
     piece_records: int = PIECE_RECORDS
 
 
+class Ending(NamedTuple):
+    """Why the rescue of a partition ended; both are empty where all was copied."""
+
+    code: str = ""
+    text: str = ""
+
+
 @dataclass(slots=True)
 class RescueReport:
-    """What came of it: `gone` counts offsets that Kafka had forgotten, `endings` are by partition.
-
-    An ending is a code and a sentence, or two empty texts.
-    """
+    """What came of it: `gone` counts offsets that Kafka had forgotten, `endings` are by partition."""
 
     records: int = 0
     bytes: int = 0
     gone: int = 0
-    endings: dict[int, tuple[str, str]] = field(default_factory=dict)
+    endings: dict[int, Ending] = field(default_factory=dict)
 
 
 def rescue(context: RescueContext, held: Sequence[Owned], until: Mapping[int, int]) -> RescueReport:
@@ -158,17 +163,17 @@ class _Rescuer:
         self.moved_at = context.monotonic()
         self.reading: _Reading | None = None
 
-    def run(self) -> tuple[str, str]:
+    def run(self) -> Ending:
         """Copy piece after piece; the ending."""
         while (bounds := next_piece(self.owned.rescued, self.at, self.until)) is not None:
             if self.context.stop():
-                return STOPPED, "It was told to end, and goes on with the next one."
+                return Ending(STOPPED, "It was told to end, and goes on with the next one.")
             ending = self._piece(bounds)
             if ending is not None:
                 return ending
-        return "", ""
+        return Ending()
 
-    def _piece(self, bounds: Range) -> tuple[str, str] | None:
+    def _piece(self, bounds: Range) -> Ending | None:
         if self.reading is None or (self.reading.reached, self.reading.end) != bounds:
             self.reading = _Reading(self.context, self.owned.partition, bounds)
         reading, records = self.reading, self.reading.piece()
@@ -177,7 +182,7 @@ class _Rescuer:
         try:
             facts = self.context.source.facts()
         except IntegrationError as e:
-            return e.code, str(e)
+            return Ending(e.code, str(e))
         strange = self._strangeness(facts)
         if facts is None or strange is not None:
             return strange
@@ -187,14 +192,14 @@ class _Rescuer:
             return self._store(Piece(bounds[0], reading.reached, records, reason))
         return self._nothing_came(bounds, facts)
 
-    def _strangeness(self, facts: TopicFacts | None) -> tuple[str, str] | None:
+    def _strangeness(self, facts: TopicFacts | None) -> Ending | None:
         if facts is None or self.owned.partition not in facts.low:
-            return "TOPIC_GONE", "The topic does not exist on the broker any more."
+            return Ending("TOPIC_GONE", "The topic does not exist on the broker any more.")
         if facts.topic_uuid != self.owned.topic_uuid:
-            return "TOPIC_RECREATED", "The topic was deleted and created again."
+            return Ending("TOPIC_RECREATED", "The topic was deleted and created again.")
         return None
 
-    def _nothing_came(self, bounds: Range, facts: TopicFacts) -> tuple[str, str] | None:
+    def _nothing_came(self, bounds: Range, facts: TopicFacts) -> Ending | None:
         low = facts.low[self.owned.partition]
         if low > bounds[0]:
             # Gone under our hands; what stands behind it is copied all the same.
@@ -202,21 +207,21 @@ class _Rescuer:
             self.at, self.reading = low, None
             return None
         if self.reading is not None and self.reading.is_drained:
-            return "", ""
+            return Ending()
         if self.context.monotonic() - self.moved_at > SILENCE_SECONDS:
-            return SILENT, "Kafka gave no record for half a minute, and no reason."
+            return Ending(SILENT, "Kafka gave no record for half a minute, and no reason.")
         return None
 
-    def _store(self, piece: Piece) -> tuple[str, str] | None:
+    def _store(self, piece: Piece) -> Ending | None:
         fitting = self._fitting(piece)
         if fitting.records or fitting is piece:
             if not self.context.store.add(self.owned, fitting, self.context.step):
-                return FENCED, "Somebody else took the partition, or moved its position."
+                return Ending(FENCED, "Somebody else took the partition, or moved its position.")
             self.owned.rescued = (*self.owned.rescued, (fitting.first, fitting.end))
             self.report.records += len(fitting.records)
             self.report.bytes += sum(map(size_of, fitting.records))
         if fitting is not piece:
-            return FULL, f"The queue's limit is reached at offset {fitting.end}."
+            return Ending(FULL, f"The queue's limit is reached at offset {fitting.end}.")
         return None
 
     def _fitting(self, piece: Piece) -> Piece:

@@ -1,6 +1,6 @@
 """Checks of a run between batches: still this topic, still wanted, still ours."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from integration.counting import so_many
 from integration.delivery import stopping
@@ -46,6 +46,13 @@ ENDINGS: Final = {
     PartitionState.WAITING: RunEnding.WAITING,
     PartitionState.RUNNING: RunEnding.DRAINED,
 }
+
+
+class Strange(NamedTuple):
+    """Why a position means nothing in its topic."""
+
+    code: str
+    text: str
 
 
 class Watch:
@@ -211,21 +218,20 @@ class Watch:
             # Kafka answers again; an idle queue has no message whose success would say so.
             self._state(owned, RUNNING)
 
-    def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> tuple[str, str] | None:
-        """Return why the position means nothing in the topic, as code and text; None: it does."""
+    def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:
         topic = self.context.queue.topic
         if facts is None or owned.partition not in facts.low:
-            return "TOPIC_GONE", f"Topic {topic} does not exist on the broker."
+            return Strange("TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
         if facts.topic_uuid != owned.topic_uuid:
             text = f"Topic {topic} was deleted and created again; the position means nothing there."
-            return "TOPIC_RECREATED", text
+            return Strange("TOPIC_RECREATED", text)
         if self.context.queue.needs_one_partition and facts.partitions > 1:
             text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
-            return "MORE_PARTITIONS", text
+            return Strange("MORE_PARTITIONS", text)
         end = facts.high[owned.partition]
         if owned.next_offset > end:
             text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
-            return "TOPIC_TRUNCATED", text
+            return Strange("TOPIC_TRUNCATED", text)
         return None
 
     def _begin(self, owned: Owned) -> None:

@@ -49,7 +49,8 @@ LEFT JOIN integration_rescue r ON r.partition_id = p.id WHERE q.id = %s GROUP BY
 """
 # Whoever ended at the limit begins again once a twentieth of it is free.
 _IS_FULL: Final = f"""
-SELECT room < q.rescue_limit_mb * 1048576::bigint / 20 FROM ({_ROOM}) now (room), integration_queue q
+SELECT room < q.rescue_limit_mb * 1048576::bigint / 20
+FROM ({_ROOM}) now (room), integration_queue q
 WHERE q.id = %s AND NOT EXISTS (SELECT 1 FROM integration_queuepartition p
   WHERE p.queue_id = q.id AND p.partition = ANY(%s) AND p.rescue_code <> '{FULL}')
 """
