@@ -97,7 +97,7 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class RescueReport:
-    """What came of it: `gone` counts offsets that Kafka had forgotten, `endings` are by partition."""
+    """What came of it: `gone` counts offsets that were forgotten, `endings` are by partition."""
 
     records: int = 0
     bytes: int = 0
@@ -111,7 +111,7 @@ def rescue(context: RescueContext, held: Sequence[Owned], until: Mapping[int, in
     for owned in held:
         ending = _Rescuer(context, owned, until[owned.partition], report).run()
         report.endings[owned.partition] = ending
-        if ending[0] not in {FENCED, STOPPED}:
+        if ending.code not in {FENCED, STOPPED}:
             context.store.note(owned, *ending)
     return report
 
