@@ -17,7 +17,7 @@ from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough
 from integration.selectors.queues.heads import spoken
-from integration.selectors.queues.rescued import GET_GOING, REASONS, Stopped
+from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
@@ -217,7 +217,7 @@ def _rescues(cursor: Cursor) -> Iterator[Condition]:
         yield Condition(NoticeKind.RESCUED, subject, text)
     cursor.execute(_RESCUE_STOPPED)
     for name, partition, code, reason in cursor.fetchall():
-        why, step = Stopped(partition=partition, code=code, text=reason).situation
+        why, step = stopped_as(code, reason)
         yield Condition(NoticeKind.RESCUE_STOPPED, f"{name}[{partition}]", f"{why} {step}")
 
 

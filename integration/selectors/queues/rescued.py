@@ -30,6 +30,11 @@ _STEPS: Final = {
 _STEP: Final = "See to what the sentence says; the rescue is tried again by itself."
 
 
+def stopped_as(code: str, text: str) -> Situation:
+    """Tell why a rescue ended before its time, and what to do."""
+    return Situation(f"{code}: {text}", _STEPS.get(code, _STEP))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
     """A partition whose rescue ended before all was copied that is in danger."""
@@ -40,7 +45,7 @@ class Stopped:
 
     @property
     def situation(self) -> Situation:
-        return Situation(f"{self.code}: {self.text}", _STEPS.get(self.code, _STEP))
+        return stopped_as(self.code, self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
