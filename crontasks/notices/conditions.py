@@ -83,7 +83,7 @@ _UNREAD: Final = f"""
     WITH {LOCKED}
     SELECT q.name || '[' || p.partition || ']', p.high_watermark - p.next_offset
     FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
-    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
+    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND NOT s.rescues
     LEFT JOIN crontasks_croninstance i ON i.queue_id = q.id
     WHERE {IS_WANTED} AND p.state = 'RUNNING' AND p.high_watermark > p.next_offset AND {IS_FREE}
       AND NOT {IS_AT_STOP}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
 from django.db.models.functions import Greatest
 
 from integration.counting import so_many
@@ -175,7 +175,12 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
     long_ago = database_now() - UNREAD_AFTER
     owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
     # GREATEST passes over what is not known; who never worked at all is not working now.
-    worked = Greatest("progressed_at", "state_since", "lease__taken_at", "lease__released_at")
+    # A rescue copies, and reads nothing for anybody.
+    by_run = [
+        Case(When(lease__rescues=False, then=at))
+        for at in ("lease__taken_at", "lease__released_at")
+    ]
+    worked = Greatest("progressed_at", "state_since", *by_run)
     return (
         QueuePartition.objects.filter(queue__in=queues)
         .select_related("lease")
