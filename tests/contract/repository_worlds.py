@@ -101,6 +101,8 @@ class World(Protocol):
     def keep_keys_in_order(self) -> None: ...
     def link(self, error: UUID, offset: int | None) -> None: ...
     def rescues(self) -> RescueStore: ...
+    def rescuer(self) -> Any: ...
+    def id_of(self, partition: int) -> int: ...
     def limit_rescues(self, mebibytes: int) -> None: ...
     def rescue_code(self, partition: int = 0) -> str: ...
 
@@ -228,6 +230,12 @@ class MemoryWorld:
     def rescues(self) -> RescueStore:
         return MemoryRescues(self.database)
 
+    def id_of(self, partition: int) -> int:
+        return self.database.places[partition].id
+
+    def rescuer(self) -> MemoryPartitionManager:
+        return MemoryPartitionManager(self.database, rescues=True)
+
     def limit_rescues(self, mebibytes: int) -> None:
         self.database.rescue_limit_bytes = mebibytes * 2**20
 
@@ -276,6 +284,14 @@ class DatabaseWorld:
 
     def rescues(self) -> RescueStore:
         return DatabaseRescues(self.record.pk)
+
+    def id_of(self, partition: int) -> int:
+        return int(self._place(partition).get().pk)
+
+    def rescuer(self) -> DatabasePartitionManager:
+        manager = DatabasePartitionManager(self.record.pk, "test", 60.0, rescues=True)
+        self.managers.append(manager)
+        return manager
 
     def limit_rescues(self, mebibytes: int) -> None:
         Queue.objects.filter(pk=self.record.pk).update(rescue_limit_mb=mebibytes)

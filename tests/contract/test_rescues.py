@@ -113,3 +113,16 @@ def test_how_it_ended_is_noted_by_the_owner_alone(tables, owned):
     assert tables.rescue_code() == ""
     tables.rescues().note(owned, "RESCUE_FULL", "No room.")
     assert tables.rescue_code() == "RESCUE_FULL"
+
+
+def test_whoever_rescues_takes_what_it_is_told_to_and_its_death_says_nothing(tables):
+    tables.put(1, suspect_offset=10, suspect_crashes=1)
+    rescuer = tables.rescuer()
+    taken = rescuer.take_only([tables.id_of(1)])
+    assert [owned.partition for owned in taken] == [1]
+    assert rescuer.take_only([tables.id_of(1)]) == []
+    tables.die(rescuer)
+    held = tables.manager().take()
+    assert [(owned.partition, owned.unclean_ends) for owned in held] == [(0, 0), (1, 0)]
+    assert (held[1].suspect_offset, held[1].suspect_crashes) == (10, 1)
+    assert held[1].epoch > taken[0].epoch

@@ -1,16 +1,14 @@
 """Records that are rescued before they expire, on the in-memory fakes: applied once, in order."""
 
-from collections.abc import Callable
-
 import pytest
 
 from integration.delivery.report import RunEnding
-from integration.delivery.rescuing import RescueContext, RescueReport, RescueStep, rescue
+from integration.delivery.rescuing import RescueStep
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
-from tests.support.fake_world import FakeWorld, QuickSource
+from tests.support.fake_rescue import rescue_in
+from tests.support.fake_world import Died, FakeWorld
 from tests.support.memory.partition_manager import MemoryPartitionManager
-from tests.support.memory.rescues import MemoryRescues
 
 pytestmark = pytest.mark.fast
 
@@ -27,25 +25,6 @@ def a_world(count: int = 10, **fields) -> FakeWorld:
     for n in range(count):
         world.send(key=f"k{n % 3}".encode())
     return world
-
-
-def rescue_in(
-    world: FakeWorld, until: int, act: Callable[[RescueStep], None] = lambda _: None
-) -> RescueReport:
-    manager = MemoryPartitionManager(world.database)
-    held = manager.take()
-    clock = iter(range(10_000))
-    context = RescueContext(
-        source=QuickSource(world.topic, world.waits),
-        store=MemoryRescues(world.database),
-        reasons=dict.fromkeys((owned.partition for owned in held), "PAUSED"),
-        step=act,
-        monotonic=lambda: float(next(clock)),
-    )
-    try:
-        return rescue(context, held, dict.fromkeys((owned.partition for owned in held), until))
-    finally:
-        manager.close(clean=True)
 
 
 @KINDS
@@ -66,6 +45,23 @@ def test_what_kafka_still_has_as_well_is_applied_once(fields):
     rescue_in(world, 6)
     world.run()
     assert world.effects() == list(range(10))
+
+
+@pytest.mark.parametrize("at", list(RescueStep)[:-1])
+def test_its_death_at_any_step_loses_nothing_and_counts_against_no_message(at):
+    world, seen = a_world(), []
+
+    def die(step: RescueStep) -> None:
+        seen.append(step)
+        if seen.count(at) == 2 or step is at is RescueStep.TAKEN:
+            raise Died
+
+    with pytest.raises(Died):
+        rescue_in(world, 10, die, piece_records=3)
+    rescue_in(world, 10, piece_records=3)
+    world.topic.expire(10)
+    world.run()
+    assert (world.effects(), world.place().unclean_ends) == (list(range(10)), 0)
 
 
 def test_a_second_rescue_goes_on_behind_the_first():
