@@ -36,7 +36,8 @@ _QUEUES: Final = f"""
            sum(p.next_offset)::float, sum(p.epoch)::float,
            coalesce((SELECT sum(r.records) FROM integration_rescue r
                JOIN integration_queuepartition o ON o.id = r.partition_id
-               WHERE o.queue_id = q.id AND r.to_offset > o.next_offset), 0)::float,
+               WHERE o.queue_id = q.id AND r.topic_uuid = o.topic_uuid
+               AND r.to_offset > o.next_offset), 0)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
     WHERE {IS_READ} GROUP BY q.id ORDER BY q.name"""
