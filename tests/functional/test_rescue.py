@@ -13,6 +13,7 @@ from crontasks.cursor import django_cursor
 from crontasks.outcome import Context, Outcome
 from crontasks.running import turns
 from integration.actions import positions
+from integration.actions.blocks import Place, adopt
 from integration.delivery.rescuing import RescueStep
 from integration.kafka import admin
 from integration.models import Gap, Queue, QueuePartition, Rescue, RescuedRecord
@@ -203,3 +204,17 @@ def test_what_is_given_up_is_removed_in_steps_and_counts_no_more(broker, monkeyp
     QueuePartition.objects.update(topic_uuid="another")
     assert rescues.sweep() == 2
     assert not Rescue.objects.exists()
+
+
+def test_what_was_rescued_of_a_topic_that_lost_its_end_is_given_up_with_its_adoption(broker):
+    """Its offsets are given to other messages."""
+    queue = an_hour_long(broker, paused=True)
+    rescue_queue(queue, {0: 15})
+    QueuePartition.objects.update(next_offset=40, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+    assert QueuePartition.objects.get(queue=queue).rescued_to is None
+    assert rescues.sweep() == 15
+    Queue.objects.update(paused=False)
+    drain(queue)
+    assert effects() == list(range(15))
