@@ -154,15 +154,18 @@ class Watch:
             kind = KIND_OF_CODE.get(e.code, TroubleKind.UNAVAILABLE)
             self._outage(Trouble(kind, None, str(e)))
             return
+        self._compare_all(facts)
+        for trouble in troubles:
+            if trouble.kind in REFUSALS:
+                self._outage(trouble)
+
+    def _compare_all(self, facts: TopicFacts | None) -> None:
         for owned in self.held:
             self._compare(owned, facts)
         self._apart = frozenset(o.id for o in self.held if o.rescued_until is not None)
         if facts is not None and facts.partitions != self._partitions:
             self._partitions = facts.partitions
             self.context.repository.add_partitions(facts)
-        for trouble in troubles:
-            if trouble.kind in REFUSALS:
-                self._outage(trouble)
 
     def _are_all_apart(self) -> bool:
         """Return whether every partition reads what was rescued.
