@@ -12,7 +12,6 @@ from django.db import connection
 from django.db.models import F
 
 from integration.delivery.ports import PartitionManager, Repository
-from integration.delivery.rescuing import RescueStore
 from integration.delivery.snapshot import QueueSnapshot
 from integration.models import (
     ErrorAttempt,
@@ -27,11 +26,9 @@ from integration.models import (
 from integration.store.configuration import snapshot
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
-from integration.store.rescues import DatabaseRescues
 from integration.store.sessions import database_now, django_connection
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
-from tests.support.memory.rescues import MemoryRescues
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.world.models import Child, Effect, Unique
 
@@ -100,11 +97,6 @@ class World(Protocol):
     def feeding(self) -> "World": ...
     def keep_keys_in_order(self) -> None: ...
     def link(self, error: UUID, offset: int | None) -> None: ...
-    def rescues(self) -> RescueStore: ...
-    def rescuer(self) -> Any: ...
-    def id_of(self, partition: int) -> int: ...
-    def limit_rescues(self, mebibytes: int) -> None: ...
-    def rescue_code(self, partition: int = 0) -> str: ...
 
 
 class MemoryWorld:
@@ -227,21 +219,6 @@ class MemoryWorld:
         row = self.database.errors[error]
         self.database.errors[error] = replace(row, copy_offset=offset)
 
-    def rescues(self) -> RescueStore:
-        return MemoryRescues(self.database)
-
-    def id_of(self, partition: int) -> int:
-        return self.database.places[partition].id
-
-    def rescuer(self) -> MemoryPartitionManager:
-        return MemoryPartitionManager(self.database, rescues=True)
-
-    def limit_rescues(self, mebibytes: int) -> None:
-        self.database.rescue_limit_bytes = mebibytes * 2**20
-
-    def rescue_code(self, partition: int = 0) -> str:
-        return self.database.places[partition].rescue_code
-
 
 class DatabaseWorld:
     """The real adapters on the session's PostgreSQL. Needs a test with database access."""
@@ -281,23 +258,6 @@ class DatabaseWorld:
     def keep_keys_in_order(self) -> None:
         Queue.objects.filter(pk=self.record.pk).update(ordering="key")
         self._read()
-
-    def rescues(self) -> RescueStore:
-        return DatabaseRescues(self.record.pk)
-
-    def id_of(self, partition: int) -> int:
-        return int(self._place(partition).get().pk)
-
-    def rescuer(self) -> DatabasePartitionManager:
-        manager = DatabasePartitionManager(self.record.pk, "test", 60.0, rescues=True)
-        self.managers.append(manager)
-        return manager
-
-    def limit_rescues(self, mebibytes: int) -> None:
-        Queue.objects.filter(pk=self.record.pk).update(rescue_limit_mb=mebibytes)
-
-    def rescue_code(self, partition: int = 0) -> str:
-        return str(self._place(partition).get().rescue_code)
 
     def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None:
         Effect.objects.create(message_id="", interface="", n=value)

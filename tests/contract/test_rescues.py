@@ -1,5 +1,6 @@
 """The contract of rescues: what is copied under an epoch is what a run reads there, once."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import PartitionManager
 from integration.delivery.rescuing import Piece, RescueStep
 from integration.values import Record
+from tests.contract.rescue_worlds import DatabaseRescueWorld, MemoryRescueWorld
 from tests.support.deliveries import a_batch_result, a_new_error, settle
 
 
@@ -29,6 +31,27 @@ def add(tables, owned: Owned, piece: Piece) -> list[str]:
 
 def offsets(tables, owned: Owned, limit: int = 100) -> list[int]:
     return [record.offset for record in tables.repository().rescued(owned, limit)]
+
+
+World = MemoryRescueWorld | DatabaseRescueWorld
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("memory", marks=pytest.mark.fast),
+        pytest.param(
+            "database", marks=[pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+        ),
+    ]
+)
+def tables(request: pytest.FixtureRequest) -> Iterator[World]:
+    if request.param == "memory":
+        yield MemoryRescueWorld()
+        return
+    request.getfixturevalue("transactional_db")
+    world = DatabaseRescueWorld()
+    yield world
+    world.close()
 
 
 @pytest.fixture
