@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
 
 from integration.delivery.owned import Owned
@@ -18,7 +19,7 @@ from integration.errors import IntegrationError
 from integration.policy.rescue import Range, next_piece
 from integration.values import Record, TopicFacts
 
-PIECE_RECORDS: Final = 5_000
+PIECE_RECORDS: Final = 10_000
 PIECE_BYTES: Final = 8 * 2**20
 WAIT_SECONDS: Final = 0.2
 # A broker that neither gives records nor says why is not waited for for ever.
@@ -44,12 +45,19 @@ class RescueStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Every record of the offsets [first, end), and what kept the queue from reading them."""
+    """Every record of the offsets [first, end), and what kept the queue from reading them.
+
+    `sizes` are the bytes of each that the queue's limit counts.
+    """
 
     first: int
     end: int
     records: Sequence[Record]
     reason: str
+    sizes: Sequence[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", [size_of(record) for record in self.records])
 
 
 class RescueStore(Protocol):
@@ -118,8 +126,10 @@ def rescue(context: RescueContext, held: Sequence[Owned], until: Mapping[int, in
 
 def size_of(record: Record) -> int:
     """Return the bytes that the queue's limit counts."""
-    named = sum(len(name) + len(value or b"") for name, value in record.headers or ())
-    return len(record.key or b"") + len(record.value or b"") + named
+    size = len(record.key or b"") + len(record.value or b"")
+    if record.headers:
+        size += sum(len(name) + len(value or b"") for name, value in record.headers)
+    return size
 
 
 class _Reading:
@@ -141,7 +151,7 @@ class _Reading:
             came = fetched.records.get(self.partition, [])
             wanted = [record for record in came if record.offset < self.end]
             records += wanted
-            size += sum(map(size_of, wanted))
+            size += sum(len(record.value or b"") for record in wanted)
             if came:
                 self.reached = min(self.end, came[-1].offset + 1)
             if self.partition in fetched.drained:
@@ -219,7 +229,7 @@ class _Rescuer:
                 return Ending(FENCED, "Somebody else took the partition, or moved its position.")
             self.owned.rescued = (*self.owned.rescued, (fitting.first, fitting.end))
             self.report.records += len(fitting.records)
-            self.report.bytes += sum(map(size_of, fitting.records))
+            self.report.bytes += sum(fitting.sizes)
         if fitting is not piece:
             return Ending(FULL, f"The queue's limit is reached at offset {fitting.end}.")
         return None
@@ -227,8 +237,8 @@ class _Rescuer:
     def _fitting(self, piece: Piece) -> Piece:
         """As much of the piece as the limit leaves room for; the piece itself if all of it."""
         room = self.context.store.room()
-        for place, record in enumerate(piece.records):
-            room -= size_of(record)
-            if room < 0:
-                return Piece(piece.first, record.offset, piece.records[:place], piece.reason)
-        return piece
+        if sum(piece.sizes) <= room:
+            return piece
+        place = next(at for at, used in enumerate(accumulate(piece.sizes)) if used > room)
+        end = piece.records[place].offset
+        return Piece(piece.first, end, piece.records[:place], piece.reason)

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from integration.codec import decode_headers
 from integration.delivery.owned import Owned
-from integration.delivery.rescuing import FULL, Piece, RescueStep, size_of
+from integration.delivery.rescuing import FULL, Piece, RescueStep
 from integration.store.sessions import alias, django_connection, execute, fetch_all
 from integration.values import Headers, Record
 
@@ -204,13 +204,13 @@ class DatabaseRescues:
 
     def add(self, owned: Owned, piece: Piece, step: Callable[[RescueStep], None]) -> bool:
         place = {"id": owned.id, "uuid": owned.topic_uuid}
-        counted = {"records": len(piece.records), "bytes": sum(map(size_of, piece.records))}
+        counted = {"records": len(piece.records), "bytes": sum(piece.sizes)}
         bounds = {"first": piece.first, "end": piece.end, "reason": piece.reason}
         fence = [piece.end, owned.id, owned.epoch, owned.next_offset, owned.topic_uuid]
         with transaction.atomic(using=alias(), durable=True):
             step(RescueStep.BEGUN)
             execute(_CLEAR, [*place.values(), piece.first, piece.end])
-            self._copy(owned, piece.records)
+            self._copy(owned, piece)
             step(RescueStep.COPIED)
             # The partition's row before the range's, as the sweep locks them.
             is_ours = execute(_FENCE, fence) == 1
@@ -222,23 +222,21 @@ class DatabaseRescues:
             step(RescueStep.COMMITTED)
         return is_ours
 
-    def _copy(self, owned: Owned, records: Sequence[Record]) -> None:
+    def _copy(self, owned: Owned, piece: Piece) -> None:
         connection = django_connection()
         raw: Any = connection.connection
         with connection.wrap_database_errors, raw.cursor() as cursor, cursor.copy(_COPY) as copy:
             copy.set_types(_TYPES)
-            for one in records:
-                place = (owned.id, owned.topic_uuid, one.offset)
-                told = (one.timestamp_ms, size_of(one), one.key, one.value, _text(one.headers))
-                copy.write_row((*place, *told))
+            id_, uuid, write = owned.id, owned.topic_uuid, copy.write_row
+            for one, size in zip(piece.records, piece.sizes, strict=True):
+                headers = _text(one.headers) if one.headers else ""
+                write((id_, uuid, one.offset, one.timestamp_ms, size, one.key, one.value, headers))
 
     def note(self, owned: Owned, code: str, text: str) -> None:
         execute(_NOTE, [code, text, owned.id, owned.epoch, code, text])
 
 
-def _text(headers: Headers | None) -> str:
+def _text(headers: Headers) -> str:
     """Return headers as they came, also with characters that a JSON column cannot keep."""
-    if not headers:
-        return ""
     pairs = [(name, None if v is None else b64encode(v).decode("ascii")) for name, v in headers]
     return json.dumps(pairs)

@@ -13,7 +13,7 @@ def rescue_in(
     world: FakeWorld,
     until: int | Mapping[int, int],
     act: Callable[[RescueStep], None] = lambda _: None,
-    piece_records: int = 5_000,
+    piece_records: int = 10_000,
 ) -> RescueReport:
     """Copy what waits below an offset of each partition. A Died passes through."""
     manager = MemoryPartitionManager(world.database, rescues=True)
