@@ -8,7 +8,7 @@ from typing import Final
 
 from celery import Celery
 
-from bench import traffic, workload
+from bench import cpu, traffic, workload
 from bench.figure import Figure, at_least
 from bench.ground import Ground
 from bench.rig import Rig
@@ -50,7 +50,13 @@ def rescue(ground: Ground) -> Figure:
         against="the run of the cron task, from its beginning to its end",
         target=at_least("value", 20_000),
         claims={"each record stands once": stands == (count, count, 0, count - 1)},
-        facts={"bytes_each": BYTES, "slowest": round(min(rates))},
+        facts={
+            "bytes_each": BYTES,
+            "slowest": round(min(rates)),
+            "cpu_us": [
+                round(median(part) / count * 1e6, 1) for part in zip(*side.used, strict=True)
+            ],
+        },
     )
 
 
@@ -64,7 +70,8 @@ class Side:
         traffic.produce(rig.bootstrap, topic, _payloads(count), timestamp_ms=at)
         queue = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchBatch"}
         rig.configure({**queue, "enabled": False, "rescue_limit_mb": LIMIT_MB})
-        rig.start_worker()
+        self.worker = rig.start_worker()
+        self.used: list[cpu.Used] = []
         self.instance = int(rig.value(_INSTANCE))
 
     def run(self) -> float:
@@ -72,9 +79,11 @@ class Side:
         self.rig.write("TRUNCATE integration_rescue, integration_rescuedrecord, crontasks_cronrun")
         self.rig.write("UPDATE integration_queuepartition SET rescued_to = NULL")
         self.rig.write("CHECKPOINT")
+        meter = cpu.Meter(self.rig, self.worker)
         moment = datetime.fromtimestamp(time.time(), UTC).isoformat()
         Celery(broker=self.rig.broker_url).send_task(TICK, [self.instance, moment])
         self.rig.until(lambda: self.rig.rows(_DONE, [self.instance]), "the rescue has ended")
+        self.used.append(meter.used())
         seconds, rescued = self.rig.rows(_DONE, [self.instance])[0]
         return int(rescued) / float(seconds)
 
