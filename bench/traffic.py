@@ -45,10 +45,12 @@ def produce(
     key_of: Key | None = None,
     *,
     partition: int = 0,
+    timestamp_ms: int = 0,
 ) -> int:
     """Write all payloads, in order; returns how many. Raises KafkaException when one failed.
 
-    `key_of` gives a payload's record key; without it records have none.
+    `key_of` gives a payload's record key; without it records have none. `timestamp_ms` is when
+    they claim to have been written; 0 is now.
     """
     failures: list[KafkaError] = []
 
@@ -61,7 +63,7 @@ def produce(
     count = 0
     for payload in payloads:
         key = None if key_of is None else key_of(payload)
-        _produce_one(writing, (topic, partition), (key, payload), reported)
+        _produce_one(writing, (topic, partition, timestamp_ms), (key, payload), reported)
         count += 1
     if writing.flush(FLUSH_SECONDS):
         raise TimeoutError(f"not all messages of {topic} were written")
@@ -72,15 +74,20 @@ def produce(
 
 def _produce_one(
     writing: Producer,
-    place: tuple[str, int],
+    place: tuple[str, int, int],
     record: tuple[bytes | None, bytes],
     reported: Any,
 ) -> None:
-    (topic, partition), (key, payload) = place, record
+    (topic, partition, at), (key, payload) = place, record
     while True:
         try:
             writing.produce(
-                topic, key=key, value=payload, partition=partition, on_delivery=reported
+                topic,
+                key=key,
+                value=payload,
+                partition=partition,
+                timestamp=at,
+                on_delivery=reported,
             )
         except BufferError:
             writing.poll(0.1)

@@ -21,6 +21,7 @@ class CrontasksConfig(AppConfig):
             lag_monitor,
             relay,
             reprocessing,
+            rescue,
             retention_sync,
         )
         from crontasks.dispatch import resident

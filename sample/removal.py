@@ -52,6 +52,8 @@ ROWS: Final = (
     ("integration_apitoken", "system_id = ANY(%(systems)s)"),
     ("integration_batchlog", f"partition_id IN ({PLACES})"),
     ("integration_gap", f"partition_id IN ({PLACES})"),
+    ("integration_rescuedrecord", f"partition_id IN ({PLACES})"),
+    ("integration_rescue", f"partition_id IN ({PLACES})"),
     ("integration_partitionlease", f"partition_id IN ({PLACES})"),
     ("integration_queuepartition", "queue_id = ANY(%(queues)s)"),
     ("integration_outboxrow", SENT),

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 
-from integration.models import BatchLog, Gap, OutboxRow, QueuePartition, RelayLease
+from integration.models import BatchLog, Gap, OutboxRow, QueuePartition, RelayLease, Rescue
 
 
 class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
@@ -78,6 +78,28 @@ class GapAdmin(LookedAt):
         "reason",
         "found_at",
         "acknowledged_by",
+    )
+    list_select_related = ("partition__queue",)
+
+
+@admin.register(Rescue)
+class RescueAdmin(LookedAt):
+    """Ranges of offsets that stand in the database."""
+
+    about = (
+        "Messages that were copied into the database untried because their topic was about to "
+        "forget them: from the first offset up to, but not including, the last. Written by the "
+        "rescue, removed by it once the queue has read them. The queue's page tells of them."
+    )
+
+    list_display = (
+        "partition",
+        "from_offset",
+        "to_offset",
+        "records",
+        "bytes",
+        "reason",
+        "grew_at",
     )
     list_select_related = ("partition__queue",)
 

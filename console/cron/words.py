@@ -92,6 +92,12 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "lost_runs": ("run found lost", "runs found lost"),
         },
         "lag_monitor": {"unreachable": ("provider unreachable", "providers unreachable")},
+        "rescue": {
+            "rescued": ("message rescued", "messages rescued"),
+            "swept": ("rescued message removed", "rescued messages removed"),
+            "gone": ("offset gone before", "offsets gone before"),
+            "busy": ("partition in work", "partitions in work"),
+        },
         "retention_sync": {
             "changed": ("queue changed", "queues changed"),
             "different": ("queue differs", "queues differ"),

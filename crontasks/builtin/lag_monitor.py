@@ -22,6 +22,7 @@ from integration.kafka import looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import first_waiting
 from integration.models import Provider, Queue, QueuePartition
+from integration.policy.rescue import first_outside
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store import stable_ends, track_days
@@ -194,8 +195,9 @@ def write(queue_id: int, facts: TopicFacts) -> None:
 def write_oldest(queue: Queue, facts: TopicFacts, unmoved: Collection[int] = frozenset()) -> None:
     """Store since when the first message of each partition waits; nothing where none waits.
 
-    Behind a message that is kept in its row (a sequential queue's failed head) the next one
-    counts: that is the one that can expire. About `unmoved` partitions nobody is asked.
+    Behind a message that is kept in its row (a sequential queue's failed head), and behind those
+    that were rescued, the next one counts: that is the one that can expire. About `unmoved`
+    partitions nobody is asked.
     """
     rows = list(queue.partitions.filter(topic_uuid=facts.topic_uuid))
     waiting = {row.partition: first for row in rows if (first := _first(row, facts)) is not None}
@@ -211,6 +213,8 @@ def _first(row: QueuePartition, facts: TopicFacts) -> int | None:
     """The offset of the first message that waits in Kafka alone; None when none does."""
     low, high = facts.low.get(row.partition, 0), facts.high.get(row.partition, 0)
     first = max(row.next_offset + (row.state_error is not None), low)
+    if row.rescued_to is not None and first < row.rescued_to:
+        first = first_outside(row.rescues.ranges(row.topic_uuid), first)
     return first if first < high else None
 
 
@@ -222,6 +226,7 @@ def _unmoved(queue: Queue, facts: TopicFacts) -> set[int]:
     unmoved = queue.partitions.filter(
         Q(progressed_at=None) | Q(progressed_at__lt=F("seen_at")),
         Q(state_since=None) | Q(state_since__lt=F("seen_at")),
+        Q(rescued_at=None) | Q(rescued_at__lt=F("seen_at")),
         oldest_waiting_at__isnull=False,
         topic_uuid=facts.topic_uuid,
     )

@@ -18,8 +18,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
-    lock, position. Outbound: provider, queue, rights, topic, instance of the relay, broker, beat,
-    relay, lease, outbox; and where it is delivered from here, the rest of the way to its endpoint.
+    lock, position, rescue. Outbound: provider, queue, rights, topic, instance of the relay, broker,
+    beat, relay, lease, outbox; where it is delivered from here, also the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
     with rights may remember the name of a probe. Every link is looked at, as more than one may be
     broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
@@ -83,6 +83,7 @@ INBOUND_WALK: Final[Walk] = (
     *_START,
     *_RUN,
     ("position", flow_work.position),
+    ("rescue", flow_work.rescue),
 )
 SENDING_WALK: Final[Walk] = (
     ("provider", flow_set_up.provider),
@@ -96,6 +97,7 @@ SENDING_WALK: Final[Walk] = (
     *_RUN,
     ("endpoint", flow_out.endpoint),
     ("position", flow_work.position),
+    ("rescue", flow_work.rescue),
     ("unknown", flow_out.unknown),
     ("delivered", flow_out.delivered),
 )

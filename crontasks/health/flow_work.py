@@ -15,6 +15,7 @@ from integration.models import Queue
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.partitions import is_held_back, situation_of
+from integration.selectors.queues.rescued import rescued
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
@@ -134,3 +135,15 @@ def position(queue: Queue) -> Finding:
         return f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
     return f"Partition {places}."
+
+
+def rescue(queue: Queue) -> Finding:
+    """What was copied because it would have expired, and whether more of it would be."""
+    saved = rescued(queue)
+    if saved is not None and saved.stopped:
+        return saved.stopped[0].situation
+    if saved is not None:
+        return f"{saved.text} They are read first."
+    if not queue.rescue:
+        return "Off: what waits until the topic forgets it is recorded as a gap."
+    return "Nothing had to be copied; what waits is still safe in the topic."

@@ -48,7 +48,7 @@ _RUNS: Final = f"""
               AND e.state = 'PROCESSING' AND e.epoch = p.epoch AND e.partition = p.partition
               AND q.direction = 'inbound'
         ) marked ON true
-        WHERE s.released_at IS NULL
+        WHERE s.released_at IS NULL AND NOT s.rescues
     )
     SELECT queue_id, system_id, queue, partition, next_offset, alone, owner, taken_at, most_seconds,
         working_since, lease_until, overdue, CASE
@@ -90,7 +90,7 @@ _WAITS: Final = f"""
         LEFT JOIN LATERAL (
             SELECT max(s.taken_at) AS taken_at FROM integration_partitionlease s
             JOIN integration_queuepartition p ON p.id = s.partition_id
-            WHERE p.queue_id = q.id) owned ON true
+            WHERE p.queue_id = q.id AND NOT s.rescues) owned ON true
         WHERE q.start_requested_at IS NOT NULL AND {IS_WANTED} AND {HAS_WORK_TO_TAKE}
     )
     SELECT total.slots, total.others, total.now, wait.id, wait.system_id, wait.name, wait.since

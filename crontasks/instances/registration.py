@@ -19,6 +19,7 @@ SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
     ("History cleanup", "history_cleanup", "37 * * * *", None),
     ("Retention sync", "retention_sync", "7 * * * *", None),
     ("Lag monitor", "lag_monitor", "", 15),
+    ("Rescue", "rescue", "", 60),
 )
 
 

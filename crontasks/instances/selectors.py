@@ -180,7 +180,10 @@ def names() -> list[str]:
 def _known(scope: Scope) -> QuerySet[CronInstance]:
     newest = CronRun.objects.filter(instance=OuterRef("pk")).order_by("-started_at", "-id")
     owned = PartitionLease.objects.filter(
-        partition__queue=OuterRef("queue"), released_at__isnull=True, lease_until__gt=Now()
+        partition__queue=OuterRef("queue"),
+        released_at__isnull=True,
+        lease_until__gt=Now(),
+        rescues=False,
     )
     return (
         CronInstance.objects.filter(scope.within("queue__system"))

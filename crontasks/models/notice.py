@@ -19,6 +19,8 @@ class NoticeKind(models.TextChoices):
     WAITING = "WAITING", "Queue waits for something switched off"  # or not installed
     HOLD_BURST = "HOLD_BURST", "Many messages held"  # in a short time
     EXPIRING = "EXPIRING", "Messages are about to expire unread"
+    RESCUED = "RESCUED", "Messages were rescued"  # copied before they could expire unread
+    RESCUE_STOPPED = "RESCUE_STOPPED", "A rescue stopped"  # and messages may expire unread
     GAP = "GAP", "Messages expired unread"
     NO_CONSUMER = "NO_CONSUMER", "Nothing consumes the queue"  # and messages wait
     NO_WORKER = "NO_WORKER", "No worker is alive"

@@ -14,8 +14,9 @@ from crontasks.health.slots import PATIENCE, Run, Stage
 from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
-from integration.counting import so_many
+from integration.counting import listed, so_many
 from integration.durations import rough, spoken
+from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
@@ -49,7 +50,8 @@ _OVER_SHARE: Final = 1.5
 _EXPIRING: Final = f"""
     WITH queue AS (
         SELECT q.name, q.topic, q.retention_seconds AS kept, min(p.oldest_waiting_at) AS oldest,
-               sum(greatest(0, p.high_watermark - greatest(p.next_offset, p.low_watermark))) AS lag,
+               sum(greatest(0, p.high_watermark
+                   - greatest(p.next_offset, p.low_watermark, p.rescued_to))) AS lag,
                least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
         FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
         WHERE q.enabled AND {IS_READ} GROUP BY q.id
@@ -60,6 +62,16 @@ _EXPIRING: Final = f"""
         SELECT FROM crontasks_notice n
         WHERE n.kind = 'EXPIRING' AND n.subject = queue.name AND n.closed_at IS NULL)
         THEN {_OVER_SHARE} ELSE 1 END) < clock_timestamp()"""
+_RESCUED: Final = """
+    SELECT q.name, q.topic, sum(r.records)::bigint, array_agg(DISTINCT r.reason)
+    FROM integration_rescue r JOIN integration_queuepartition p ON p.id = r.partition_id
+    JOIN integration_queue q ON q.id = p.queue_id
+    WHERE r.topic_uuid = p.topic_uuid AND r.to_offset > p.next_offset
+    GROUP BY q.id HAVING sum(r.records) > 0"""
+_RESCUE_STOPPED: Final = """
+    SELECT q.name, p.partition, p.rescue_code, p.rescue_text
+    FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
+    WHERE p.rescue_code <> ''"""
 _GAPS: Final = """
     SELECT q.name || '[' || p.partition || ']', sum(g.to_offset - g.from_offset)::bigint
     FROM integration_gap g JOIN integration_queuepartition p ON p.id = g.partition_id
@@ -71,7 +83,7 @@ _UNREAD: Final = f"""
     WITH {LOCKED}
     SELECT q.name || '[' || p.partition || ']', p.high_watermark - p.next_offset
     FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
-    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
+    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND NOT s.rescues
     LEFT JOIN crontasks_croninstance i ON i.queue_id = q.id
     WHERE {IS_WANTED} AND p.state = 'RUNNING' AND p.high_watermark > p.next_offset AND {IS_FREE}
       AND NOT {IS_AT_STOP}
@@ -120,7 +132,7 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_connection().cursor() as cursor:
         conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
-        conditions += [*_expiring(cursor), *_slots()]
+        conditions += [*_expiring(cursor), *_rescues(cursor), *_slots()]
         if is_settled:
             conditions += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
         return conditions
@@ -191,6 +203,22 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
             f"{topic} first."
         )
         yield Condition(NoticeKind.EXPIRING, subject, text)
+
+
+def _rescues(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_RESCUED)
+    for subject, topic, count, reasons in cursor.fetchall():
+        why = listed([REASONS.get(reason, reason) for reason in reasons], len(REASONS))
+        text = (
+            f"{so_many(count, 'message')} that nobody has tried stand copied in the database, as "
+            f"{topic} was about to forget them and the queue {why}. {GET_GOING} "
+            f"`manage.py check_flow {subject}` names what stops it."
+        )
+        yield Condition(NoticeKind.RESCUED, subject, text)
+    cursor.execute(_RESCUE_STOPPED)
+    for name, partition, code, reason in cursor.fetchall():
+        text = stopped_as(code, reason).text
+        yield Condition(NoticeKind.RESCUE_STOPPED, f"{name}[{partition}]", text)
 
 
 def _slots() -> Iterator[Condition]:

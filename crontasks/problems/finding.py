@@ -22,6 +22,7 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.late_relays,
     queues.blocked,
     queues.expiring,
+    queues.stopped_rescues,
     queues.standstill,
 )
 

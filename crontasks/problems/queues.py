@@ -10,6 +10,7 @@ from crontasks.health.slots import Run, Stage
 from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
 from integration.durations import rough, spoken
 from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head
+from integration.selectors.queues.rescued import stopped_as
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Situation, Status
 from integration.store.stable_ends import TRANSACTION_HANGS
@@ -55,6 +56,16 @@ def expiring(facts: Facts) -> Iterator[Problem]:
         )
         what = f"{row.name} is about to lose messages"
         yield Problem(what, situation, Way.QUEUE, rank=15, subject=row.name)
+
+
+def stopped_rescues(facts: Facts) -> Iterator[Problem]:
+    """Messages that would be copied before they expire, if there were room or a topic to read."""
+    for row in facts.rows:
+        stopped = next((part for part in row.partitions if part.rescue_code), None)
+        if stopped is not None:
+            what = f"The rescue of {row.name} stopped"
+            situation = stopped_as(stopped.rescue_code, stopped.rescue_text)
+            yield Problem(what, situation, Way.QUEUE, rank=15, subject=row.name)
 
 
 def hanging(facts: Facts) -> Iterator[Problem]:

@@ -45,7 +45,8 @@ _ASK: Final = f"""
     WITH {LOCKED}, was AS (
         SELECT q.start_requested_at AS at, (
             SELECT max(s.taken_at) FROM integration_partitionlease s
-            JOIN integration_queuepartition p ON p.id = s.partition_id WHERE p.queue_id = q.id
+            JOIN integration_queuepartition p ON p.id = s.partition_id
+            WHERE p.queue_id = q.id AND NOT s.rescues
         ) AS taken_at
         FROM integration_queue q WHERE q.id = %s
     ), asked AS (

@@ -1,4 +1,4 @@
-"""Reasons for a run to end: its worker shuts down, or another queue waits for the worker.
+"""Reasons for a run to end: its worker shuts down, or somebody waits for its slot or partitions.
 
 With fewer queues than worker slots nobody waits and runs stay attached; else they take turns.
 """
@@ -13,6 +13,7 @@ from crontasks.cursor import Cursor
 from crontasks.running import shutdown
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
+from integration.store.rescues import WANTED_SECONDS
 from integration.store.sessions import django_connection
 from integration.store.sharing import LOCKED
 
@@ -32,6 +33,9 @@ _WAITING: Final = f"""
         WHERE asked_at > clock_timestamp() - interval '60 s'
           AND queue_id IS NULL AND task <> 'relay'
         UNION ALL
+        SELECT 1 FROM integration_queue q WHERE q.id = %s AND q.rescue_wanted_at
+            > clock_timestamp() - make_interval(secs => {WANTED_SECONDS})
+        UNION ALL
         SELECT extract(epoch FROM clock_timestamp() - asked_at) FROM integration_operation
         WHERE state = 'RUNNING' AND asked_at > clock_timestamp() - interval '60 s'
     )
@@ -49,8 +53,11 @@ def patience_seconds(waiting: int) -> float:
 
 
 def another_queue_waits(cursor: Cursor, queue_id: int) -> bool:
-    """Return whether another queue has waited long enough for a slot. One indexed query."""
-    cursor.execute(_WAITING, (queue_id,))
+    """Return whether another queue has waited long enough for a slot, or a rescue of this one.
+
+    One indexed query.
+    """
+    cursor.execute(_WAITING, (queue_id, queue_id))
     count, oldest_seconds = cursor.fetchone()
     return bool(count) and oldest_seconds >= patience_seconds(count)
 

@@ -4,11 +4,12 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Sum
 
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import NO_STOP, RUNNING, note
 from integration.actions.transaction import short_transaction
+from integration.counting import so_many
 from integration.models import Delivery, Gap, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.store.sessions import database_now
@@ -130,9 +131,24 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         topic_uuid=facts.topic_uuid,
         offset__gte=offset,
     ).update(topic_uuid="")
-    uuid = facts.topic_uuid
-    move_position(row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high)
-    return f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
+    uuid, given_up = facts.topic_uuid, _give_up_rescued(row)
+    move_position(
+        row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high, rescued_to=None
+    )
+    effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
+    if given_up:
+        effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."
+    return effect
+
+
+def _give_up_rescued(row: QueuePartition) -> int:
+    """Their offsets belong to other messages now; returns how many nobody had tried.
+
+    The next rescue removes what is in no range any more.
+    """
+    untried = row.rescues.filter(to_offset__gt=row.next_offset).aggregate(count=Sum("records"))
+    row.rescues.update(from_offset=F("to_offset"))
+    return int(untried["count"] or 0)
 
 
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:

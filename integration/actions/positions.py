@@ -20,6 +20,7 @@ from integration.actions.queues import RUNNING, lock, note, refuse_outbound
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, PartitionLease, Queue, QueuePartition
+from integration.policy.rescue import end_of
 from integration.policy.states import DUE, DeliveryState, PartitionState, in_order
 from integration.store.sessions import database_now
 from integration.values import TopicFacts
@@ -104,7 +105,8 @@ def _check(row: QueuePartition, move: Move, facts: TopicFacts) -> None:
             f"The position of partition {row.partition} is not one of the topic as it is now."
         )
     low, high = facts.low[row.partition], facts.high[row.partition]
-    if not low <= move.after <= high:
+    is_rescued = end_of(row.rescues.ranges(row.topic_uuid), move.after) is not None
+    if not (low <= move.after <= high or is_rescued):
         where = {"partition": row.partition, "offset": move.after}
         raise OffsetOutsideError(**where, low=low, high=high)
     if _is_sending(row):

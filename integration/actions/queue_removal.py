@@ -1,5 +1,6 @@
 """Taking a queue away: only when nothing is lost, with a list of what goes along."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -21,6 +22,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.policy.states import OPEN, OperationState, OutboxState
+from integration.selectors.queues.rescued import rescued
 from integration.store import decisions
 from integration.store.sessions import database_now
 
@@ -107,9 +109,7 @@ def _refusals(queue: Queue) -> list[str]:
         words.append("It is switched on: switch it off first, so that nothing reads it meanwhile.")
     if _is_worked_on(queue):
         words.append("A worker is still at work on it: wait until its batch has ended.")
-    open_errors = queue.errors.filter(state__in=[state.value for state in OPEN])
-    if open_errors.exists():
-        words.append("It has open failures, whose messages would be lost: resolve or delete them.")
+    words += _would_be_lost(queue)
     feeding = [row.name for row in queue.feeding_queues.all()[:5]]
     if feeding:
         words.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
@@ -124,6 +124,18 @@ def _refusals(queue: Queue) -> list[str]:
             "them first."
         )
     return words
+
+
+def _would_be_lost(queue: Queue) -> Iterator[str]:
+    """Yield what stands nowhere but in the database."""
+    if queue.errors.filter(state__in=[state.value for state in OPEN]).exists():
+        yield "It has open failures, whose messages would be lost: resolve or delete them."
+    saved = rescued(queue)
+    if saved is not None and saved.records:
+        yield (
+            f"{so_many(saved.records, 'rescued message')} of it may stand nowhere but in the "
+            "database, untried: let the queue read them, or skip them."
+        )
 
 
 def waiting_for(queue: Queue) -> str:

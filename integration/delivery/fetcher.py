@@ -12,6 +12,7 @@ from integration.delivery.foreign import foreign_failure
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
+from integration.delivery.rescued import take_rescued
 from integration.delivery.steps import Step
 from integration.delivery.stopping import arrive, before_stop
 from integration.delivery.unit import OpenError, Unit
@@ -155,17 +156,22 @@ class Fetcher:
             yield rows
 
     def fetch(self, wait_seconds: float) -> Fetched:
-        """The next records of every partition that may be read."""
+        """The next records of every partition that may be read; rescued ones go before Kafka's."""
         reading = {owned.partition: owned for owned in self.held if owned.reads_kafka}
-        self._attach(reading)
-        if not reading:
-            return Fetched()
-        # Between two batches of released rows nobody waits for Kafka: what is there is taken.
-        wait = 0.0 if self._has_more_rows else wait_seconds
-        fetched = self.context.source.fetch(self.context.queue.batch_size, wait)
+        rescued = [owned for owned in reading.values() if owned.rescued_until is not None]
+        in_kafka = {p: owned for p, owned in reading.items() if owned.rescued_until is None}
+        self._attach(in_kafka)
+        fetched = Fetched()
+        if in_kafka:
+            # With rows or rescued records at hand nobody waits for Kafka: what is there is taken.
+            wait = 0.0 if self._has_more_rows or rescued else wait_seconds
+            fetched = self.context.source.fetch(self.context.queue.batch_size, wait)
         for partition, records in fetched.records.items():
             self._at[partition] = records[-1].offset + 1
         self._ends = (self._ends - fetched.records.keys()) | fetched.drained
+        for owned in rescued:
+            self._ends.discard(owned.partition)
+            take_rescued(self.context, owned, fetched)
         self._probe(reading, fetched)
         return fetched
 

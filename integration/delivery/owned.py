@@ -6,6 +6,7 @@ from uuid import UUID
 
 from integration.policy.batching import FailureRate
 from integration.policy.failure_thresholds import FailureStreak
+from integration.policy.rescue import Range, end_of, gone_until
 from integration.policy.states import Ended, PartitionState
 
 HEAD_HELD: Final = "HEAD_HELD"
@@ -37,7 +38,8 @@ class Owned:
     added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
     sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
     is the offset before which a person wants it to stop, `stop_told` the last one that was found
-    to be reached.
+    to be reached. `rescued` are the offsets at or beyond the position whose records stand in the
+    database: no other owner can add to them meanwhile.
     """
 
     id: int
@@ -61,6 +63,7 @@ class Owned:
     has_parked: bool = False
     stop_at: int | None = None
     stop_told: int | None = None
+    rescued: tuple[Range, ...] = ()
     rate: FailureRate = field(default_factory=FailureRate)
     failure_streak: FailureStreak = field(default_factory=FailureStreak)
 
@@ -79,6 +82,15 @@ class Owned:
         if self.stop_at is None:
             return offset
         return min(offset, max(self.stop_at, self.next_offset))
+
+    @property
+    def rescued_until(self) -> int | None:
+        """Return up to where records are read from the database; None where Kafka has the next."""
+        return end_of(self.rescued, self.next_offset)
+
+    def gone_until(self, low: int) -> int:
+        """Return up to where nothing is left to read; the position where nothing is missing."""
+        return gone_until(self.rescued, self.next_offset, low)
 
     @property
     def reads_kafka(self) -> bool:

@@ -153,6 +153,12 @@ class Repository(Protocol):
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
         """Return those of these failures that are open in a queue that feeds this error queue."""
 
+    def rescued(self, owned: Owned, limit: int) -> Sequence[Record]:
+        """At most `limit` records from the position on that were rescued, in their order.
+
+        All lie in the range that the position lies in; none is left there where none is returned.
+        """
+
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         """The offsets from `first` to `last` of this partition's topic that have an open row."""
 

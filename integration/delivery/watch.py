@@ -1,6 +1,6 @@
 """Checks of a run between batches: still this topic, still wanted, still ours."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from integration.counting import so_many
 from integration.delivery import stopping
@@ -48,6 +48,13 @@ ENDINGS: Final = {
 }
 
 
+class Strange(NamedTuple):
+    """Why a position means nothing in its topic."""
+
+    code: str
+    text: str
+
+
 class Watch:
     """The run's outlook. Every answer is a value; what it finds wrong is written as a state."""
 
@@ -62,6 +69,7 @@ class Watch:
         self._identified_at = float("-inf")
         self._committed_at = now
         self._partitions = 0
+        self._apart: frozenset[int] = frozenset()
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
         """Return the report if the run is over, with the reason; asked between batches."""
@@ -128,8 +136,11 @@ class Watch:
         """Compare topic, partitions and watermarks before anything fetched since is settled.
 
         At the start, every 5 s, after a client error, and whenever something was read that the
-        last look does not vouch for: so after any stall, wherever in the turn it was.
+        last look does not vouch for: so after any stall, wherever in the turn it was. As long as
+        all is read that was rescued, Kafka is not asked: it has no say in that.
         """
+        if self._are_all_apart():
+            return
         now = self.context.monotonic()
         has_read = fetched is not None and bool(fetched.records or fetched.drained)
         troubles = [] if fetched is None else fetched.troubles
@@ -143,18 +154,35 @@ class Watch:
             kind = KIND_OF_CODE.get(e.code, TroubleKind.UNAVAILABLE)
             self._outage(Trouble(kind, None, str(e)))
             return
-        for owned in self.held:
-            self._compare(owned, facts)
-        if facts is not None and facts.partitions != self._partitions:
-            self._partitions = facts.partitions
-            self.context.repository.add_partitions(facts)
+        self._compare_all(facts)
         for trouble in troubles:
             if trouble.kind in REFUSALS:
                 self._outage(trouble)
 
+    def _compare_all(self, facts: TopicFacts | None) -> None:
+        for owned in self.held:
+            self._compare(owned, facts)
+        self._apart = frozenset(o.id for o in self.held if o.rescued_until is not None)
+        if facts is not None and facts.partitions != self._partitions:
+            self._partitions = facts.partitions
+            self.context.repository.add_partitions(facts)
+
+    def _are_all_apart(self) -> bool:
+        """Return whether every partition reads what was rescued.
+
+        Where one has come to its end since the last look, that look vouches for nothing: it passed
+        over whatever the topic had become.
+        """
+        if any(o.id in self._apart and o.rescued_until is None for o in self.held):
+            self._identified_at = float("-inf")
+        if not all(o.reads_kafka and o.rescued_until is not None for o in self.held):
+            return False
+        self._apart = frozenset(o.id for o in self.held)
+        return bool(self.held)
+
     def _outage(self, trouble: Trouble) -> None:
         for owned in self.held:
-            if not owned.reads_kafka:
+            if not owned.reads_kafka or owned.rescued_until is not None:
                 continue
             pause = retry.probe_pause(owned.probes, self.context.roll())
             change = StateChange(
@@ -181,26 +209,33 @@ class Watch:
             self._state(owned, StateChange(state=PartitionState.BLOCKED, code=code, text=text))
 
     def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
-        topic = self.context.queue.topic
-        if facts is None or owned.partition not in facts.low:
-            self._block(owned, "TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
-        elif facts.topic_uuid != owned.topic_uuid:
-            text = f"Topic {topic} was deleted and created again; the position means nothing there."
-            self._block(owned, "TOPIC_RECREATED", text)
-        elif self.context.queue.needs_one_partition and facts.partitions > 1:
-            text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
-            self._block(owned, "MORE_PARTITIONS", text)
-        elif owned.next_offset > facts.high[owned.partition]:
-            end = facts.high[owned.partition]
-            text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
-            self._block(owned, "TOPIC_TRUNCATED", text)
-        elif owned.next_offset < facts.low[owned.partition]:
-            self._expired(owned, facts.low[owned.partition])
+        strange = self._strangeness(owned, facts)
+        low = 0 if facts is None else facts.low.get(owned.partition, 0)
+        if strange is not None and owned.rescued_until is None:
+            self._block(owned, *strange)
+        elif strange is None and self._is_expired(owned, low):
+            self._expired(owned, low)
         elif owned.waits_for_others:
             self._begin(owned)
         elif owned.state_code.startswith(KAFKA_DOWN):
             # Kafka answers again; an idle queue has no message whose success would say so.
             self._state(owned, RUNNING)
+
+    def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:
+        topic = self.context.queue.topic
+        if facts is None or owned.partition not in facts.low:
+            return Strange("TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
+        if facts.topic_uuid != owned.topic_uuid:
+            text = f"Topic {topic} was deleted and created again; the position means nothing there."
+            return Strange("TOPIC_RECREATED", text)
+        if self.context.queue.needs_one_partition and facts.partitions > 1:
+            text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
+            return Strange("MORE_PARTITIONS", text)
+        end = facts.high[owned.partition]
+        if owned.next_offset > end:
+            text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
+            return Strange("TOPIC_TRUNCATED", text)
+        return None
 
     def _begin(self, owned: Owned) -> None:
         """Read a partition that was added once no message of its keys waits in the others."""
@@ -216,23 +251,31 @@ class Watch:
                 owned, StateChange(state=PartitionState.WAITING, code="KEYS_MOVED", text=text)
             )
 
+    def _is_expired(self, owned: Owned, low: int) -> bool:
+        """Return whether something at the position is gone, be it only a failure's own record."""
+        is_head_gone = self.context.queue.sequential and owned.next_offset < low
+        return is_head_gone or owned.gone_until(low) > owned.next_offset
+
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""
         if self.context.queue.sequential and not self._past_heads(owned, low):
             return
+        until = owned.gone_until(low)
+        if until == owned.next_offset:
+            return
         accepted = self.context.repository.gap_acknowledged(owned)
         if accepted is not None:
             # What expired after the acknowledgement is another gap.
-            self._state(owned, RUNNING, min(accepted, low))
-        missing = low - owned.next_offset
+            self._state(owned, RUNNING, min(accepted, until))
+        missing = until - owned.next_offset
         if missing <= 0:
             return
-        self.context.repository.gap(owned, low, "EXPIRED")
+        self.context.repository.gap(owned, until, "EXPIRED")
         if self.context.queue.on_gap == "block":
             text = f"{so_many(missing, 'message')} expired in Kafka before being read."
             self._block(owned, "GAP", text)
             return
-        self._state(owned, RUNNING, low)
+        self._state(owned, RUNNING, until)
 
     def _past_heads(self, owned: Owned, low: int) -> bool:
         """Pass saved heads that Kafka no longer has; false when one of them has to be waited for.

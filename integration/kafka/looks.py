@@ -26,10 +26,15 @@ from integration.kafka.troubles import MOVING, has_code
 from integration.models.provider import Provider
 from integration.values import TopicFacts
 
+Kept = tuple[int | None, int | None]
+"""Seconds and bytes that a topic keeps; None where there is no limit, or none is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
     """A topic now. `retention_seconds` is None where it keeps without limit or does not tell.
+
+    So is `retention_bytes`, which is what it keeps of each partition.
 
     `ends`, by partition, is where the log ends: behind the high watermark of `facts`, which is the
     last stable offset, lies what belongs to open transactions or comes after one.
@@ -38,6 +43,7 @@ class TopicLook:
     facts: TopicFacts
     retention_seconds: int | None
     ends: Mapping[int, int]
+    retention_bytes: int | None = None
 
 
 def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | None]:
@@ -59,7 +65,8 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
             result = _facts(to, described[topic], marks)
             if result is not None:
                 facts, ends = result
-                looks[topic] = TopicLook(facts, retention.get(topic), ends)
+                seconds, size = retention.get(topic, (None, None))
+                looks[topic] = TopicLook(facts, seconds, ends, size)
         return looks
 
 
@@ -131,22 +138,24 @@ def _facts(
     return TopicFacts(str(described.topic_id), low, high), ends
 
 
-def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, int]:
-    """Map topics to the seconds they keep records; those without or with unknown limit are out."""
+def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Kept]:
+    """Map topics to the seconds and bytes they keep."""
     if not topics:
         return {}
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
     futures = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
-    seconds_of = {topic: _kept_seconds(futures[key], to) for topic, key in resources.items()}
-    return {topic: seconds for topic, seconds in seconds_of.items() if seconds is not None}
+    return {topic: _kept(futures[key], to) for topic, key in resources.items()}
 
 
-def _kept_seconds(future: Future[Any], to: Connection) -> int | None:
+def _kept(future: Future[Any], to: Connection) -> Kept:
     """Reading settings needs a right that consuming does not: without it nothing is known."""
     try:
         settings: Mapping[str, Any] = answer(future, to.name)
     except (BrokerUnreachableError, TopicGoneError):
-        return None
+        return None, None
+    if "delete" not in str(settings["cleanup.policy"].value).split(","):
+        return None, None
     milliseconds = int(str(settings["retention.ms"].value))
-    deletes_old = "delete" in str(settings["cleanup.policy"].value).split(",")
-    return max(1, milliseconds // 1_000) if deletes_old and milliseconds >= 0 else None
+    size = int(str(settings["retention.bytes"].value))
+    seconds = max(1, milliseconds // 1_000) if milliseconds >= 0 else None
+    return seconds, size if size >= 0 else None

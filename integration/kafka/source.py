@@ -37,6 +37,9 @@ CLOSE_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 3.0
 # What is read ahead lies in memory beside the batch in work: with large messages only a few.
 AHEAD_BYTES: Final = 2**20
+# So many records tell their usual size, and so much the log adds to each.
+SAMPLED: Final = 500
+RECORD_BYTES: Final = 12
 # To parse so many takes about as long as the database takes for a short statement.
 AHEAD_AT_ONCE: Final = 20
 
@@ -82,6 +85,25 @@ def first_waiting(
     finally:
         source.close()
     return stamps
+
+
+def average_bytes(provider: Provider, topic: str, positions: Mapping[int, int]) -> float | None:
+    """Reckon the size of a record from some hundred at these positions; None where none comes.
+
+    No group is touched. Raises ProviderUnusableError.
+    """
+    source = open_source(provider, topic=topic, queue_name="sizes")
+    try:
+        source.attach(positions)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            found = [r for of_one in source.fetch(SAMPLED, 0.2).records.values() for r in of_one]
+            if found:
+                sizes = [len(r.key or b"") + len(r.value or b"") + RECORD_BYTES for r in found]
+                return sum(sizes) / len(sizes)
+    finally:
+        source.close()
+    return None
 
 
 class KafkaSource:

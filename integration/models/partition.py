@@ -57,6 +57,14 @@ class QueuePartition(models.Model):
     suspect_hung = models.BooleanField(default=False, db_default=False)
     marked_at = models.DateTimeField(null=True)
 
+    # What stands rescued is in integration.models.rescue; here is how the last rescue ended.
+    rescued_to = models.BigIntegerField(
+        null=True, help_text="The end of what was rescued of this topic last."
+    )
+    rescued_at = models.DateTimeField(null=True)
+    rescue_code = models.CharField(max_length=60, blank=True, default="", db_default="")
+    rescue_text = models.TextField(blank=True, default="", db_default="")
+
     # What the broker said last, for the console; never used to decide.
     low_watermark = models.BigIntegerField(null=True)
     high_watermark = models.BigIntegerField(null=True)
@@ -107,6 +115,11 @@ class PartitionLease(models.Model):
     )
     working_since = models.DateTimeField(
         null=True, help_text="When the call began that was under way at the last renewal."
+    )
+    rescues = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Taken to copy records, not to apply them: its death says nothing of a message.",
     )
     taken_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)

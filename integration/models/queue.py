@@ -154,6 +154,18 @@ class Queue(models.Model):
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )
 
+    rescue = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Copy what waits into the database before the topic forgets it.",
+    )
+    rescue_limit_mb = models.PositiveIntegerField(
+        default=1_024,
+        db_default=1_024,
+        validators=[MinValueValidator(1), MaxValueValidator(1_048_576)],
+        help_text="So much of it at once, in MiB; the rest expires.",
+    )
+
     # pace
     ordering = models.CharField(
         max_length=4, choices=Ordering.choices, default=Ordering.NONE, help_text="Continuous only."
@@ -196,7 +208,8 @@ class Queue(models.Model):
         null=True, editable=False, help_text="The largest record the topic takes."
     )
 
-    # the dispatcher's own columns
+    # the dispatcher's own columns, and the rescue's
+    rescue_wanted_at = models.DateTimeField(null=True, editable=False)
     start_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
     help_wanted_at = models.DateTimeField(null=True, editable=False)
     changed_at = models.DateTimeField(auto_now=True)

@@ -34,6 +34,10 @@ _QUEUES: Final = f"""
            extract(epoch FROM clock_timestamp()
                - min(p.state_since) FILTER (WHERE {IS_BEFORE_OPEN}))::float,
            sum(p.next_offset)::float, sum(p.epoch)::float,
+           coalesce((SELECT sum(r.records) FROM integration_rescue r
+               JOIN integration_queuepartition o ON o.id = r.partition_id
+               WHERE o.queue_id = q.id AND r.topic_uuid = o.topic_uuid
+               AND r.to_offset > o.next_offset), 0)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
     WHERE {IS_READ} GROUP BY q.id ORDER BY q.name"""
@@ -132,15 +136,16 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
         ),
         ("queue_position", "Offsets passed, over all partitions: rate() is throughput", "counter"),
         ("queue_takes", "How often a run took a partition (epochs raised): churn", "counter"),
+        ("queue_rescued", "Untried messages copied before they could expire", "gauge"),
     )
     of_queue = [Family(name, help_, ("queue",), kind) for name, help_, kind in per_queue]
     states = Family(
         "queue_partitions", "Partitions of the queue that are in this state", ("queue", "state")
     )
-    for name, wanted, lag, oldest, blocked, held_back, position, takes, *in_state in rows:
+    for name, wanted, lag, oldest, blocked, held_back, position, takes, saved, *in_state in rows:
         nothing_waits = 0.0 if lag == 0 else None
         age = nothing_waits if oldest is None else max(oldest, 0.0)
-        numbers = (wanted, lag, age, blocked or 0.0, held_back or 0.0, position, takes)
+        numbers = (wanted, lag, age, blocked or 0.0, held_back or 0.0, position, takes, saved)
         for family, number in zip(of_queue, numbers, strict=True):
             family.add(number, name)
         for state, count in zip(PartitionState, in_state, strict=True):

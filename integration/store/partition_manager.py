@@ -14,7 +14,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
-from integration.store import locks, rows, sharing
+from integration.store import locks, rescues, rows, sharing
 from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
 
@@ -47,8 +47,8 @@ UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
     ELSE p.suspect_crashes + 1 END,
   suspect_hung = died.hung OR (NOT died.unclean AND p.suspect_crashes > 0 AND p.suspect_hung)
 FROM (
-  SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AS unclean,
-    l.released_at IS NULL AND (coalesce(l.overdue, false) OR coalesce(
+  SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AND NOT l.rescues AS unclean,
+    l.released_at IS NULL AND NOT l.rescues AND (coalesce(l.overdue, false) OR coalesce(
       q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
     q.partition = min(q.partition) OVER () AS is_lowest
   FROM integration_queuepartition q LEFT JOIN integration_partitionlease l ON l.partition_id = q.id
@@ -65,18 +65,20 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
   EXISTS (SELECT 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL
     AND e.state IN {OPEN_SQL}) AND (
-    SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked
+    SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked,
+  {rescues.RANGES} AS rescued
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, lease_until, taken_at, released_at, overdue, working_since)
-VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
+  batch_pid, batch_backend_start, rescues, lease_until, taken_at, released_at, overdue,
+  working_since)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
-  lease_until = excluded.lease_until, taken_at = excluded.taken_at, released_at = NULL,
-  overdue = false, working_since = NULL
+  rescues = excluded.rescues, lease_until = excluded.lease_until, taken_at = excluded.taken_at,
+  released_at = NULL, overdue = false, working_since = NULL
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
 REVERT: Final = f"""
@@ -111,8 +113,9 @@ class DatabasePartitionManager:
     """The partitions of one queue that this run could lock.
 
     `workers` is how many runs may share them, None for as many as there are partitions; `stop` is
-    asked while the run waits for its share. The thread that renews the lease uses the lock session
-    alone, so that no batch delays it and it never shares a session with a batch.
+    asked while the run waits for its share. With `rescues` it is no run: it takes what it is told
+    to (`take_only`), and its death counts against no message. The thread that renews the lease
+    uses the lock session alone, so that no batch delays it and it never shares a session with one.
     """
 
     def __init__(
@@ -123,8 +126,10 @@ class DatabasePartitionManager:
         *,
         workers: int | None = 1,
         stop: Callable[[], str | None] = lambda: None,
+        rescues: bool = False,
     ) -> None:
         self.queue_id = queue_id
+        self.rescues = rescues
         self.workers = workers
         self.stop = stop
         self.owner = f"{worker}/{uuid.uuid4().hex[:12]}"[:200]
@@ -145,12 +150,31 @@ class DatabasePartitionManager:
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held:
-            self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-            self._thread.start()
+            self._keep()
             if owns_this_process():
                 self._watchdog = Watchdog(self.lease_seconds, self._hangs)
                 self._watchdog.start()
         return held
+
+    def take_only(self, ids: Sequence[int]) -> list[Owned]:
+        """Lock those of these partitions that nobody holds, and raise their epochs.
+
+        May be asked again for the others. Raises LostError.
+        """
+        try:
+            if self._session is None:
+                self._session = raw_connection(f"sluice-lock {self.owner}")
+            held = self._take(self._session, [(id_,) for id_ in ids], len(ids))
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+        if held and self._thread is None:
+            self._keep()
+        return held
+
+    def _keep(self) -> None:
+        """Renew the lease from now on."""
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
 
     def _take_share(self, session: Session) -> list[Owned]:
         """Take what is free, up to a share; where nothing is, wait for others to give it up."""
@@ -182,7 +206,8 @@ class DatabasePartitionManager:
         held = []
         for id_ in locked:
             owned = self._raise_epoch(session, id_)
-            lease = (id_, self.owner, owned.epoch, *lock, *batch, self.lease_seconds)
+            owner = (id_, self.owner, owned.epoch, *lock, *batch)
+            lease = (*owner, self.rescues, self.lease_seconds)
             session.execute(LEASE, lease)
             # Rows of this partition, and for the lowest one those whose partition is gone.
             marked = {"partition": owned.partition, "lowest": owned.is_lowest}
@@ -236,7 +261,8 @@ class DatabasePartitionManager:
         row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
-        return Owned(**row | {"state": PartitionState(row["state"])})
+        ranges = tuple((first, end) for first, end in row["rescued"] or ())
+        return Owned(**row | {"state": PartitionState(row["state"]), "rescued": ranges})
 
     def is_lost(self) -> bool:
         return self._lost

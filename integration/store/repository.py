@@ -26,6 +26,7 @@ from integration.store import (
     dependencies,
     key_order,
     queue_stops,
+    rescues,
     rows,
     strict_order,
     waiting,
@@ -33,7 +34,7 @@ from integration.store import (
 from integration.store.positions import add_new_partitions
 from integration.store.sessions import alias, backend_of, django_connection, execute, fetch_all
 from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
-from integration.values import TopicFacts
+from integration.values import Record, TopicFacts
 
 RECORD_SESSION: Final = (
     "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
@@ -197,6 +198,11 @@ class DatabaseRepository:
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
         open_ones = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
         return frozenset(id_ for (id_,) in open_ones)
+
+    def rescued(self, owned: Owned, limit: int) -> Sequence[Record]:
+        return [
+            rescues.record(owned.partition, row) for row in self._all(*rescues.read(owned, limit))
+        ]
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.delivery import rescuing
 from integration.delivery.watch import KIND_OF_CODE
 from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
@@ -39,6 +40,7 @@ WRITERS: dict[str, int | None] = {
     "unknown": 0,
     "_unknown": 2,
     "_give_up": 0,
+    "Strange": 0,
 }
 WHY_A_RUN_FAILS = "## Why a run fails"
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
@@ -67,7 +69,7 @@ def _code_of(node: ast.ClassDef) -> Iterator[str]:
 def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
     found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
-    found |= stable_ends.CODES
+    found |= stable_ends.CODES | rescuing.CODES
     outages = (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED, *KIND_OF_CODE.values())
     found |= {f"KAFKA_{kind.value}" for kind in outages}
     for name, source in modules(*ROOMS):

@@ -50,6 +50,7 @@ ORDER = [
     "slot",
     "lock",
     "position",
+    "rescue",
 ]
 
 
@@ -211,6 +212,11 @@ def blocked(queue):
 @breaks("position")
 def stopped(queue):
     QueuePartition.objects.update(state="BRAKED")
+
+
+@breaks("rescue")
+def full(queue):
+    QueuePartition.objects.update(rescue_code="RESCUE_FULL", rescue_text="No room.")
 
 
 @pytest.mark.parametrize(("name", "break_it"), BREAKS)

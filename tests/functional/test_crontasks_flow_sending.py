@@ -52,7 +52,7 @@ def test_a_whole_way_out_is_walked_from_provider_to_delivery(queue: Queue) -> No
     assert [link.name for link in links if not link.ok] == []
     order = [link.name for link in links]
     assert order.index("channel") < order.index("outbox") < order.index("topic")
-    assert order[-4:] == ["endpoint", "position", "unknown", "delivered"]
+    assert order[-5:] == ["endpoint", "position", "rescue", "unknown", "delivered"]
 
 
 def no_relay(queue: Queue) -> object:

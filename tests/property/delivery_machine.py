@@ -18,7 +18,7 @@ from integration.delivery.steps import Step
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import Ended, ErrorState, may_move
-from tests.property.delivery_partners import Partners
+from tests.property.delivery_rescues import Rescues
 from tests.support.fake_world import Died, FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.tables import MemoryDatabase
@@ -41,7 +41,7 @@ class Generous(MemoryPartitionManager):
         self.then()
 
 
-class RunContext(Partners):
+class RunContext(Rescues):
     """Partners send, runs come and go and die, people decide; nothing is lost or doubled."""
 
     tables: type[MemoryDatabase] = MemoryDatabase

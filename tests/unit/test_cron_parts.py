@@ -131,6 +131,7 @@ def test_every_shipped_cron_task_reads_its_own_defaults_and_says_what_it_does():
         "errors_cleanup",
         "history_cleanup",
         "reprocessing",
+        "rescue",
         "retention_sync",
         "lag_monitor",
     } <= set(names)

@@ -71,6 +71,13 @@ def test_a_spark_driver_is_missed_only_where_bulk_runs_wait_for_one() -> None:
     assert found(row, bulk_waiting=2, live_processes=replace(ALL, drivers=1)) == []
 
 
+def test_a_rescue_that_stopped_is_told_whatever_else_holds_the_queue_up() -> None:
+    full = {"rescue_code": "RESCUE_FULL", "rescue_text": "No room."}
+    (one,) = found(a_row(place=full, paused=True))
+    assert (one.way, one.subject, one.is_grave) == (Way.QUEUE, "orders", True)
+    assert one.why.startswith("RESCUE_FULL")
+
+
 def test_one_cluster_that_refuses_us_is_one_problem() -> None:
     down = {"state": "OUTAGE", "state_code": "KAFKA_REFUSED", "state_text": "No access."}
     rows = [a_row(place=down, pk=n, name=f"q-{n}") for n in range(4)]

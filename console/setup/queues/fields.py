@@ -74,9 +74,11 @@ PARTS: Final[Mapping[str, Part]] = {
         ),
     ),
     "part-limits": (
-        "Limits: expired messages, failures, crashes",
+        "Limits: expiring messages, failures, crashes",
         "",
         (
+            "rescue",
+            "rescue_limit_mb",
             "on_head_expired",
             "on_gap",
             "max_open_errors",
@@ -150,6 +152,8 @@ LABELS: Final = {
     "error_queue_strict": "… in strict order",
     "is_error_queue": "This is an error queue",
     "strict_order": "Strict order",
+    "rescue": "Rescue what is about to expire",
+    "rescue_limit_mb": "Rescue limit, in MiB",
     "on_head_expired": "If the message it waits for expires",
     "on_gap": "If messages expired unread",
     "max_open_errors": "Most open failures",
@@ -228,6 +232,11 @@ HELPS: Final = {
     "is_error_queue": "Its records are failures of other queues, kept for people. Sequential only.",
     "strict_order": "Error queues only: one message on hold stops the ones behind it. "
     "Otherwise each can be released on its own.",
+    "rescue": "On: while the queue is blocked, paused, switched off or late, messages that nobody "
+    "has tried are copied into the database before the topic forgets them, and are read from there "
+    "first. Off: they expire, and a gap is recorded.",
+    "rescue_limit_mb": "So much of this queue may stand in the database at once. At the limit "
+    "people are told, and the rest expires.",
     "on_head_expired": "Sequential queues: Kafka no longer has the message, but its failure does.",
     "on_gap": "Nothing is skipped silently: the gap is recorded and reported either way.",
     "max_open_errors": "With more open failures than this, the queue stops reading and "

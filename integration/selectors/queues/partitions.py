@@ -47,6 +47,8 @@ class PartitionRow:
     is_owned: bool
     stop_at: int | None = None
     stop_request: int | None = None
+    rescue_code: str = ""
+    rescue_text: str = ""
 
     @property
     def is_at_stop(self) -> bool:
@@ -87,6 +89,8 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         is_owned=is_owned,
         stop_at=partition.stop_at,
         stop_request=partition.stop_request,
+        rescue_code=partition.rescue_code,
+        rescue_text=partition.rescue_text,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
 from django.db.models.functions import Greatest
 
 from integration.counting import so_many
@@ -14,6 +14,7 @@ from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
 from integration.selectors.outbox.relaying import Sending, sending
+from integration.selectors.queues.rescued import RescuedRow, rescued
 from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.stops import stops, stuck
@@ -61,6 +62,7 @@ class QueueDetail:
     facts: tuple[tuple[str, str], ...]
     sending: Sending | None
     gaps: list[Gap]
+    rescued: RescuedRow | None
 
 
 def overview(
@@ -118,6 +120,7 @@ def detail(
         facts=_facts(queue, sends=row.sends),
         sending=sending(queue) if is_outbound else None,
         gaps=list(gaps.annotate(size=F("to_offset") - F("from_offset"))[:GAPS_SHOWN]),
+        rescued=rescued(queue) if row.is_read else None,
     )
 
 
@@ -172,7 +175,12 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
     long_ago = database_now() - UNREAD_AFTER
     owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
     # GREATEST passes over what is not known; who never worked at all is not working now.
-    worked = Greatest("progressed_at", "state_since", "lease__taken_at", "lease__released_at")
+    # A rescue copies, and reads nothing for anybody.
+    by_run = [
+        Case(When(lease__rescues=False, then=at))
+        for at in ("lease__taken_at", "lease__released_at")
+    ]
+    worked = Greatest("progressed_at", "state_since", *by_run)
     return (
         QueuePartition.objects.filter(queue__in=queues)
         .select_related("lease")
@@ -242,5 +250,6 @@ def _when_it_fails(queue: Queue) -> tuple[tuple[str, str], ...]:
     return (
         ("Retries after the first try", f"{tries}, {queue.backoff}"),
         ("Failure threshold", f"at {queue.max_open_errors:,} open failures"),
+        ("Rescue", f"up to {queue.rescue_limit_mb:,} MiB" if queue.rescue else "off"),
         ("Batch", so_many(queue.batch_size, "message")),
     )

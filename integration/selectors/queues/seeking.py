@@ -12,6 +12,7 @@ from django.db.models import Q
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
 from integration.models import MessageError, Queue, QueuePartition
+from integration.policy.rescue import end_of
 from integration.policy.states import CLOSED, OPEN, in_order
 from integration.values import TopicFacts
 
@@ -177,9 +178,9 @@ def _problem(row: QueuePartition, facts: TopicFacts, after: int) -> str:
     if row.topic_uuid != facts.topic_uuid:
         return "The topic was made anew since: adopt it on the queue's page."
     low, high = facts.low[row.partition], facts.high[row.partition]
-    if not low <= after <= high:
-        return f"The topic has offsets {low:,} to {high:,}, its end."
-    return ""
+    if low <= after <= high or end_of(row.rescues.ranges(row.topic_uuid), after) is not None:
+        return ""
+    return f"The topic has offsets {low:,} to {high:,}, its end."
 
 
 def _failures(queue: Queue, row: QueuePartition, after: int) -> Mapping[str, Any]:

@@ -14,9 +14,12 @@ from tests.support.memory.unit_of_work import LOST
 class MemoryPartitionManager:
     """See ports.PartitionManager. Its locks are the `owner` of each partition's row."""
 
-    def __init__(self, database: MemoryDatabase, workers: int | None = 1) -> None:
+    def __init__(
+        self, database: MemoryDatabase, workers: int | None = 1, *, rescues: bool = False
+    ) -> None:
         self.database = database
         self.workers = workers
+        self.rescues = rescues
         self.calls = 0
         self.lost = False
 
@@ -32,7 +35,8 @@ class MemoryPartitionManager:
     def die(self) -> None:
         """Free its locks as the end of its process does; nothing is given back."""
         self.database.locked.clear()
-        self.database.runs.remove(self)
+        if self in self.database.runs:
+            self.database.runs.remove(self)
         for place in self.database.places.values():
             if place.owner is self:
                 place.owner = None
@@ -45,6 +49,9 @@ class MemoryPartitionManager:
 
     def take_more(self, count: int) -> list[Owned]:
         return self._free(count, lambda place: place.released)
+
+    def take_only(self, ids: Sequence[int]) -> list[Owned]:
+        return self._free(len(ids), lambda place: place.id in ids)
 
     def _free(self, most: int, may_take: Callable[[PlaceRow], bool]) -> list[Owned]:
         places = self.database.places.values()
@@ -78,7 +85,7 @@ class MemoryPartitionManager:
         elif place.suspect_offset is not None and not self._row_in_work(place):
             place.suspect_crashes += 1
         place.epoch += 1
-        place.owner, place.released = self, False
+        place.owner, place.released = self, self.rescues
         is_lowest = place.partition == min(self.database.places)
         self._revert(place, is_lowest=is_lowest)
         return Owned(
@@ -97,6 +104,7 @@ class MemoryPartitionManager:
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
             stop_at=place.stop_at,
+            rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
             waits_for_others=place.begins_after is not None,
             has_parked=self.database.queue.sequential
             and any(

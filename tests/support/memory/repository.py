@@ -105,6 +105,12 @@ class MemoryRepository:
     def _at(self, owned: Owned) -> ErrorRow | None:
         return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
 
+    def rescued(self, owned: Owned, limit: int) -> Sequence[Record]:
+        self._statement("rescued")
+        until, known = owned.rescued_until or 0, self.database.place(owned).rescued_records
+        offsets = [at for at in sorted(known) if owned.next_offset <= at < until]
+        return [known[at] for at in offsets[:limit]]
+
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         self._statement("open_between")
         places = (row.place for row in self.database.open_rows())

@@ -1,7 +1,7 @@
 """Rows of the in-memory fakes' tables, one class a table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from integration.delivery.key_order import order_key_of
@@ -79,6 +79,9 @@ class PlaceRow:
     begins_after: Mapping[int, int] | None = None
     stop_at: int | None = None
     locked: bool = False
+    rescued: tuple[tuple[int, int], ...] = ()
+    rescue_code: str = ""
+    rescued_records: dict[int, Record] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ class MemoryDatabase:
         self.removed = False
         self.runs: list[object] = []
         self.help_wanted = False
+        self.rescue_limit_bytes = 2**30
         self.error_queue: MemoryDatabase | None = None
         self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
