@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from integration.delivery.key_order import order_key_of
+from integration.delivery.owned import OpenBatch
 from integration.policy.states import ErrorState, OutboxState, PartitionState
 from integration.values import Outgoing, Record
 
@@ -55,7 +56,8 @@ class ErrorRow:
 class PlaceRow:
     """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
 
-    `locked`: a transaction has changed the row and has not ended yet.
+    `locked`: a transaction has changed the row and has not ended yet. `open_batch`: what is worked
+    side by side, as it is committed.
     """
 
     id: int
@@ -79,6 +81,13 @@ class PlaceRow:
     begins_after: Mapping[int, int] | None = None
     stop_at: int | None = None
     locked: bool = False
+    open_batch: OpenBatch | None = None
+
+    @property
+    def done(self) -> frozenset[int]:
+        """Offsets at or beyond the position that are through."""
+        done = set() if self.open_batch is None else self.open_batch.done
+        return frozenset(offset for offset in done if offset >= self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)
