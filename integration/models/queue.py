@@ -266,7 +266,7 @@ class Queue(models.Model):
         )
         is_read = self.direction == self.Direction.INBOUND
         if is_new and is_read and self.concurrency > 1 and not self.is_shared:
-            text = "Only a continuous queue works messages side by side: leave it out."
+            text = "Only a continuous queue works messages side by side: leave it at 1."
             raise ValidationError({"concurrency": text})
 
     def _check_end(self) -> None:
