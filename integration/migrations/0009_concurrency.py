@@ -13,6 +13,11 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
+            model_name='batchlog',
+            name='ended_at',
+            field=models.DateTimeField(help_text='Of a batch that is committed in parts: when the last one was so far.', null=True),
+        ),
+        migrations.AddField(
             model_name='partitionlease',
             name='lane_backend_starts',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.DateTimeField(), db_default=[], default=list, editable=False, size=None),

@@ -156,6 +156,9 @@ class BatchLog(models.Model):
     from_offset = models.BigIntegerField()
     to_offset = models.BigIntegerField()
     committed_at = models.DateTimeField()
+    ended_at = models.DateTimeField(
+        null=True, help_text="Of a batch that is committed in parts: when the last one was so far."
+    )
 
     class Meta:
         indexes = [models.Index(fields=["partition", "to_offset"], name="batch_log_by_offset")]

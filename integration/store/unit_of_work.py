@@ -71,9 +71,10 @@ WITH fenced AS (
   RETURNING id, next_offset
 ), logged AS (
   INSERT INTO integration_batchlog
-    (number, partition_id, topic_uuid, from_offset, to_offset, committed_at)
-  SELECT %(arrival)s, id, %(uuid)s, %(from)s, %(until)s - 1, clock_timestamp() FROM fenced
-  ON CONFLICT (number) DO NOTHING
+    (number, partition_id, topic_uuid, from_offset, to_offset, committed_at, ended_at)
+  SELECT %(arrival)s, id, %(uuid)s, %(from)s, %(until)s - 1, clock_timestamp(), clock_timestamp()
+  FROM fenced
+  ON CONFLICT (number) DO UPDATE SET ended_at = excluded.ended_at
 )
 SELECT next_offset FROM fenced
 """
