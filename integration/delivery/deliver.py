@@ -12,7 +12,7 @@ from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
 from integration.delivery.parts import Part, Todo
 from integration.delivery.report import Report
-from integration.delivery.side_by_side import Ended, SideBySide
+from integration.delivery.side_by_side import LanesEnded, SideBySide
 from integration.delivery.steps import Step
 from integration.delivery.stopping import was_cut
 from integration.delivery.unit import Unit
@@ -63,7 +63,7 @@ def _in_turn(context: RunContext, owned: Owned, units: Sequence[Unit], report: R
     return Delivered()
 
 
-def _ended(context: RunContext, owned: Owned, ended: Ended) -> Delivered:
+def _ended(context: RunContext, owned: Owned, ended: LanesEnded) -> Delivered:
     if ended.is_fenced:
         return Delivered(fenced=not was_cut(context, owned))
     return Delivered(stopped=_must_stop(context, owned, ended.batch_outcomes))

@@ -21,7 +21,7 @@ from integration.delivery.unit import Unit
 
 
 @dataclass(slots=True)
-class Ended:
+class LanesEnded:
     """What came of the lanes: what was committed, and whether a commit was refused."""
 
     batch_outcomes: list[BatchOutcome] = field(default_factory=list)
@@ -40,7 +40,7 @@ class SideBySide:
         self._under_way = 0
         self._is_over = self._is_fenced = False
 
-    def deliver(self, shares: Sequence[Sequence[Unit]]) -> Ended:
+    def deliver(self, shares: Sequence[Sequence[Unit]]) -> LanesEnded:
         """Work until all shares are through, or one may not go on. Raises LostError."""
         try:
             for share in shares:
@@ -53,7 +53,7 @@ class SideBySide:
         for settled in self._settled:
             remember(self.owned, settled)
         outcomes = [settled.batch_outcome for settled in self._settled]
-        return Ended(outcomes, self._is_fenced)
+        return LanesEnded(outcomes, self._is_fenced)
 
     def _start(self, todo: Todo) -> None:
         """Let a lane try the next part of its share, if there is one and nothing stops it."""
