@@ -100,11 +100,12 @@ def test_a_failure_undoes_its_own_lane_alone(seed):
 def test_a_death_at_any_step_loses_and_doubles_nothing_and_ages_stay(seed):
     ahead = set()
     for at in STEPS:
-        world = a_world("ok", "until", *["ok"] * 8, seed=seed)
+        world = a_world("ok", "permanent", *["ok"] * 8, seed=seed)
         if not run(world, Script(at, die)):
             ahead |= world.place().done
             assert run(world)
-        account(world, list(range(10)))
+        account(world, [0, *range(2, 10)])
+        assert world.row(1).arrival[1] == 1
     assert ahead, "nobody was ever ahead of the position"
 
 
