@@ -33,8 +33,8 @@ def taken_up(
         return None
     offsets = [unit.at for unit in units]
     if owned.rest is None:
-        number = context.repository.draw_arrival()
-        owned.open_batch = OpenBatch(arrival=number, first=offsets[0], until=offsets[-1] + 1)
+        number, first = context.repository.draw_arrival(), owned.next_offset
+        owned.open_batch = OpenBatch(arrival=number, first=first, until=offsets[-1] + 1)
     if owned.open_batch is not None:
         owned.open_batch.offsets = offsets
     return owned.open_batch

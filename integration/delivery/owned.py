@@ -31,8 +31,9 @@ class CopiedHead:
 class OpenBatch:
     """A batch that is worked side by side: what is through of it, whatever the position says.
 
-    It reaches from the offset `first` up to `until`, and has one arrival number for good: what a
-    crash or a stop leaves open keeps it. `offsets` are those in work now, in order.
+    It reaches from `first`, where the position was when it began, up to `until`. It has one arrival
+    number for good: what a crash or a stop leaves open keeps it. `offsets` are those in work now,
+    in order.
     """
 
     arrival: int

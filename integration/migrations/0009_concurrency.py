@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='queuepartition',
             name='open_from',
-            field=models.BigIntegerField(help_text='The first offset of that batch.', null=True),
+            field=models.BigIntegerField(help_text='Where the position was when that batch began.', null=True),
         ),
         migrations.AddField(
             model_name='queuepartition',

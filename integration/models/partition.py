@@ -40,7 +40,9 @@ class QueuePartition(models.Model):
     # Of a batch that is worked side by side: what is through beyond the position, and the arrival
     # number that what stands open keeps.
     done_offsets = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
-    open_from = models.BigIntegerField(null=True, help_text="The first offset of that batch.")
+    open_from = models.BigIntegerField(
+        null=True, help_text="Where the position was when that batch began."
+    )
     open_until = models.BigIntegerField(
         null=True, help_text="The first offset behind it; at or beyond it nothing is done yet."
     )

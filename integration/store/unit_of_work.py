@@ -50,8 +50,8 @@ WITH fenced AS (
 )
 SELECT count(*) FROM fenced
 """
-# The same for a part of a batch that is worked side by side. The row is locked by now and read as
-# the last commit has left it; the position is the lowest offset that is open then.
+# The same for a part of a batch that is worked side by side. The row is read as the last commit has
+# left it; the position is the lowest offset that is open then, and below it none is.
 CLOSE: Final = f"""
 WITH fenced AS (
   UPDATE integration_queuepartition p SET
@@ -64,7 +64,8 @@ WITH fenced AS (
       FROM (SELECT CASE WHEN p.open_arrival = %(arrival)s THEN p.done_offsets ELSE '{{}}' END
           || %(closed)s::bigint[] AS done) b
       CROSS JOIN LATERAL (SELECT coalesce(min(o.at), %(end)s) AS at FROM (
-        SELECT unnest(%(offsets)s::bigint[]) EXCEPT SELECT unnest(b.done)) o (at)) n),
+        SELECT a.at FROM unnest(%(offsets)s::bigint[]) a (at) WHERE a.at >= p.next_offset
+        EXCEPT SELECT unnest(b.done)) o (at)) n),
     last_batch = %(batch)s, progressed_at = clock_timestamp()
   WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset BETWEEN %(from)s AND %(end)s
     AND {KEEPS_STOP.replace("%s", "%(last)s")}

@@ -16,7 +16,8 @@ from tests.support.deliveries import a_new_error, a_track
 def begun(repository: Repository, owned: Owned, *offsets: int) -> OpenBatch:
     """A batch of records at these offsets, to be worked side by side."""
     number = repository.draw_arrival()
-    batch = OpenBatch(arrival=number, first=offsets[0], until=offsets[-1] + 1, offsets=offsets)
+    first, until = owned.next_offset, offsets[-1] + 1
+    batch = OpenBatch(arrival=number, first=first, until=until, offsets=offsets)
     owned.open_batch = owned.in_work = batch
     return batch
 
@@ -85,6 +86,7 @@ def test_a_new_batch_knows_nothing_of_what_an_earlier_one_has_done(tables, own):
     assert close(repository, own, 12)
     # As the position goes on where what was open has expired.
     assert repository.state(own, RUNNING, 13)
+    own.next_offset = 13
     begun(repository, own, 13, 14, 15)
     assert close(repository, own, 15)
     assert taken(tables).rest.done == {15}
