@@ -21,12 +21,12 @@ from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-MESSAGES = 240
+MESSAGES = 160
 KEYS = 12
 LANES = 4
-STEPS = [Step.BEGUN, Step.HANDLED, Step.CHECKED, Step.SETTLED, Step.COMMITTED]
+STEPS = [Step.HANDLED, Step.SETTLED, Step.COMMITTED]
 # The first lane to get there, and one of those after some have committed.
-MOMENTS = [(step, nth) for step in STEPS for nth in (1, 7)] + [(Step.UNDONE, 1)]
+MOMENTS = [(step, nth) for step in STEPS for nth in (1, 7)] + [(Step.BEGUN, 7), (Step.UNDONE, 1)]
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def broker(servers) -> Kafka:
 @pytest.fixture
 def queue(broker) -> Queue:
     a_queue(broker, name="out", direction="outbound")
-    fields = {"max_retries": 3, "batch_size": 80, "stay_seconds": 0.1, "ordering": "key"}
+    fields = {"max_retries": 3, "batch_size": 40, "stay_seconds": 0.1, "ordering": "key"}
     return a_queue(broker, concurrency=LANES, **fields)
 
 
 def sent(broker: Kafka, queue: Queue) -> list[dict]:
-    """Those of one key in forty fail for good, and then the key's later ones are parked."""
+    """Some fail at their first try, and those of their keys that follow are parked."""
     deeds = []
     for n in range(MESSAGES):
         do = "publish" if n % 10 == 0 else "until" if n % 23 == 5 else "ok"
@@ -75,12 +75,12 @@ def test_a_kill_in_the_lanes_loses_and_doubles_nothing(queue, broker, child_envi
     assert (place.next_offset, place.done_ahead) == (MESSAGES, [])
 
 
-@pytest.mark.parametrize("step", [Step.HANDLED, Step.SETTLED])
 def test_an_owner_stopped_in_its_lanes_is_replaced_and_writes_nothing_afterwards(
-    queue, broker, child_environment, step
+    queue, broker, child_environment
 ):
     deeds = sent(broker, queue)
-    stopped = child(queue, child_environment | SHORT_LEASE, step, 6, "STOP")
+    # One lane has locked the row by then, others wait for it.
+    stopped = child(queue, child_environment | SHORT_LEASE, Step.SETTLED, 6, "STOP")
     try:
         stopped.wait_until_stopped()
         wait_until_overdue(queue)
