@@ -15,6 +15,7 @@ from integration.delivery.handler_transaction import FailedAt
 from integration.delivery.lanes import Lanes, Turn
 from integration.delivery.owned import Owned
 from integration.delivery.parts import Todo
+from integration.delivery.ports import LostError
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
 from integration.delivery.unit import Unit
@@ -65,8 +66,8 @@ class SideBySide:
         self.lanes.start(Turn(todo, part, act))
 
     def _end(self, turn: Turn) -> None:
-        if turn.failure is not None:
-            raise turn.failure
+        if turn.result is None:
+            raise turn.failure or LostError
         match turn.result:
             case Fenced():
                 self._is_over = self._is_fenced = True

@@ -272,12 +272,10 @@ class MemoryDatabase:
         self._advance(owned, batch, batch_result)
 
     def _log(self, owned: Owned, batch: Batch, batch_result: BatchResult) -> None:
-        logged = batch_result.logged
-        if owned.in_work is not None:
-            logged = (owned.in_work.first, owned.in_work.until - 1)
-        log = None if logged is None else (batch.arrival, owned.partition, *logged)
-        if log is not None and log not in self.logged:
-            self.logged.append(log)
+        whole = owned.in_work
+        logged = batch_result.logged if whole is None else (whole.first, whole.until - 1)
+        log = () if logged is None else ((batch.arrival, owned.partition, *logged),)
+        self.logged += [one for one in log if one not in self.logged]
 
     def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
         """A first failure, or a closed row met again after a rewind: then it is opened again."""
