@@ -15,7 +15,8 @@ _EMPTIED: Final = (
 )
 _REWIND: Final = """
 UPDATE integration_queuepartition SET next_offset = 0, state = 'RUNNING', state_code = '',
-  state_text = '', state_error = NULL, resume_at = NULL, probes = 0, unclean_ends = 0
+  state_text = '', state_error = NULL, resume_at = NULL, probes = 0, unclean_ends = 0,
+  done_offsets = '{}', open_from = NULL, open_until = NULL, open_arrival = NULL
 WHERE queue_id = %s
 """
 _STILL_OWNED: Final = """

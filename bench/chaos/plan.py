@@ -75,7 +75,7 @@ def configurations(address: str) -> list[dict[str, object]]:
     }
     kinds: dict[str, dict[str, object]] = {
         LINE: {"kind": "sequential"},
-        KEYED: {"kind": "continuous", "ordering": "key"},
+        KEYED: {"kind": "continuous", "ordering": "key", "concurrency": 4},
         SHARED: {"kind": "continuous"},
     }
     named = [{"name": name, "topic": name, **inbound, **kinds[name]} for name in INBOUND]

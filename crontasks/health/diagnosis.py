@@ -97,7 +97,7 @@ def termination() -> Finding:
     with _probe() as ours, _probe() as victim:
         backend = backend_of(victim.cursor())
         try:
-            ended = ours.execute(TERMINATE, (*backend, None, None)).fetchone()
+            ended = ours.execute(TERMINATE, ([backend.pid], [backend.started])).fetchone()
         except psycopg.errors.InsufficientPrivilege:
             ended = None
     if ended == (True,):

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F, Sum
 
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
-from integration.actions.queues import NO_STOP, RUNNING, note
+from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
 from integration.models import Delivery, Gap, Queue, QueuePartition
@@ -154,6 +154,9 @@ def _give_up_rescued(row: QueuePartition) -> int:
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     """Go on at another offset, with no stop before it, and fence whoever still runs."""
     values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
+    if offset < row.next_offset or more.get("topic_uuid", row.topic_uuid) != row.topic_uuid:
+        # What was done ahead of the position is done again with the rest.
+        values |= NOTHING_OPEN
     QueuePartition.objects.filter(pk=row.pk).update(**values)
     # No partition waits for a position that was moved.
     for other in QueuePartition.objects.filter(queue=row.queue_id, begins_after__isnull=False):
@@ -165,9 +168,11 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
 def record_gap(
     row: QueuePartition, topic_uuid: str, offsets: tuple[int, int], *, by: str, reason: str = ""
 ) -> None:
-    """Nothing is passed silently: `offsets` is (first, first after), and `by` knows of them."""
-    first, after = offsets
-    if after > first:
+    """Nothing is passed silently: `offsets` is (first, first after), and `by` knows of them.
+
+    What is done among them already is no gap.
+    """
+    for first, after in row.untried(*offsets) if topic_uuid == row.topic_uuid else [offsets]:
         Gap.objects.create(
             partition=row,
             topic_uuid=topic_uuid,

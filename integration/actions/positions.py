@@ -143,8 +143,10 @@ def _skip(queue: Queue, row: QueuePartition, move: Move, request: Request) -> st
             errors.hold(error.pk, version=error.version, actor=request.actor, reason=request.reason)
     first = _untried_from(row, move.before)
     record_gap(row, row.topic_uuid, (first, move.after), by=request.actor, reason=SKIPPED)
-    count = so_many(move.after - move.before, "offset")
-    return f"{_went(move)} {count} skipped."
+    done = sum(offset < move.after for offset in row.done_ahead)
+    count = so_many(move.after - move.before - done, "offset")
+    more = f" {so_many(done, 'message was', 'messages were')} through already." if done else ""
+    return f"{_went(move)} {count} skipped.{more}"
 
 
 def _untried_from(row: QueuePartition, before: int) -> int:

@@ -142,7 +142,8 @@ def _earliest(row: QueuePartition) -> int:
         error__isnull=True,
     )
     last = calls.aggregate(last=Max("offset"))["last"]
-    return row.next_offset if last is None else int(last) + 1
+    through = [offset + 1 for offset in row.done_ahead]
+    return max([row.next_offset, *through, *([] if last is None else [int(last) + 1])])
 
 
 def _told(stops: Sequence[tuple[QueuePartition, int]]) -> str:

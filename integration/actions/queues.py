@@ -28,6 +28,13 @@ RUNNING: Final[Mapping[str, Any]] = {
 
 # The columns of a partition that nobody told to stop.
 NO_STOP: Final[Mapping[str, Any]] = {"stop_at": None, "stop_request": None}
+# Those of one where nothing is through beyond the position.
+NOTHING_OPEN: Final[Mapping[str, Any]] = {
+    "done_offsets": [],
+    "open_from": None,
+    "open_until": None,
+    "open_arrival": None,
+}
 PAUSE_ENDED: Final = "The pause was taken away."
 
 

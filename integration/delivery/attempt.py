@@ -1,20 +1,21 @@
 """One transaction over some messages: run them, settle them, commit, or leave no trace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from django.db import DatabaseError
 
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
+from integration.delivery.batch_result import BatchResult
 from integration.delivery.context import RunContext
 from integration.delivery.exhaustion import call_hooks
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
 from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.ports import LostError, UnitOfWork
+from integration.delivery.ports import LostError, UnitOfWork, nothing
 from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
 from integration.delivery.unit import Unit
@@ -45,16 +46,34 @@ class Fenced:
 def attempt(
     context: RunContext, owned: Owned, units: Sequence[Unit], mode: Mode
 ) -> Settled | FailedAt | Fenced:
-    """Try the messages in one transaction.
+    """Try the messages in one transaction, and remember what has come of it.
 
     Settled when it is committed, also when it ended early at a stop; FailedAt when an optimistic
     try was rolled back; Fenced when the epoch was no longer ours, or the position would go beyond
     the stop that a person set meanwhile. Raises LostError.
     """
+    result = tried(context, owned, units, mode, context.read_ahead)
+    if isinstance(result, Settled):
+        remember(owned, result)
+        wake(context, owned, result)
+    return result
+
+
+def tried(
+    context: RunContext,
+    owned: Owned,
+    units: Sequence[Unit],
+    mode: Mode,
+    meanwhile: Callable[[], bool] = nothing,
+) -> Settled | FailedAt | Fenced:
+    """Do the same without remembering: what the run knows of the partition stays as it was.
+
+    So lanes can do it side by side. `meanwhile` as in Repository.work.
+    """
     outbound = Outbound()
     token = current.set(outbound)
     try:
-        with context.repository.work(owned, context.read_ahead) as work:
+        with context.repository.work(owned, meanwhile) as work:
             result = _in_transaction(context, owned, units, work, outbound, mode=mode)
             if not isinstance(result, Settled):
                 work.abandon()
@@ -66,11 +85,14 @@ def attempt(
         context.manager.resting()
     if isinstance(result, Settled):
         context.observer.step(Step.COMMITTED)
-        remember(owned, result)
-        batch_result = result.batch_outcome.batch_result
-        if batch_result.arrivals or batch_result.waits_for_objects:
-            context.repository.wake_waiting(owned, batch_result)
     return result
+
+
+def wake(context: RunContext, owned: Owned, settled: Settled) -> None:
+    """Wake what waits for what a commit has stored."""
+    batch_result = settled.batch_outcome.batch_result
+    if batch_result.arrivals or batch_result.waits_for_objects:
+        context.repository.wake_waiting(owned, batch_result)
 
 
 def _in_transaction(
@@ -103,6 +125,8 @@ def _in_transaction(
     context.observer.step(Step.CHECKED)
     outcomes = call_hooks(context, work, outbound, units, outcomes)
     result = batch_outcome(context, owned, units, outcomes)
+    if owned.in_work is not None:
+        result.batch_result.closed = _closed(units, outcomes, result)
     result.batch_result.outgoing += outbound.rows
     result.batch_result.arrivals += outbound.arrivals
     if context.queue.dedupe:
@@ -111,6 +135,12 @@ def _in_transaction(
         return Fenced()
     context.observer.step(Step.SETTLED)
     return Settled(count if len(outcomes) == len(units) else len(outcomes), result)
+
+
+def _closed(units: Sequence[Unit], outcomes: Sequence[Outcome], result: BatchOutcome) -> list[int]:
+    """Return the offsets that are through: those before the message that stops the rest."""
+    ended = takewhile(lambda unit: unit is not result.stopped_at, units[: len(outcomes)])
+    return [unit.at for unit in ended if unit.moves]
 
 
 def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
@@ -155,7 +185,8 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
             continue
         message.topic_uuid = row.topic_uuid
         if row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:
-            message.arrival = Arrival(batch, place)
+            # Side by side, others have the same places in transactions of the same number.
+            message.arrival = Arrival(batch, place if owned.in_work is None else unit.at)
         else:
             message.arrival = Arrival(row.arrival_batch, row.arrival_index)
 
@@ -163,7 +194,7 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
 def remember(owned: Owned, settled: Settled) -> None:
     """Remember what a commit has made of the partition."""
     batch_result = settled.batch_outcome.batch_result
-    owned.next_offset = batch_result.next_offset
+    owned.next_offset = _reached(owned, batch_result)
     if batch_result.state is not None:
         owned.state = batch_result.state.state
         owned.state_code = batch_result.state.code
@@ -179,6 +210,12 @@ def remember(owned: Owned, settled: Settled) -> None:
             owned.failure_streak.saw_failure(new.failure.fingerprint)
     if settled.count > settled.batch_outcome.failed:
         _success_between(owned, settled)
+
+
+def _reached(owned: Owned, batch_result: BatchResult) -> int:
+    if owned.in_work is None or batch_result.closed is None:
+        return batch_result.next_offset
+    return owned.in_work.close(batch_result.closed)
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:

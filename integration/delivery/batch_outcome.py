@@ -25,6 +25,7 @@ class BatchOutcome:
 
     batch_result: BatchResult
     stop: StateChange | None = None
+    stopped_at: Unit | None = None
     failed: int = 0
     last_cause: str = ""
 
@@ -55,7 +56,7 @@ def batch_outcome(
             result.failed += 1
             result.last_cause = cause_of(outcome.failure)
         if ending.stop is not None:
-            result.stop = ending.stop
+            result.stop, result.stopped_at = ending.stop, unit
             if unit.moves or owned.state not in KEPT:
                 batch_result.state = ending.stop
             break

@@ -1,6 +1,6 @@
 """Everything one batch causes, as values: what the repository writes in one commit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from uuid import UUID
@@ -72,9 +72,14 @@ RUNNING = StateChange(state=PartitionState.RUNNING)
 
 @dataclass(slots=True)
 class BatchResult:
-    """One commit. `next_offset` is where the partition stands after it."""
+    """One commit. `next_offset` is where the partition stands after it.
+
+    Of a batch that is worked side by side the commit itself finds that out, from what is `closed`.
+    """
 
     next_offset: int
+    closed: Sequence[int] | None = None
+    """the offsets that are through with this commit; only where a batch is in work side by side"""
     tracks: list[Track] = field(default_factory=list)
     """what is known of each message that ended"""
     strays: list[tuple[int, Track]] = field(default_factory=list)

@@ -10,7 +10,7 @@ from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.foreign import foreign_failure
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
-from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, OpenBatch, Owned
 from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
 from integration.delivery.rescued import take_rescued
 from integration.delivery.steps import Step
@@ -178,13 +178,17 @@ class Fetcher:
     def _probe(self, reading: Mapping[int, Owned], fetched: Fetched) -> None:
         """Hand out one message of a partition in an outage; the rest is read again behind it.
 
-        The others are read as always: where all had to read one by one, the first partitions would
-        keep those that probe from their turn.
+        What is through already before it comes along. The others are read as always: where all had
+        to read one by one, the first partitions would keep those that probe from their turn.
         """
         for partition, records in fetched.records.items():
-            if reading[partition].state is PartitionState.OUTAGE and len(records) > 1:
-                fetched.records[partition] = records[:1]
-                self._ends.discard(partition)
+            owned = reading[partition]
+            if owned.state is PartitionState.OUTAGE:
+                is_open = (place for place, r in enumerate(records) if r.offset not in owned.done)
+                first = next(is_open, len(records)) + 1
+                if first < len(records):
+                    fetched.records[partition] = records[:first]
+                    self._ends.discard(partition)
 
     @property
     def drained(self) -> bool:
@@ -206,10 +210,36 @@ class Fetcher:
             if owned is None or not owned.reads_kafka:
                 continue
             before = before_stop(owned, records)
-            if before and (units := self._units_of(owned, before)):
+            rest = owned.rest
+            open_ = before if rest is None or not before else self._rest_of(owned, rest, before)
+            if open_ and (units := self._units_of(owned, open_)):
                 yield Batch(owned, units)
             if len(before) < len(records) and owned in self.held:
                 arrive(self.context, owned, before)
+
+    def _rest_of(
+        self, owned: Owned, rest: OpenBatch, records: Sequence[Record]
+    ) -> Sequence[Record]:
+        """What stands open of a batch that was begun: nothing behind it comes before it is through.
+
+        Where none of these does, the position passes them, as it does what has expired since.
+        """
+        inside = [record for record in records if record.offset < rest.until]
+        if len(inside) < len(records):
+            self._ends.discard(owned.partition)
+        open_ = [record for record in inside if record.offset not in rest.done]
+        if not open_:
+            is_last = len(inside) < len(records)
+            self._go_on_at(owned, rest.until if is_last else inside[-1].offset + 1)
+        return open_
+
+    def _go_on_at(self, owned: Owned, offset: int) -> None:
+        """Pass what is no message to be tried."""
+        if self.context.repository.state(owned, RUNNING, offset):
+            owned.next_offset = offset
+            owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
+        else:
+            owned.state, owned.due = PartitionState.BLOCKED, False
 
     def _units_of(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
         units = self.units(owned, records)
@@ -237,11 +267,7 @@ class Fetcher:
         before = [unit for unit in units if unit.at < head]
         if not before and owned.next_offset < head:
             # No record lies between the position and the row, only markers.
-            if self.context.repository.state(owned, RUNNING, head):
-                owned.next_offset = head
-                owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
-            else:
-                owned.state, owned.due = PartitionState.BLOCKED, False
+            self._go_on_at(owned, head)
         return before
 
     def pass_markers(self, fetched: Fetched) -> None:

@@ -1,5 +1,6 @@
 """A partition in this run's hands: its fence, its position and what the run remembers of it."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -28,6 +29,32 @@ class CopiedHead:
 
 
 @dataclass(slots=True, kw_only=True)
+class OpenBatch:
+    """A batch that is worked side by side: what is through of it, whatever the position says.
+
+    It reaches from `first`, where the position was when it began, up to `until`. It has one arrival
+    number for good: what a crash or a stop leaves open keeps it. `offsets` are those in work now,
+    in order.
+    """
+
+    arrival: int
+    first: int
+    until: int
+    done: set[int] = field(default_factory=set)
+    offsets: Sequence[int] = ()
+
+    @property
+    def end(self) -> int:
+        """Return where the position stands once all that is in work is through."""
+        return self.offsets[-1] + 1
+
+    def close(self, offsets: Collection[int]) -> int:
+        """Note what is through by now; returns the position, which is the lowest open offset."""
+        self.done.update(offsets)
+        return next((at for at in self.offsets if at not in self.done), self.end)
+
+
+@dataclass(slots=True, kw_only=True)
 class Owned:
     """One partition held by this run. Only the holder of `epoch` may change its row.
 
@@ -39,7 +66,8 @@ class Owned:
     sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
     is the offset before which a person wants it to stop, `stop_told` the last one that was found
     to be reached. `rescued` are the offsets at or beyond the position whose records stand in the
-    database: no other owner can add to them meanwhile.
+    database: no other owner can add to them meanwhile. `open_batch` is the last batch that was
+    worked side by side, `in_work` is set as long as messages of it are delivered.
     """
 
     id: int
@@ -64,8 +92,22 @@ class Owned:
     stop_at: int | None = None
     stop_told: int | None = None
     rescued: tuple[Range, ...] = ()
+    open_batch: OpenBatch | None = None
+    in_work: OpenBatch | None = None
     rate: FailureRate = field(default_factory=FailureRate)
     failure_streak: FailureStreak = field(default_factory=FailureStreak)
+
+    @property
+    def rest(self) -> OpenBatch | None:
+        """Return the batch that the position stands in: some of it is through already."""
+        batch = self.open_batch
+        return None if batch is None or self.next_offset >= batch.until else batch
+
+    @property
+    def done(self) -> Collection[int]:
+        """Return what is through at or beyond the position; maybe some before it."""
+        rest = self.rest
+        return () if rest is None else rest.done
 
     @property
     def blocked_by_topic(self) -> bool:

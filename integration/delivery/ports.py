@@ -142,7 +142,14 @@ class Repository(Protocol):
         A block without a batch result is rolled back: effects never commit without their position.
         Raises LostError when the connection breaks; a commit whose answer is lost is looked up
         by its batch id and raises only when it did not happen.
+
+        While `owned.in_work` is set, several threads may be in such blocks of one partition, each
+        on a session of its own: its number is the arrival of each, and each commit closes its
+        offsets, whatever the others have closed meanwhile.
         """
+
+    def draw_arrival(self) -> int:
+        """Return an arrival number for a batch that is going to be committed in several parts."""
 
     def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         """The row at the partition's next offset, if there is one.
@@ -283,7 +290,7 @@ class Repository(Protocol):
 
 
 class PartitionManager(Protocol):
-    """Ownership: which partitions this run holds."""
+    """Ownership: which partitions this run holds. `working` and `resting` are of each thread."""
 
     def take(self) -> list[Owned]:
         """Lock the free partitions of the queue, up to this run's share, and raise their epochs.

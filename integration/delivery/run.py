@@ -67,7 +67,8 @@ def begin(context: RunContext, taken: list[Owned], watch: Watch) -> None:
     for owned in taken:
         # A marker that stands tells that the last owner died while it isolated.
         if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
-            owned.isolate_until = owned.next_offset + context.queue.batch_size
+            until = owned.next_offset + context.queue.batch_size
+            owned.isolate_until = until if owned.rest is None else max(until, owned.rest.until)
             context.isolates = True
     watch.identify_anew()
 

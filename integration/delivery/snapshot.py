@@ -85,6 +85,7 @@ class QueueSnapshot:
     endpoint: EndpointSnapshot | None = None
     routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
     concurrency: int = 1
+    """how many calls, or handler transactions of one batch, may be under way at once"""
     workers: int | None = 1
     """how many runs may share its partitions; None: as many as it has partitions"""
     keeps_keys_in_order: bool = False
@@ -92,6 +93,11 @@ class QueueSnapshot:
     """what reads the key whose order is kept out of documents; None: the record's key counts"""
     worker: str = ""
     mark: Any = None
+
+    @property
+    def lanes(self) -> int:
+        """Return how many handler transactions of one batch may run side by side."""
+        return 1 if self.sequential or self.sends or self.is_error_queue else self.concurrency
 
     @property
     def needs_one_partition(self) -> bool:

@@ -12,6 +12,7 @@ from integration.delivery.report import YIELD, Report, RunEnding
 from integration.delivery.unit import OpenError
 from integration.errors import IntegrationError
 from integration.policy import retry
+from integration.policy.positions import untried
 from integration.policy.states import PartitionState
 from integration.values import Fetched, TopicFacts, Trouble, TroubleKind
 
@@ -267,15 +268,22 @@ class Watch:
         if accepted is not None:
             # What expired after the acknowledgement is another gap.
             self._state(owned, RUNNING, min(accepted, until))
-        missing = until - owned.next_offset
-        if missing <= 0:
-            return
-        self.context.repository.gap(owned, until, "EXPIRED")
-        if self.context.queue.on_gap == "block":
-            text = f"{so_many(missing, 'message')} expired in Kafka before being read."
-            self._block(owned, "GAP", text)
-            return
-        self._state(owned, RUNNING, until)
+        for first, after in untried(owned.next_offset, until, owned.done):
+            if not self._passed(owned, first):
+                return
+            self.context.repository.gap(owned, after, "EXPIRED")
+            if self.context.queue.on_gap == "block":
+                text = f"{so_many(after - first, 'message')} expired in Kafka before being read."
+                self._block(owned, "GAP", text)
+                return
+            self._state(owned, RUNNING, after)
+        self._passed(owned, until)
+
+    def _passed(self, owned: Owned, offset: int) -> bool:
+        """Go on at an offset: what lies before it is through. False when it is not ours to say."""
+        if owned.next_offset < offset:
+            self._state(owned, RUNNING, offset)
+        return owned.next_offset >= offset
 
     def _past_heads(self, owned: Owned, low: int) -> bool:
         """Pass saved heads that Kafka no longer has; false when one of them has to be waited for.

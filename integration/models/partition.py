@@ -1,11 +1,14 @@
 """The engine's position on each partition, who owns it, and what it passed over."""
 
 import uuid
+from collections.abc import Iterator
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from integration.models.fields import known_states
 from integration.models.queue import Queue
+from integration.policy.positions import untried
 from integration.policy.states import PartitionState
 
 
@@ -33,6 +36,17 @@ class QueuePartition(models.Model):
     state_error = models.UUIDField(null=True, help_text="The failure that blocks or delays it.")
     resume_at = models.DateTimeField(null=True)
     probes = models.IntegerField(default=0)
+
+    # Of a batch that is worked side by side: what is through beyond the position, and the arrival
+    # number that what stands open keeps.
+    done_offsets = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
+    open_from = models.BigIntegerField(
+        null=True, help_text="Where the position was when that batch began."
+    )
+    open_until = models.BigIntegerField(
+        null=True, help_text="The first offset behind it; at or beyond it nothing is done yet."
+    )
+    open_arrival = models.BigIntegerField(null=True)
 
     begins_after = models.JSONField(
         null=True,
@@ -94,6 +108,17 @@ class QueuePartition(models.Model):
             return None
         return max(0, self.high_watermark - self.next_offset)
 
+    @property
+    def done_ahead(self) -> list[int]:
+        """Return the offsets beyond the position that are through already, in order."""
+        if self.open_until is None or self.next_offset >= self.open_until:
+            return []
+        return sorted(offset for offset in self.done_offsets if offset >= self.next_offset)
+
+    def untried(self, first: int, after: int) -> Iterator[tuple[int, int]]:
+        """Return what of [first, after) is not through: ranges (first, first after)."""
+        return untried(first, after, self.done_ahead)
+
 
 class PartitionLease(models.Model):
     """The owner of a partition. A row of its own, so that no batch blocks its renewal."""
@@ -107,6 +132,11 @@ class PartitionLease(models.Model):
     lock_backend_start = models.DateTimeField()
     batch_pid = models.IntegerField(null=True)
     batch_backend_start = models.DateTimeField(null=True)
+    # The sessions of its lanes, in the same order.
+    lane_pids = ArrayField(models.IntegerField(), default=list, db_default=[], editable=False)
+    lane_backend_starts = ArrayField(
+        models.DateTimeField(), default=list, db_default=[], editable=False
+    )
     lease_until = models.DateTimeField()
     overdue = models.BooleanField(
         default=False,
@@ -141,6 +171,9 @@ class BatchLog(models.Model):
     from_offset = models.BigIntegerField()
     to_offset = models.BigIntegerField()
     committed_at = models.DateTimeField()
+    ended_at = models.DateTimeField(
+        null=True, help_text="Of a batch that is committed in parts: when the last one was so far."
+    )
 
     class Meta:
         indexes = [models.Index(fields=["partition", "to_offset"], name="batch_log_by_offset")]

@@ -180,7 +180,7 @@ class Queue(models.Model):
     concurrency = models.PositiveIntegerField(
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(64)],
-        help_text="Outbound continuous: how many messages of different keys are sent at once.",
+        help_text="Continuous: how many messages of different keys are in work at once.",
     )
     workers = models.PositiveSmallIntegerField(
         null=True,
@@ -230,6 +230,7 @@ class Queue(models.Model):
         stored = Queue.objects.filter(pk=self.pk).first()
         self._check_order_path(stored)
         self._check_workers()
+        self._check_concurrency(stored)
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -270,6 +271,16 @@ class Queue(models.Model):
         if (self.workers or 1) > 1 and not self.is_shared:
             text = "Only a continuous inbound queue is shared by several: leave it out."
             raise ValidationError({"workers": text})
+
+    def _check_concurrency(self, stored: "Queue | None") -> None:
+        """Raises ValidationError where messages have to be worked one after the other."""
+        is_new = stored is None or any(
+            getattr(self, f) != getattr(stored, f) for f in ("concurrency", "kind", "direction")
+        )
+        is_read = self.direction == self.Direction.INBOUND
+        if is_new and is_read and self.concurrency > 1 and not self.is_shared:
+            text = "Only a continuous queue works messages side by side: leave it at 1."
+            raise ValidationError({"concurrency": text})
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
 from integration.delivery.collector import calm_collector
 from integration.delivery.context import RunContext
+from integration.delivery.lanes import LaneThreads
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.sending.call_threads import CallThreads
@@ -59,7 +60,7 @@ def run_queue(
     if without:
         return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
-        with calm_collector(), sending(context, endpoints):
+        with calm_collector(), sending(context, endpoints), lanes(context):
             return run(context)
     finally:
         close_old_connections()
@@ -78,6 +79,17 @@ def sending(context: RunContext, endpoints: Callable[[int], Deliverer] | None) -
         yield
     finally:
         sender.close()
+
+
+@contextmanager
+def lanes(context: RunContext) -> Iterator[None]:
+    """Let handler transactions run side by side; no thread is made before a queue wants that."""
+    threads = LaneThreads(leave=connections.close_all)
+    context.lanes = threads
+    try:
+        yield
+    finally:
+        threads.close()
 
 
 def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> RunContext:

@@ -4,13 +4,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any, Final
 
 import psycopg
 from django.conf import settings
 from psycopg.rows import dict_row
 
-from integration.delivery.owned import Owned
+from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
@@ -26,14 +27,17 @@ CLAIM_SECONDS: Final = 10.0
 CLAIM_EVERY_SECONDS: Final = 0.05
 
 # What a run died on is remembered until it is through: runs that end in good order before they have
-# come to it, because another queue waits, have proved nothing.
+# come to it, because another queue waits, have proved nothing. Side by side, others go on while it
+# is in work: until the batch is through, the position tells nothing.
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
 # nobody found the end sooner after the marker than a process can be ended for it.
 TAKE: Final = f"""
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
-    WHEN p.unclean_offset = p.next_offset THEN p.unclean_ends + died.unclean::int
+    WHEN p.unclean_offset = p.next_offset
+      OR (p.next_offset < p.open_until AND p.unclean_offset >= p.open_from)
+      THEN p.unclean_ends + died.unclean::int
     WHEN died.unclean THEN 1 ELSE 0 END,
   unclean_offset = p.next_offset,
   suspect_offset = CASE WHEN died.unclean
@@ -62,6 +66,7 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset) AS failed_until,
   p.begins_after IS NOT NULL AS waits_for_others, p.stop_at,
+  p.done_offsets, p.open_from, p.open_until, p.open_arrival,
   EXISTS (SELECT 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL
     AND e.state IN {OPEN_SQL}) AND (
@@ -75,6 +80,7 @@ INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lo
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
+  lane_pids = '{}', lane_backend_starts = '{}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
   rescues = excluded.rescues, lease_until = excluded.lease_until, taken_at = excluded.taken_at,
@@ -100,13 +106,23 @@ RELEASE: Final = (
     "WHERE owner = %s AND released_at IS NULL"
 )
 EXPIRED: Final = (
-    "SELECT lock_pid, lock_backend_start, batch_pid, batch_backend_start "
+    "SELECT ARRAY[lock_pid, batch_pid] || lane_pids, "
+    "ARRAY[lock_backend_start, batch_backend_start] || lane_backend_starts "
     "FROM integration_partitionlease "
     "WHERE partition_id = %s AND released_at IS NULL AND lease_until < clock_timestamp()"
 )
+OPEN_BATCH: Final = ("done_offsets", "open_from", "open_until", "open_arrival")
 
 
 Session = psycopg.Connection[tuple[Any, ...]]
+
+
+def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
+    """Take the batch out of the row that stands open there, if one does."""
+    done, first, until, arrival = (row.pop(name) for name in OPEN_BATCH)
+    if until is None or row["next_offset"] >= until:
+        return None
+    return OpenBatch(arrival=arrival, first=first, until=until, done=set(done))
 
 
 class DatabasePartitionManager:
@@ -139,7 +155,7 @@ class DatabasePartitionManager:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._lost = False
-        self._working_since: float | None = None
+        self._working_since: dict[int, float] = {}
         self._watchdog: Watchdog | None = None
 
     def take(self) -> list[Owned]:
@@ -261,22 +277,25 @@ class DatabasePartitionManager:
         row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
+        open_batch = _open_batch(row)
         ranges = tuple((first, end) for first, end in row["rescued"] or ())
-        return Owned(**row | {"state": PartitionState(row["state"]), "rescued": ranges})
+        state = PartitionState(row["state"])
+        return Owned(**row | {"state": state, "rescued": ranges, "open_batch": open_batch})
 
     def is_lost(self) -> bool:
         return self._lost
 
     def working(self) -> None:
-        self._working_since = time.monotonic()
+        self._working_since[get_ident()] = time.monotonic()
 
     def resting(self) -> None:
-        self._working_since = None
+        self._working_since.pop(get_ident(), None)
 
     def _worked_seconds(self) -> float | None:
-        """Return how long the call has been under way; None between calls."""
-        since = self._working_since
-        return None if since is None else time.monotonic() - since
+        """Return how long the oldest call has been under way; None between calls."""
+        # Other threads begin and end theirs meanwhile.
+        since = list(self._working_since.values())
+        return time.monotonic() - min(since) if since else None
 
     def _hangs(self, beyond_seconds: float = 0.0) -> bool:
         worked, most = self._worked_seconds(), self.handler_timeout_seconds + beyond_seconds

@@ -31,15 +31,18 @@ from integration.store import (
     strict_order,
     waiting,
 )
+from integration.store.batch_sessions import BatchSessions
 from integration.store.positions import add_new_partitions
-from integration.store.sessions import alias, backend_of, django_connection, execute, fetch_all
+from integration.store.sessions import (
+    alias,
+    django_connection,
+    execute,
+    fetch_all,
+    next_arrival,
+)
 from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
 from integration.values import Record, TopicFacts
 
-RECORD_SESSION: Final = (
-    "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
-    "WHERE partition_id = %s AND epoch = %s"
-)
 MARK_OFFSET: Final = (
     "UPDATE integration_queuepartition SET suspect_crashes = "
     "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
@@ -74,6 +77,7 @@ INSERT INTO integration_gap
 SELECT %(gap)s, id, topic_uuid, %(from)s, %(to)s, %(reason)s, clock_timestamp(), '' FROM here
 WHERE NOT EXISTS (SELECT 1 FROM grown)
 """
+FATE: Final = "SELECT pg_xact_status(%s::xid8) = 'committed'"
 LAST_BATCH: Final = "SELECT last_batch FROM integration_queuepartition WHERE id = %s"
 LOOK: Final = (
     "SELECT state, state_code, CASE state WHEN 'RUNNING' THEN true "
@@ -101,11 +105,14 @@ OPEN_COUNT: Final = (
 
 
 class DatabaseRepository:
-    """See ports.Repository. One per run; uses Django's connection, which the handlers use too."""
+    """See ports.Repository. One per run; uses Django's connection, which the handlers use too.
+
+    Each thread has a connection of its own; the run's is that of the thread that makes this.
+    """
 
     def __init__(self, queue: QueueSnapshot) -> None:
         self.queue = queue
-        self._sessions: dict[int, tuple[int, int]] = {}
+        self._sessions = BatchSessions()
 
     @contextmanager
     def work(
@@ -114,7 +121,7 @@ class DatabaseRepository:
         connection = django_connection()
         work: DatabaseUnitOfWork | None = None
         try:
-            self._record_session(owned)
+            self._sessions.record(owned, self.queue)
             with (
                 waiting.filled(connection.connection, meanwhile),
                 transaction.atomic(using=alias(), durable=True),
@@ -129,33 +136,24 @@ class DatabaseRepository:
             if not isinstance(e, LostError) and raw is not None and not raw.closed:
                 raise
             connection.close()
-            if work is None or not work.settled or not self._committed(owned, work.batch):
+            if work is None or not work.settled or not self._committed(owned, work):
                 raise LostError(str(e).strip()) from e
 
-    def _record_session(self, owned: Owned) -> None:
-        """Note which session works for the lease, whenever Django has opened another."""
-        connection = django_connection()
-        connection.ensure_connection()
-        raw: Any = connection.connection
-        session = (raw.pgconn.backend_pid, owned.epoch)
-        if self._sessions.get(owned.id) == session:
-            return
-        with connection.cursor() as cursor:
-            # A transaction that idles longer than any handler may take belongs to a stopped
-            # process; its session ends and its row locks with it.
-            idle_ms = int(self.queue.handler_timeout_seconds * 2000) + 10_000
-            cursor.execute(f"SET idle_in_transaction_session_timeout = {idle_ms}")
-            timeout_ms = int(self.queue.handler_timeout_seconds * 1000)
-            cursor.execute(f"SET statement_timeout = {timeout_ms}")
-            cursor.execute(RECORD_SESSION, [*backend_of(cursor), owned.id, owned.epoch])
-        self._sessions[owned.id] = session
+    def _committed(self, owned: Owned, work: DatabaseUnitOfWork) -> bool:
+        """The commit's answer got lost: the partition row tells whether it happened.
 
-    def _committed(self, owned: Owned, batch: UUID) -> bool:
-        """The commit's answer got lost: the partition row tells whether it happened."""
+        Or the transaction's own number, where others write that row as well.
+        """
         try:
-            return fetch_all(LAST_BATCH, [owned.id]) == [(batch,)]
+            if work.number:
+                return fetch_all(FATE, [work.number.decode()]) == [(True,)]
+            return fetch_all(LAST_BATCH, [owned.id]) == [(work.batch,)]
         except (DatabaseError, InterfaceError):
             return False
+
+    def draw_arrival(self) -> int:
+        with self._guarded():
+            return next_arrival()
 
     def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a statement between batches."""
@@ -274,7 +272,7 @@ class DatabaseRepository:
         if not at_once.is_ordinary(batch_result, owned):
             return None
         with self._guarded():
-            self._record_session(owned)
+            self._sessions.record(owned, self.queue)
             raw: Any = django_connection().connection
             return at_once.settle(raw.execute, self.queue, owned, batch_result)
 

@@ -89,9 +89,9 @@ def backend_of(cursor: Any) -> Backend:
     return Backend(pid, started)
 
 
-# pid and start time in one statement, so that a recycled pid is never ended.
+# pids and start times in one statement, so that a recycled pid is never ended.
 TERMINATE = (
     "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a "
-    "JOIN (VALUES (%s::int, %s::timestamptz), (%s::int, %s::timestamptz)) v (pid, started) "
+    "JOIN unnest(%s::int[], %s::timestamptz[]) v (pid, started) "
     "ON a.pid = v.pid AND a.backend_start = v.started"
 )

@@ -13,7 +13,7 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from integration.delivery.batch_result import BatchResult, StateChange
-from integration.delivery.owned import Owned
+from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
 from integration.store import deliveries, dependencies, key_order, outbox, rows, tracks
@@ -23,6 +23,9 @@ from integration.values import content_hash
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
 # would forget every prepared statement at each ROLLBACK, whatever it rolls back to.
 BEGIN: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT nextval('integration_arrival')"
+# Of a batch that is worked side by side the number is known. Which transaction this is, is not to
+# be read off the partition's row afterwards: others have written it since.
+BEGIN_BESIDE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_current_xact_id()"
 SAVE: Final = b"SAVEPOINT sluice"
 # Deferred constraints are checked where the message that broke them is still known, and are
 # deferred again for the next one.
@@ -46,6 +49,35 @@ WITH fenced AS (
   SELECT %s, id, %s, %s, %s, clock_timestamp() FROM fenced WHERE %s
 )
 SELECT count(*) FROM fenced
+"""
+# The same for a part of a batch that is worked side by side. The row is read as the last commit has
+# left it; the position is the lowest offset that is open then, and below it none is.
+CLOSE: Final = f"""
+WITH fenced AS (
+  UPDATE integration_queuepartition p SET
+    (next_offset, done_offsets, open_from, open_until, open_arrival) = (
+      SELECT n.at,
+        ARRAY(SELECT d.at FROM unnest(b.done) d (at) WHERE d.at >= n.at AND n.at < %(until)s),
+        CASE WHEN n.at < %(until)s THEN %(from)s::bigint END,
+        CASE WHEN n.at < %(until)s THEN %(until)s::bigint END,
+        CASE WHEN n.at < %(until)s THEN %(arrival)s::bigint END
+      FROM (SELECT CASE WHEN p.open_arrival = %(arrival)s THEN p.done_offsets ELSE '{{}}' END
+          || %(closed)s::bigint[] AS done) b
+      CROSS JOIN LATERAL (SELECT coalesce(min(o.at), %(end)s) AS at FROM (
+        SELECT a.at FROM unnest(%(offsets)s::bigint[]) a (at) WHERE a.at >= p.next_offset
+        EXCEPT SELECT unnest(b.done)) o (at)) n),
+    last_batch = %(batch)s, progressed_at = clock_timestamp()
+  WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset BETWEEN %(from)s AND %(end)s
+    AND {KEEPS_STOP.replace("%s", "%(last)s")}
+  RETURNING id, next_offset
+), logged AS (
+  INSERT INTO integration_batchlog
+    (number, partition_id, topic_uuid, from_offset, to_offset, committed_at, ended_at)
+  SELECT %(arrival)s, id, %(uuid)s, %(from)s, %(until)s - 1, clock_timestamp(), clock_timestamp()
+  FROM fenced
+  ON CONFLICT (number) DO UPDATE SET ended_at = excluded.ended_at
+)
+SELECT next_offset FROM fenced
 """
 STATE: Final = """
 UPDATE integration_queuepartition SET
@@ -116,7 +148,15 @@ class DatabaseUnitOfWork:
         self.settled = False
         self._hooks = 0
         self._session = self.raw.pgconn
-        self.arrival = int(self._frame(BEGIN).get_value(0, 0) or b"0")
+        self.number = b""
+        self.arrival = self._begin()
+
+    def _begin(self) -> int:
+        """Open the transaction; returns its arrival number."""
+        if self.owned.in_work is None:
+            return int(self._frame(BEGIN).get_value(0, 0) or b"0")
+        self.number = self._frame(BEGIN_BESIDE).get_value(0, 0) or b""
+        return self.owned.in_work.arrival
 
     def _run(self, sql: str, parameters: Any = None) -> Any:
         with self.connection.wrap_database_errors:
@@ -288,11 +328,9 @@ class DatabaseUnitOfWork:
         self._run(REMEMBER_IDS, parameters)
 
     def _advance(self, batch_result: BatchResult) -> bool:
-        owned, logged = self.owned, batch_result.logged or (0, 0)
-        goes_to = batch_result.next_offset
-        fence = [goes_to, self.batch, owned.id, owned.epoch, owned.next_offset, goes_to]
-        log = [self.arrival, owned.topic_uuid, *logged, batch_result.logged is not None]
-        if self._run(ADVANCE, [*fence, *log]).fetchone()[0] != 1:
+        owned = self.owned
+        reached = self._reached(batch_result)
+        if reached is None:
             return False
         if owned.isolate_until is not None:
             self._run(
@@ -303,5 +341,33 @@ class DatabaseUnitOfWork:
         if batch_result.state is None:
             return True
         parameters = state_parameters(owned, batch_result.state, self.batch)
-        parameters |= {"next": None, "old": batch_result.next_offset}
+        parameters |= {"next": None, "old": reached}
         return bool(self._run(STATE, parameters).rowcount == 1)
+
+    def _reached(self, batch_result: BatchResult) -> int | None:
+        """Write the position; returns it, or None behind the fence."""
+        if self.owned.in_work is not None and batch_result.closed is not None:
+            parameters = self._close(self.owned.in_work, batch_result.closed)
+            row = self._run(CLOSE, parameters).fetchone()
+            return None if row is None else int(row[0])
+        owned, logged = self.owned, batch_result.logged or (0, 0)
+        goes_to = batch_result.next_offset
+        fence = [goes_to, self.batch, owned.id, owned.epoch, owned.next_offset, goes_to]
+        log = [self.arrival, owned.topic_uuid, *logged, batch_result.logged is not None]
+        is_ours = self._run(ADVANCE, [*fence, *log]).fetchone()[0] == 1
+        return goes_to if is_ours else None
+
+    def _close(self, in_work: OpenBatch, closed: Sequence[int]) -> dict[str, Any]:
+        return {
+            "id": self.owned.id,
+            "epoch": self.owned.epoch,
+            "uuid": self.owned.topic_uuid,
+            "batch": self.batch,
+            "arrival": in_work.arrival,
+            "from": in_work.first,
+            "until": in_work.until,
+            "end": in_work.end,
+            "offsets": list(in_work.offsets),
+            "closed": list(closed),
+            "last": max(closed, default=-1) + 1,
+        }

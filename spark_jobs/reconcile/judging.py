@@ -35,7 +35,8 @@ def judged(records: Sequence[Record], known: Known) -> Iterator[Fate]:
     nowhere = -1 if known.next_offset is None else known.next_offset
     for (offset, kind), batches in zip(records, passed, strict=True):
         failed, endings = known.failures.get(offset), known.endings.get(offset, ())
-        if failed is None and endings == ordinary and offset < nowhere:
+        is_through = offset < nowhere or offset in known.done
+        if is_through and failed is None and endings == ordinary:
             yield Fate.APPLIED
         else:
             yield _judged(offset, kind, known, (failed, endings, batches))
@@ -51,7 +52,7 @@ def _judged(offset: int, kind: int, known: Known, traces: Traces) -> Fate:
     often = _doubled(failed, endings)
     if often is not None:
         return often
-    if known.next_offset is None or offset >= known.next_offset:
+    if known.is_to_come(offset):
         # A deleted head is passed by the next run.
         is_deleted = failed is not None and failed.state == "DELETED"
         return Fate.DELETED if is_deleted else Fate.TO_COME

@@ -21,13 +21,14 @@ MARGIN: Final = timedelta(hours=1)
 # other queues, and of the time between two readings.
 NEAR: Final = 1_000
 _BATCHES: Final = """
-SELECT from_offset, to_offset, number, committed_at FROM integration_batchlog
+SELECT from_offset, to_offset, number, committed_at, ended_at FROM integration_batchlog
 WHERE partition_id = %s AND topic_uuid = %s AND to_offset >= %s AND from_offset <= %s
 ORDER BY from_offset, number
 """
 _QUEUE: Final = "SELECT direction, start_from, is_error_queue FROM integration_queue WHERE id = %s"
 _PLACE: Final = """
-SELECT id, topic_uuid, next_offset, low_watermark IS NOT NULL
+SELECT id, topic_uuid, next_offset, low_watermark IS NOT NULL,
+  CASE WHEN next_offset < open_until THEN done_offsets ELSE '{}' END
 FROM integration_queuepartition WHERE queue_id = %s AND partition = %s
 """
 _FIRST: Final = """
@@ -54,12 +55,16 @@ _OLDEST: Final = "SELECT date_trunc('day', min(at), 'UTC') FROM integration_mess
 
 
 class Batch(NamedTuple):
-    """A range of offsets that was passed in one commit, both ends included."""
+    """A range of offsets that was passed in one commit, both ends included; or in several.
+
+    Then `ended_at` is when the last one was so far.
+    """
 
     first: int
     last: int
     number: int
     committed_at: datetime
+    ended_at: datetime | None = None
 
 
 class Failed(NamedTuple):
@@ -87,12 +92,14 @@ class Reading:
 class Known:
     """The knowledge of the offsets of one stretch.
 
-    `next_offset` is None where the queue has not met the partition yet. `first` is the lowest
-    offset that the log of batches still knows; the log is `whole` when the cleanup can only have
-    taken ranges that Kafka had dropped. `endings` are of tries of the batches here, by offset.
+    `next_offset` is None where the queue has not met the partition yet, `done` is what is through
+    beyond it. `first` is the lowest offset that the log of batches still knows; the log is `whole`
+    when the cleanup can only have taken ranges that Kafka had dropped. `endings` are of tries of
+    the batches here, by offset.
     """
 
     next_offset: int | None = None
+    done: frozenset[int] = frozenset()
     first: int | None = None
     whole: bool = False
     began_at_beginning: bool = False
@@ -102,6 +109,12 @@ class Known:
     endings: Mapping[int, Sequence[str]] = field(default_factory=dict)
     tracked: frozenset[int] = frozenset()
     gaps: Sequence[tuple[int, int]] = ()
+
+    def is_to_come(self, offset: int) -> bool:
+        """Return whether the queue has not come to it yet."""
+        if self.next_offset is None:
+            return True
+        return offset >= self.next_offset and offset not in self.done
 
 
 def begin(session: psycopg.Connection[Any], queue: int, uuid: str) -> Reading:
@@ -133,7 +146,7 @@ def _known(
     place = session.execute(_PLACE, [reading.queue, partition]).fetchone()
     if place is None:
         return Known()
-    id_, uuid, next_offset, whole = place
+    id_, uuid, next_offset, whole, done = place
     if uuid != reading.uuid:
         raise other_topic()
     first = session.execute(_FIRST, [id_, uuid]).fetchone()
@@ -143,6 +156,7 @@ def _known(
     since = reading.tracked_since
     return Known(
         next_offset=next_offset,
+        done=frozenset(done),
         first=None if first is None else first[0],
         whole=whole,
         began_at_beginning=reading.began_at_beginning,
@@ -175,8 +189,9 @@ def _endings(
     by_number = {batch.number: batch for batch in batches}
     for part in _stretches(batches):
         numbers = (part[0].number, part[-1].number)
-        times = [batch.committed_at for batch in part]
-        parameters = [*place, *numbers, min(times) - MARGIN, max(times) + MARGIN]
+        first = min(batch.committed_at for batch in part)
+        last = max(batch.ended_at or batch.committed_at for batch in part)
+        parameters = [*place, *numbers, first - MARGIN, last + MARGIN]
         with session.cursor(binary=True) as cursor:
             for offset, number, ended in cursor.execute(_TRACKS, parameters):
                 batch = by_number.get(number)

@@ -34,7 +34,8 @@ WITH numbers AS (
 )
 SELECT m.partition, m."offset",
   coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, m."offset") AS place,
-  CASE WHEN p.next_offset IS NULL OR m."offset" >= p.next_offset THEN 'to_come'
+  CASE WHEN p.next_offset IS NULL OR (m."offset" >= p.next_offset AND NOT
+      (m."offset" < coalesce(p.open_until, 0) AND m."offset" = ANY(p.done_offsets))) THEN 'to_come'
     WHEN e.state = 'DELETED' THEN 'deleted'
     WHEN e.state <> 'RESOLVED' THEN 'open'
     WHEN e.id IS NULL AND s.id IS NOT NULL THEN 'duplicate' ELSE '' END AS why

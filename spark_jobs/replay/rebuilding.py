@@ -51,7 +51,9 @@ WITH numbers AS (
   FROM integration_messageerror e LEFT JOIN tried t ON t.error_id = e.id
   WHERE e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
 ), judged AS (
-  SELECT d.*, p.next_offset, e.state, e.applied_at, n.batches,
+  SELECT d.*, p.next_offset IS NULL OR (d."offset" >= p.next_offset AND NOT
+      (d."offset" < coalesce(p.open_until, 0) AND d."offset" = ANY(p.done_offsets))) AS is_to_come,
+    e.state, e.applied_at, n.batches,
     e.state IS NULL AND EXISTS (SELECT 1 FROM integration_seenmessage s
       JOIN integration_queue q ON q.id = s.queue_id AND q.dedupe
       WHERE s.queue_id = %(queue)s AND s.message_id = d.message_id
@@ -68,7 +70,7 @@ SELECT j.partition, j."offset", j.key, j.version, j.document, j.xml, j.message_i
   coalesce(j.batch, CASE WHEN %(newest)s THEN %(arrival)s::bigint END) AS batch,
   CASE WHEN j.batch IS NULL AND %(newest)s
     THEN row_number() OVER (ORDER BY j.at_ms, j.partition, j."offset") ELSE j.place END AS place,
-  CASE WHEN j.next_offset IS NULL OR j."offset" >= j.next_offset THEN 'to_come'
+  CASE WHEN j.is_to_come THEN 'to_come'
     WHEN j.state IS NOT NULL AND j.applied_at IS NULL
       THEN CASE j.state WHEN 'DELETED' THEN 'deleted' ELSE 'open' END
     WHEN j.is_repeat THEN 'duplicate'

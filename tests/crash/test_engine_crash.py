@@ -72,11 +72,12 @@ def account(queue: Queue, sent: list[dict]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             'SELECT "offset" FROM integration_messagetrack WHERE queue_id = %s '
-            "AND ended NOT IN ('RETRY', 'STALE') GROUP BY \"offset\" HAVING count(*) <> 1",
+            "AND ended NOT IN ('RETRY', 'STALE', 'PARKED') "
+            'GROUP BY "offset" HAVING count(*) <> 1',
             [queue.pk],
         )
         assert cursor.fetchall() == [], "offsets that ended more than once"
-    ended = MessageTrack.objects.filter(queue=queue).exclude(ended__in=["RETRY", "STALE"])
+    ended = MessageTrack.objects.filter(queue=queue).exclude(ended__in=["RETRY", "STALE", "PARKED"])
     assert set(ended.values_list("offset", flat=True)) == set(range(len(sent)))
     applied = [m["n"] for m in sent if m["do"] != "permanent"]
     assert sorted(Effect.objects.values_list("n", flat=True)) == applied

@@ -105,7 +105,7 @@ class TestDelivery:
             "strict_order",
             "workers",
         }
-        assert outbound.keys() - inbound.keys() == {"endpoint", "concurrency"}
+        assert outbound.keys() - inbound.keys() == {"endpoint"}
 
     def test_an_adopted_topic_needs_a_start(
         self, client: Client, provider: Provider, broker: Kafka

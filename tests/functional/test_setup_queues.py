@@ -16,6 +16,7 @@ from integration.models import (
     Provider,
     Queue,
 )
+from integration.store.configuration import snapshot
 from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_person, a_queue_row
@@ -73,6 +74,15 @@ class TestNewTopic:
         form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
         assert "workers" in mistakes(client.post(reverse(NEW), form | {"workers": 2}))
         assert made(client, form | {"workers": 1}).most_workers == 1
+
+    def test_a_concurrency_is_for_continuous_queues_alone(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        assert "concurrency" in mistakes(client.post(reverse(NEW), form | {"concurrency": 8}))
+        queue = made(client, form | {"concurrency": 8, "kind": "continuous"})
+        assert snapshot(queue.pk, worker="w").lanes == 8
 
     def test_sequential_has_one_partition_and_nothing_is_made(
         self, client: Client, provider: Provider

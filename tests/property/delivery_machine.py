@@ -58,10 +58,13 @@ class RunContext(Rescues):
         failure_threshold=st.sampled_from([0, 3]),
         copies=st.booleans(),
         keyed=st.booleans(),
+        concurrency=st.sampled_from([1, 1, 2, 3]),
+        seed=st.integers(0, 1000),
     )
     def begin(
         self, *, sequential: bool, partitions: int, copies: bool, keyed: bool, **fields: Any
     ) -> None:
+        seed = fields.pop("seed")
         retries, failure_threshold = fields.pop("retries"), fields.pop("failure_threshold")
         self.world = FakeWorld(
             partitions=1 if sequential else partitions,
@@ -77,6 +80,7 @@ class RunContext(Rescues):
             workers=1 if sequential else None,
             **fields,
         )
+        self.world.seed = seed
         self.bodies: dict[tuple[int, int], tuple[int, str]] = {}
         self.keys: dict[tuple[int, int], bytes | None] = {}
         self.markers: set[tuple[int, int]] = set()
@@ -206,10 +210,14 @@ class RunContext(Rescues):
     def everything_is_accounted_for(self) -> None:
         for (partition, offset), (_, do) in self.bodies.items():
             endings = self._endings(partition, offset)
-            if offset < self.world.place(partition).next_offset:
+            if self._is_through(partition, offset):
                 assert len(endings) == 1, f"{partition}/{offset} ({do}) ended as {endings}"
             else:
                 assert endings in ([], ["row"]), f"{partition}/{offset} ({do}): {endings}"
+
+    def _is_through(self, partition: int, offset: int) -> bool:
+        place = self.world.place(partition)
+        return offset < place.next_offset or offset in place.done
 
     def _endings(self, partition: int, offset: int) -> list[str]:
         database = self.world.database
@@ -236,7 +244,7 @@ class RunContext(Rescues):
     @invariant()
     def nothing_beyond_the_position_has_an_effect(self) -> None:
         for effect in self._effects():
-            assert effect.offset < self.world.place(effect.partition).next_offset
+            assert self._is_through(effect.partition, effect.offset)
 
     @invariant()
     def nothing_beyond_a_stop_has_an_effect(self) -> None:

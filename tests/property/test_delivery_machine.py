@@ -57,6 +57,8 @@ PLAIN = {
     "failure_threshold": 0,
     "copies": False,
     "keyed": False,
+    "concurrency": 1,
+    "seed": 0,
 }
 
 

@@ -36,6 +36,7 @@ from integration.policy.states import (
     PartitionState,
 )
 from integration.values import Fetched, Outgoing
+from tests.support.memory.lanes import Handing, MemoryLanes
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.rows import ErrorRow, PlaceRow
@@ -105,6 +106,7 @@ class FakeWorld:
         self.down = False
         self.clock = 0.0
         self.waits: list[float] = []
+        self.seed = 0
         self.forgiven: Counter[UUID] = Counter()
         self.repositories: list[MemoryRepository] = []
         self.error_queue: FakeWorld | None = None
@@ -269,6 +271,9 @@ class FakeWorld:
             return Report().ended(RunEnding.STOPPED)
         repository = MemoryRepository(self.database)
         self.repositories.append(repository)
+        before = self.database.others_first
+        lanes = MemoryLanes(self.seed)
+        self.database.others_first = lanes.others_first
         try:
             return run(
                 RunContext(
@@ -276,12 +281,14 @@ class FakeWorld:
                     source=QuickSource(self.topic, self.waits),
                     repository=repository,
                     manager=manager or MemoryPartitionManager(self.database),
-                    observer=observer or Script(),
+                    observer=Handing(observer or Script(), lanes),
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
+                    lanes=lanes,
                 )
             )
         finally:
+            self.database.others_first = before
             self.repositories.pop()
 
     def monotonic(self) -> float:
@@ -334,13 +341,15 @@ class FakeWorld:
     def go_back(self, offset: int = 0, partition: int = 0) -> None:
         """Put the position back on the same topic, as adopting it from its start does."""
         place = self.place(partition)
+        if offset < place.next_offset:
+            place.open_batch = None
         place.next_offset, place.epoch = offset, place.epoch + 1
         place.state, place.state_code, place.resume_at = PartitionState.RUNNING, "", None
 
     def stop_at(self, offset: int, partition: int = 0) -> bool:
         """Tell a partition to stop; false when it has passed it, or a commit is under way."""
         place = self.place(partition)
-        if place.locked or offset < place.next_offset:
+        if place.locked or offset < max([place.next_offset, *(at + 1 for at in place.done)]):
             return False
         place.stop_at = offset
         return True

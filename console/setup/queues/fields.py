@@ -90,7 +90,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-pace": (
         "Pace: batches, runs, handler calls",
         "",
-        ("workers", *PACE),
+        ("workers", "concurrency", *PACE),
     ),
     "part-tracking": ("Tracking", "", ("tracks",)),
 }
@@ -99,7 +99,6 @@ BESIDE: Final = frozenset({"topic_from", "partitions", "create_error_queue", "er
 MODEL_FIELDS: Final = [
     *(name for name in names_in(PARTS.values()) if name not in BESIDE),
     "endpoint",
-    "concurrency",
 ]
 # What most queues leave as it is; folded away unless something in it has to be corrected.
 FOLDED: Final = ("part-limits", "part-pace")
@@ -248,6 +247,9 @@ HELPS: Final = {
     "workers": "Continuous queues: how many runs may share the partitions when there is much to "
     "do, 1 to 64. They use worker slots that no other queue waits for. Empty: up to one for each "
     "partition.",
+    "concurrency": "Continuous queues whose handlers wait for something: how many handler calls "
+    "of one partition may be under way at once, 1 to 64. Messages of one key stay in order. Each "
+    "needs a database session of its own, and handlers that may run in several threads.",
     "batch_size": "Messages per transaction. Larger is faster, but a failure repeats more work.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
     "handler_timeout_seconds": "A call that takes longer counts as hung, and its process is ended.",

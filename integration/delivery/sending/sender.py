@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 from integration.delivery.batch_result import StateChange
 from integration.delivery.context import RunContext
-from integration.delivery.deliver import Delivered, hold_crasher, read_late
+from integration.delivery.deliver import Delivered, read_late
 from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
+from integration.delivery.parts import hold_crasher
 from integration.delivery.report import Report
 from integration.delivery.sending.call_threads import CallThreads
 from integration.delivery.sending.delivery_batch import DeliveryBatch

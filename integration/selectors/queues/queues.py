@@ -231,6 +231,8 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
         facts.append(("Order within a key", KEY_ORDER))
     if queue.most_workers != 1:
         facts.append(("Workers", f"up to {queue.most_workers or 'one for each partition'}"))
+    if queue.is_shared and queue.concurrency > 1:
+        facts.append(("Concurrency", f"up to {queue.concurrency} handler calls of a partition"))
     return tuple(facts)
 
 

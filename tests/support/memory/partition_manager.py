@@ -1,8 +1,9 @@
 """The in-memory fake of ownership: locks, epochs, unclean ends."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from integration.delivery.owned import Owned
+from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError
 from integration.policy.shares import Runs, first_share
 from integration.policy.states import ErrorState
@@ -72,11 +73,11 @@ class MemoryPartitionManager:
         self.database.locked.clear()
         self.database.runs.clear()
         for place in self.database.places.values():
-            place.owner = None
+            place.owner, place.locked = None, False
 
     def _take(self, place: PlaceRow) -> Owned:
         unclean = not place.released
-        is_where_it_was = place.unclean_offset == place.next_offset
+        is_where_it_was = place.unclean_offset == place.next_offset or self._is_in_same(place)
         place.unclean_ends = (place.unclean_ends if is_where_it_was else 0) + unclean
         place.unclean_offset = place.next_offset
         if not unclean:
@@ -105,6 +106,7 @@ class MemoryPartitionManager:
             failed_until=self._failed_until(place),
             stop_at=place.stop_at,
             rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
+            open_batch=self._open_batch(place),
             waits_for_others=place.begins_after is not None,
             has_parked=self.database.queue.sequential
             and any(
@@ -112,6 +114,18 @@ class MemoryPartitionManager:
                 for row in self.database.open_rows()
             ),
         )
+
+    def _is_in_same(self, place: PlaceRow) -> bool:
+        """Whether the last death was within the batch that stands open."""
+        batch, died_at = place.open_batch, place.unclean_offset
+        is_open = batch is not None and place.next_offset < batch.until
+        return batch is not None and is_open and died_at is not None and died_at >= batch.first
+
+    def _open_batch(self, place: PlaceRow) -> OpenBatch | None:
+        batch = place.open_batch
+        if batch is None or place.next_offset >= batch.until:
+            return None
+        return replace(batch, done=set(place.done))
 
     def _failed_until(self, place: PlaceRow) -> int | None:
         here = (place.topic_uuid, place.partition)

@@ -7,6 +7,7 @@ their effects through the repository's `effect`, which is what the ORM is to the
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import get_ident
 from typing import Any, Final
 from uuid import UUID
 
@@ -36,7 +37,7 @@ class MemoryRepository:
     def __init__(self, database: MemoryDatabase) -> None:
         self.database = database
         self.queue = database.queue
-        self._open: MemoryUnitOfWork | None = None
+        self._open: dict[int, MemoryUnitOfWork] = {}
 
     def effect(self, value: object, *, orphan: bool = False) -> None:
         """A handler's effect in the open transaction; an orphan fails the next check."""
@@ -47,9 +48,9 @@ class MemoryRepository:
         self._current().refuse(cause)
 
     def _current(self) -> MemoryUnitOfWork:
-        if self._open is None:
+        if get_ident() not in self._open:
             raise RuntimeError("effects need an open transaction")
-        return self._open
+        return self._open[get_ident()]
 
     @contextmanager
     def work(
@@ -57,7 +58,7 @@ class MemoryRepository:
     ) -> Iterator[MemoryUnitOfWork]:
         work: MemoryUnitOfWork | None = None
         try:
-            work = self._open = MemoryUnitOfWork(self.database, owned)
+            work = self._open[get_ident()] = MemoryUnitOfWork(self.database, owned)
             meanwhile()
             yield work
             meanwhile()
@@ -68,10 +69,15 @@ class MemoryRepository:
             if work is None or self.database.place(owned).last_batch != work.batch.id:
                 raise LostError(str(e)) from e
         finally:
-            self._open = None
+            self._open.pop(get_ident(), None)
             if work is not None:
                 self.database.locked -= work.claimed
-                self.database.place(owned).locked = False
+                place = self.database.place(owned)
+                place.locked = place.locked and not work.has_locked
+
+    def draw_arrival(self) -> int:
+        self._statement("draw_arrival")
+        return next(self.database.arrivals)
 
     def _statement(self, name: str) -> None:
         if self.database.interrupt(name):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from integration.delivery.key_order import order_key_of
+from integration.delivery.owned import OpenBatch
 from integration.policy.states import ErrorState, OutboxState, PartitionState
 from integration.values import Outgoing, Record
 
@@ -55,7 +56,8 @@ class ErrorRow:
 class PlaceRow:
     """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
 
-    `locked`: a transaction has changed the row and has not ended yet.
+    `locked`: a transaction has changed the row and has not ended yet. `open_batch`: what is worked
+    side by side, as it is committed.
     """
 
     id: int
@@ -82,6 +84,13 @@ class PlaceRow:
     rescued: tuple[tuple[int, int], ...] = ()
     rescue_code: str = ""
     rescued_records: dict[int, Record] = field(default_factory=dict)
+    open_batch: OpenBatch | None = None
+
+    @property
+    def done(self) -> frozenset[int]:
+        """Offsets at or beyond the position that are through."""
+        done = set() if self.open_batch is None else self.open_batch.done
+        return frozenset(offset for offset in done if offset >= self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from integration.delivery.batch_result import BatchResult, NewError, RowChange, StateChange
-from integration.delivery.owned import Owned
+from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.dependency import object_hash
 from integration.policy.failure import Failure
@@ -43,6 +43,10 @@ def waits_for(failure: Failure) -> bytes | None:
     return None if failure.waits_for is None else object_hash(*failure.waits_for)
 
 
+def _nobody_else() -> None:
+    raise AssertionError("a row is locked, and there are no other lanes")
+
+
 @dataclass(slots=True)
 class Batch:
     """What one transaction will have caused once it commits."""
@@ -58,7 +62,7 @@ class MemoryDatabase:
 
     `interrupt` is told the name of every statement before it runs ("settle", "commit", "answer",
     …) and returns true to break the session there: a broken "answer" is a commit that happened
-    although nobody was told.
+    although nobody was told. `others_first` lets other lanes go on: a row is locked.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class MemoryDatabase:
         self.error_queue: MemoryDatabase | None = None
         self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
+        self.others_first: Callable[[], None] = _nobody_else
 
     def add_partition(
         self, partition: int, offset: int, topic_uuid: str, after: Mapping[int, int]
@@ -134,6 +139,10 @@ class MemoryDatabase:
 
     def stands_at(self, owned: Owned) -> bool:
         """The fence of everything that moves: the epoch, and the position it was read with."""
+        if owned.in_work is not None:
+            # Other lanes move it meanwhile, within the batch.
+            at = self.place(owned).next_offset
+            return self.is_owned(owned) and owned.in_work.first <= at <= owned.in_work.end
         return self.is_owned(owned) and self.place(owned).next_offset == owned.next_offset
 
     def keeps_stop(self, owned: Owned, next_offset: int) -> bool:
@@ -260,9 +269,14 @@ class MemoryDatabase:
         for failure, offset in batch_result.copies:
             for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
                 rows[failure] = replace(rows[failure], copy_offset=offset)
-        if batch_result.logged is not None:
-            self.logged.append((batch.arrival, owned.partition, *batch_result.logged))
+        self._log(owned, batch, batch_result)
         self._advance(owned, batch, batch_result)
+
+    def _log(self, owned: Owned, batch: Batch, batch_result: BatchResult) -> None:
+        whole = owned.in_work
+        logged = batch_result.logged if whole is None else (whole.first, whole.until - 1)
+        log = () if logged is None else ((batch.arrival, owned.partition, *logged),)
+        self.logged += [one for one in log if one not in self.logged]
 
     def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
         """A first failure, or a closed row met again after a rewind: then it is opened again."""
@@ -367,9 +381,21 @@ class MemoryDatabase:
         place = self.place(owned)
         if batch_result.dispatch is not None:
             self.calls.write(batch_result.dispatch, owned, place.stop_at)
-        place.next_offset, place.last_batch = batch_result.next_offset, batch.id
+        place.last_batch = batch.id
+        if owned.in_work is None or batch_result.closed is None:
+            place.next_offset = batch_result.next_offset
+        else:
+            self._close(place, owned.in_work, batch_result.closed)
         suspect = place.suspect_offset
         if owned.isolate_until is not None and suspect is not None and suspect < place.next_offset:
             place.suspect_offset, place.suspect_crashes = None, 0
         if batch_result.state is not None:
             self.set_state(place, batch_result.state)
+
+    def _close(self, place: PlaceRow, in_work: OpenBatch, closed: Collection[int]) -> None:
+        """Add what is through to what others have closed; the lowest open is the position."""
+        if place.open_batch is None or place.open_batch.arrival != in_work.arrival:
+            known = {"first": in_work.first, "until": in_work.until}
+            place.open_batch = OpenBatch(arrival=in_work.arrival, **known)
+        place.open_batch.offsets = in_work.offsets
+        place.next_offset = place.open_batch.close(closed)

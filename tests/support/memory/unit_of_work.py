@@ -24,12 +24,13 @@ class MemoryUnitOfWork:
     def __init__(self, database: MemoryDatabase, owned: Owned) -> None:
         self.database = database
         self.owned = owned
-        self.lost = self.aborted = self.abandoned = False
+        self.lost = self.aborted = self.abandoned = self.has_locked = False
         self.claimed: set[UUID] = set()
         self._orphans = 0
         self._kept = (0, 0)
         self.statement("begin")
-        self.arrival = next(database.arrivals)
+        in_work = owned.in_work
+        self.arrival = next(database.arrivals) if in_work is None else in_work.arrival
         self.batch = Batch(uuid.uuid4(), self.arrival)
 
     def statement(self, name: str) -> None:
@@ -104,9 +105,13 @@ class MemoryUnitOfWork:
         if any(len(row.topic) > LONGEST_TOPIC for row in batch_result.outgoing):
             self.aborted = True
             raise DataError("value too long") from pg.StringDataRightTruncation("value too long")
-        if not self.database.keeps_stop(self.owned, batch_result.next_offset):
+        while self.database.place(self.owned).locked:
+            self.database.others_first()
+        closed = batch_result.closed
+        goes_to = batch_result.next_offset if closed is None else max(closed, default=-1) + 1
+        if not self.database.keeps_stop(self.owned, goes_to):
             return False
-        self.database.place(self.owned).locked = True
+        self.database.place(self.owned).locked = self.has_locked = True
         self.batch.batch_result = batch_result
         return True
 

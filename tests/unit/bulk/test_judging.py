@@ -50,6 +50,12 @@ def test_an_ending_of_its_own_batch_says_what_became_of_a_message() -> None:
     assert fate(endings={5: ["RETRY", "PASSED"]}) == Fate.CLOSED
 
 
+def test_what_is_through_beyond_the_position_is_not_to_come() -> None:
+    beyond = {"batches": [a_batch(0, 14)], "done": frozenset({12}), "endings": {12: ["APPLIED"]}}
+    assert fate(12, **beyond) == Fate.APPLIED
+    assert fate(11, **beyond) == Fate.TO_COME
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
