@@ -26,14 +26,7 @@ from integration.policy.states import (
     PartitionState,
 )
 from tests.support.memory.clock import MemoryClock
-from tests.support.memory.rows import (
-    ErrorRow,
-    GapRow,
-    OutRow,
-    PlaceRow,
-    TrackRow,
-    TryRow,
-)
+from tests.support.memory.rows import ErrorRow, GapRow, OutRow, PlaceRow, TrackRow, TryRow
 from tests.support.memory.sending import MemoryCalls, MemoryCircuits
 
 TOPIC_UUID: Final = "fake-topic"
