@@ -47,8 +47,14 @@ class PartitionRow:
     is_owned: bool
     stop_at: int | None = None
     stop_request: int | None = None
+    rescued_to: int | None = None
     rescue_code: str = ""
     rescue_text: str = ""
+
+    @property
+    def may_have_rescued(self) -> bool:
+        """Return whether anything of it was ever rescued, or would have been."""
+        return self.rescued_to is not None or bool(self.rescue_code)
 
     @property
     def is_at_stop(self) -> bool:
@@ -89,6 +95,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         is_owned=is_owned,
         stop_at=partition.stop_at,
         stop_request=partition.stop_request,
+        rescued_to=partition.rescued_to,
         rescue_code=partition.rescue_code,
         rescue_text=partition.rescue_text,
     )

@@ -120,7 +120,7 @@ def detail(
         facts=_facts(queue, sends=row.sends),
         sending=sending(queue) if is_outbound else None,
         gaps=list(gaps.annotate(size=F("to_offset") - F("from_offset"))[:GAPS_SHOWN]),
-        rescued=rescued(queue) if row.is_read else None,
+        rescued=rescued(queue) if any(p.may_have_rescued for p in row.partitions) else None,
     )
 
 
