@@ -44,6 +44,14 @@ PARTS: Final = (
     ("", "", ("name", "description", "enabled")),
     ("How a message is written", "", ("format", "envelope", "structure", "key_path")),
     (
+        "Schema registry",
+        (
+            "For partners who expect Avro, JSON Schema or Protobuf: each payload is checked by a "
+            "schema of the registry that belongs to the target's provider, and written by it."
+        ),
+        ("subject_by", "schema_record", "schema_version"),
+    ),
+    (
         "How it is found again",
         "The values that tracking keeps for each message, so that you can search by them.",
         ("external_id_path", "search_paths", "keeps_payload"),
@@ -69,6 +77,9 @@ class ChannelForm(SetupForm):
             "enabled": "Switched on",
             "envelope": "In the envelope",
             "key_path": "Key path",
+            "subject_by": "Subject named after",
+            "schema_record": "Record",
+            "schema_version": "Version",
             "external_id_path": "Path of the external id",
             "keeps_payload": "Keep payloads",
         }
@@ -80,6 +91,11 @@ class ChannelForm(SetupForm):
             "format": "A payload in the other format is refused when it is published "
             "(PAYLOAD_FORMAT), and its transaction with it.",
             "envelope": ENVELOPE_ON,
+            "subject_by": "The strategy by which the subject of the schema is found. It must be in "
+            "the registry: Sluice registers none. What kind of schema it is, the registry says.",
+            "schema_record": "The full name of the record, for example com.example.Order; only for "
+            "subjects that are named after it.",
+            "schema_version": "Empty: the latest one, looked for again twice a minute.",
             "external_id_path": "Optional: where the payload contains the partner's own id.",
             "keeps_payload": "On: tracking also keeps each payload, for people with the right to "
             "see payloads. It takes up space in the database until cleanup drops its day.",
@@ -95,7 +111,8 @@ class ChannelForm(SetupForm):
         if self.instance.pk:
             stops = selectors.stopped_with_channel(self.instance)
             self.fields["enabled"].help_text = f"Switching it off stops: {stops}"
-        for name in ("key_path", "external_id_path"):
+        self.fields["subject_by"].choices = PublishChannel.SubjectBy.choices  # type: ignore[attr-defined]
+        for name in ("key_path", "external_id_path", "schema_record"):
             self.fields[name].widget.attrs.update({"class": "lines", "spellcheck": "false"})
         self.fields["name"].widget = forms.TextInput(
             attrs={"maxlength": 100, "spellcheck": "false", "autocapitalize": "off"}
@@ -137,6 +154,8 @@ class ChannelTable(tables.Table):
 
     def render_format(self, record: PublishChannel) -> str:
         wrapped = "in the envelope" if record.envelope else "bare"
+        if record.subject_by:
+            return "by a schema of the registry"
         return f"{record.get_format_display()}, {wrapped}"
 
 

@@ -1,0 +1,103 @@
+"""A provider's schema registry: the test of it, the schemas met there, and a channel's subjects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from integration.counting import so_many
+from integration.kafka.examination import Finding, Section, Verdict
+from integration.models import Provider, PublishChannel, RegistrySchema
+from integration.registries.client import Address, RegistryClient
+from integration.registries.errors import RegistryError, SchemaNotFoundError
+
+SHOWN: Final = 100
+NO_LEVEL: Final = "NONE"
+
+
+def known_schemas(provider: Provider) -> list[RegistrySchema]:
+    """Return the schemas that messages of this provider were written by, as they were met."""
+    address = provider.registry_url.rstrip("/")
+    return list(provider.schemas.filter(registry=address)[:SHOWN]) if address else []
+
+
+def examined_registry(provider: Provider) -> Section | None:
+    """Ask a provider's registry, stored or not; None where it has none. Raises nothing."""
+    if not provider.registry_url:
+        return None
+    client = RegistryClient(Address.of(provider))
+    try:
+        return Section("Schema registry", tuple(_findings(client)))
+    finally:
+        client.close()
+
+
+def _findings(client: RegistryClient) -> list[Finding]:
+    try:
+        subjects = client.subjects()
+    except RegistryError as problem:
+        return [Finding("Ask for its subjects", Verdict.REFUSED, str(problem))]
+    found = Finding("Ask for its subjects", Verdict.OK, f"{so_many(len(subjects), 'subject')}.")
+    try:
+        level = client.compatibility()
+    except RegistryError as problem:
+        text = f"It does not tell its compatibility level. {problem}"
+        return [found, Finding("Compatibility", Verdict.UNKNOWN, text, is_needed=False)]
+    text = f"{level}." if level != NO_LEVEL else f"{NO_LEVEL}: it accepts any next version."
+    return [found, Finding("Compatibility", Verdict.OK, text, is_needed=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectRow:
+    """The subject that a channel writes by for one target: what the registry has, or why not."""
+
+    system: str
+    subject: str
+    kind: str = ""
+    id: int | None = None
+    version: int | None = None
+    latest: int | None = None
+    compatibility: str = ""
+    problem: str = ""
+
+
+def subjects_of(channel: PublishChannel) -> Sequence[SubjectRow]:
+    """Ask the registries of a channel's targets; takes some seconds where one does not answer."""
+    targets = channel.targets.select_related("system", "queue__provider").order_by("system__name")
+    away: dict[int, str] = {}
+    rows = []
+    for target in targets:
+        provider = target.queue.provider
+        subject = channel.subject_for(target.queue.topic)
+        named = {"system": target.system.name, "subject": subject}
+        if provider.pk in away:
+            rows.append(SubjectRow(**named, problem=away[provider.pk]))
+            continue
+        row = _subject_row(provider, named, channel.schema_version)
+        if row.problem and row.id is None and not row.latest:
+            away[provider.pk] = row.problem
+        rows.append(row)
+    return rows
+
+
+def _subject_row(provider: Provider, named: dict[str, str], version: int | None) -> SubjectRow:
+    if not provider.registry_url:
+        return SubjectRow(**named, problem=f"The provider {provider} has no schema registry.")
+    client = RegistryClient(Address.of(provider))
+    try:
+        chosen = client.version(named["subject"], version)
+        latest = chosen if version is None else client.version(named["subject"])
+        level = client.compatibility(named["subject"])
+    except SchemaNotFoundError as problem:
+        return SubjectRow(**named, latest=-1, problem=str(problem))
+    except RegistryError as problem:
+        return SubjectRow(**named, problem=str(problem))
+    finally:
+        client.close()
+    return SubjectRow(
+        **named,
+        kind=chosen.kind,
+        id=chosen.id,
+        version=chosen.version,
+        latest=latest.version,
+        compatibility=level,
+    )
