@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from console.forms.setup_form import SetupForm, names_in, reason_field
 from console.layout.access import Right, needs, scope_of
@@ -23,7 +24,7 @@ from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.models import PublishChannel
 from integration.selectors.setup import channels as selectors
-from integration.selectors.setup import nouns
+from integration.selectors.setup import nouns, registry
 from integration.selectors.setup.samples import sample_of
 
 ENVELOPE_ON: Final = (
@@ -216,6 +217,17 @@ class ChannelTestForm(forms.Form):
         self.fields[
             "payload"
         ].help_text = f"{format_word}. {checked}; if it is refused, you see why."
+
+
+@require_GET
+@needs(Right.VIEW)
+def subjects(request: HttpRequest, number: int) -> HttpResponse:
+    """What the registries say of the subjects that this channel writes by."""
+    channel: PublishChannel = known_row(request, CHANNELS, number)
+    scope = scope_of(request.user)
+    shown = set(selectors.targets(scope).filter(channel=channel).values_list("pk", flat=True))
+    context = {"channel": channel, "rows": registry.subjects_of(channel, shown)}
+    return render(request, "console/setup/channel_subjects.html", context)
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)

@@ -5,7 +5,9 @@ from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
 
 from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
 from console.forms.setup_form import names_in
@@ -13,7 +15,17 @@ from console.layout.access import Right, needs
 from console.layout.answers import see
 from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
-from console.setup.pages import known_row, refuse, seen_in, show_card, show_form
+from console.setup.pages import (
+    UNEXPLAINED,
+    author_of,
+    known_row,
+    refuse,
+    seen_in,
+    show_card,
+    show_form,
+)
+from integration.actions import registry as actions
+from integration.counting import so_many
 from integration.models import Provider
 from integration.policy import client_properties
 from integration.policy.client_properties import PRODUCER
@@ -225,6 +237,22 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
         tested = examination.examined(row, topic)
         return show_card(request, PROVIDERS, row, tested=tested, topic=topic)
     return _examine_entered(request, ProviderForm(request.POST, instance=row), topic)
+
+
+@require_POST
+@needs(Right.VIEW, Right.CONFIGURE)
+def forget_schemas(request: HttpRequest, number: int) -> HttpResponse:
+    """Take the registry at its word again: somebody found out that it is the right one."""
+    row = known_row(request, PROVIDERS, number)
+    refuse(PROVIDERS.hindrance(request.user))
+    author = author_of(request)
+    if not author.reason:
+        return show_card(request, PROVIDERS, row, status=422, forget_mistake=UNEXPLAINED)
+    count = actions.forget_schemas(row, author)
+    messages.success(
+        request, f"{so_many(count, 'schema')} forgotten. Release the messages that wait for it."
+    )
+    return see("provider", number)
 
 
 def _examine_entered(request: HttpRequest, form: ProviderForm, topic: str) -> HttpResponse:
