@@ -1,4 +1,4 @@
-"""Avro, JSON Schema and Protobuf from their own serializers, by a real registry and a real broker."""
+"""Avro, JSON Schema and Protobuf from their own serializers, by a real registry and broker."""
 
 import json
 import time
