@@ -11,6 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
+from integration.formats.proto_source import file_of_source
 from integration.formats.schema import Registered, UnusableSchemaError
 
 _OWN: Final = "schema.proto"
@@ -47,13 +48,14 @@ def pool_of(registered: Registered) -> PoolOfSchema:
 
 
 def file_of(text: str, name: str) -> FileDescriptorProto:
-    """Return the file that the registry serialized. Raises UnusableSchemaError."""
+    """Return a file from its source, or as serialized. Raises UnusableSchemaError.
+
+    Some serializers register the serialized form, and some registries hand over no other.
+    """
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (ValueError, DecodeError):
-        raise UnusableSchemaError(
-            "the registry does not hand it over in serialized form."
-        ) from None
+        return file_of_source(text, name)
     file.name = name
     return file
 

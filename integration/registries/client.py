@@ -72,8 +72,6 @@ class RegistryClient:
         answer = self._object(f"/schemas/ids/{schema_id}")
         kind = self._kind(answer)
         subject, version = self._place(schema_id, topic)
-        if kind is SchemaKind.PROTOBUF:
-            answer = {**answer, **self._object(f"/schemas/ids/{schema_id}", format="serialized")}
         return self._registered(schema_id, kind, answer, subject, version)
 
     def version(self, subject: str, version: int | None = None) -> Registered:
@@ -82,8 +80,6 @@ class RegistryClient:
         path = f"/subjects/{quote(subject, safe='')}/versions/{wanted}"
         answer = self._object(path)
         kind = self._kind(answer)
-        if kind is SchemaKind.PROTOBUF:
-            answer = {**answer, **self._object(path, format="serialized")}
         found = self._number(answer, "id"), self._number(answer, "version")
         return self._registered(found[0], kind, answer, subject, found[1])
 
@@ -137,12 +133,12 @@ class RegistryClient:
             id=schema_id,
             kind=kind,
             text=str(answer.get("schema", "")),
-            references=tuple(self._references(answer.get("references") or (), kind)),
+            references=tuple(self._references(answer.get("references") or ())),
             subject=subject,
             version=version,
         )
 
-    def _references(self, first: Iterable[Any], kind: SchemaKind) -> list[tuple[str, str]]:
+    def _references(self, first: Iterable[Any]) -> list[tuple[str, str]]:
         """Return the schemas referred to, each after those that it refers to itself."""
         found: dict[str, str] = {}
         begun: set[str] = set()
@@ -156,8 +152,7 @@ class RegistryClient:
                 if len(begun) > _MOST_REFERENCES:
                     raise SchemaNotFoundError(self.url, "a schema refers to too many others.")
                 path = f"/subjects/{quote(str(one['subject']), safe='')}/versions/{one['version']}"
-                serialized = {"format": "serialized"} if kind is SchemaKind.PROTOBUF else {}
-                answer = self._object(path, **serialized)
+                answer = self._object(path)
                 visit(answer.get("references") or ())
                 found[name] = str(answer.get("schema", ""))
 

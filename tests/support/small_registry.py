@@ -11,13 +11,12 @@ from typing import Any
 
 @dataclass
 class Stored:
-    """A schema; `serialized` is what a Protobuf one is handed over as."""
+    """A schema, as it was registered."""
 
     text: str
     kind: str = "AVRO"
     subject: str = "t-value"
     version: int = 1
-    serialized: str = ""
     references: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -62,29 +61,28 @@ class SmallRegistry:
                 return 200, {"compatibilityLevel": "BACKWARD"}
             case ["schemas", "ids", number]:
                 found = self.schemas.get(int(number))
-                return self._told(int(number), found, path)
+                return self._told(int(number), found)
             case ["schemas", "ids", number, "versions"]:
                 one = self.schemas.get(int(number))
                 return 200, [] if one is None else [_place(one)]
             case ["subjects", subject, "versions", version]:
-                return self._of_subject(subject, version, path)
+                return self._of_subject(subject, version)
         return 404, {"error_code": 404, "message": "no such address"}
 
-    def _of_subject(self, subject: str, version: str, path: str) -> tuple[int, Any]:
+    def _of_subject(self, subject: str, version: str) -> tuple[int, Any]:
         found = [(n, one) for n, one in self.schemas.items() if one.subject == subject]
         if version != "latest":
             found = [pair for pair in found if pair[1].version == int(version)]
         if not found:
             return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
         number, one = max(found, key=lambda pair: pair[1].version)
-        status, told = self._told(number, one, path)
+        status, told = self._told(number, one)
         return status, {**told, "id": number, **_place(one)}
 
-    def _told(self, number: int, one: Stored | None, path: str) -> tuple[int, Any]:
+    def _told(self, number: int, one: Stored | None) -> tuple[int, Any]:
         if one is None:
             return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
-        text = one.serialized if "format=serialized" in path and one.serialized else one.text
-        told: dict[str, Any] = {"schema": text}
+        told: dict[str, Any] = {"schema": one.text}
         if one.kind != "AVRO":
             told["schemaType"] = one.kind
         return 200, {**told, **({"references": one.references} if one.references else {})}
