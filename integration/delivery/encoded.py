@@ -5,11 +5,12 @@ from typing import Final, NamedTuple
 
 from integration.envelope import Flaw
 from integration.formats import port
-from integration.formats.documents import Decoded, decoded
+from integration.formats.documents import Decoded, DecodedBare, decoded
 from integration.formats.port import Schemas
 from integration.formats.schema import TITLES, SchemaFacts, SchemaKind
+from integration.formats.wire import schema_id_of
 from integration.policy.failure import Failure
-from integration.values import Headers
+from integration.values import Headers, Record
 
 # What a service's format is called in a registry; the others accept no registry's message, or any.
 KINDS: Final[Mapping[str, SchemaKind]] = {
@@ -27,6 +28,19 @@ class Encoded(NamedTuple):
     content: Decoded | Flaw | Failure
     facts: SchemaFacts
     kind: SchemaKind | None = None
+
+
+def bare_encoded(schemas: Schemas, record: Record) -> tuple[DecodedBare, SchemaFacts] | None:
+    """Decode an object without headers by a schema that is at hand: what most records are.
+
+    None for all others, which take the longer way.
+    """
+    schema_id = None if record.headers else schema_id_of(record.value)
+    schema = None if schema_id is None else schemas.at_hand(schema_id)
+    if schema is None or record.value is None:
+        return None
+    body = schema.decode(record.value)
+    return (DecodedBare(body, record.value), schema.facts) if type(body) is dict else None
 
 
 def read_encoded(

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
-from integration.delivery.encoded import Encoded, objection, read_encoded
+from integration.delivery.encoded import Encoded, bare_encoded, objection, read_encoded
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
@@ -16,7 +16,7 @@ from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.envelope.retry_wrapper import unwrap
 from integration.formats.port import Schemas, no_registry
 from integration.formats.schema import SchemaFacts, SchemaKind
-from integration.formats.wire import schema_id_of
+from integration.formats.wire import MAGIC, schema_id_of
 from integration.message import Message, Origin
 from integration.policy.failure import Failure, FailureClass
 from integration.values import Headers, Record, content_hash
@@ -149,12 +149,15 @@ class Reader:
         here, without a call of ours beside the parsing: it is walked for every message.
         """
         default = self._known.get(None) or self._look_up(None)
-        if isinstance(default, Failure) or self._is_particular(default[0]):
+        if isinstance(default, Failure) or default[0].format or self.queue.retry_wrapper:
             return [self._read(record) for record in records]
-        (service, origin), prefix = default, self._id_prefix
+        (service, origin), prefix, schemas = default, self._id_prefix, self.schemas
         taker, interface = service.taker, origin.interface
         units = []
         for record in records:
+            if schemas is not None and record.value and record.value[0] == MAGIC:
+                units.append(self._read_by_schema(schemas, record, default))
+                continue
             body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
@@ -205,10 +208,19 @@ class Reader:
                 unit.trace = trace
         return units
 
-    def _is_particular(self, default: Service) -> bool:
-        """Return whether more is to be done than to parse bare objects."""
-        is_plain = self.schemas is None and not default.format
-        return self.queue.retry_wrapper or not is_plain
+    def _read_by_schema(
+        self, schemas: Schemas, record: Record, default: tuple[Service, Origin]
+    ) -> Unit:
+        """Read what begins like a registry's message; the short way, where that is one."""
+        found = bare_encoded(schemas, record)
+        if found is None:
+            return self._read(record)
+        (document, facts), (service, origin) = found, default
+        id_ = f"{self._id_prefix}{record.partition}~{record.offset}"
+        message = Message(record, origin, id_, document.body, document)
+        unit = Unit(record, message, service.taker, None, id_, origin.interface)
+        unit.schema = facts
+        return unit
 
     def _is_at_hand(self, record: Record) -> bool:
         schema_id = schema_id_of(record.value)

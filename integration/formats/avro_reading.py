@@ -65,7 +65,10 @@ class Readers:
         count = 1 + len(schema["fields"])
 
         def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
-            _enter(left, count)
+            left.depth -= 1
+            left.values -= count
+            if left.depth < 0 or left.values < 0:
+                raise UnreadableError(TOO_DEEP if left.depth < 0 else TOO_MANY)
             document = {}
             for field, read_field in fields:
                 document[field], at = read_field(data, at, left)
@@ -82,10 +85,14 @@ class Readers:
         if is_plain(branches, self._named):
 
             def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
-                place, at = _long(data, at, left)
+                place, after = data[at], at + 1
+                if place & 129:
+                    place, after = _long(data, at, left)
+                else:
+                    place >>= 1
                 if not 0 <= place < count:
                     raise _bad("A union names a type that it does not have.")
-                return readers[place](data, at, left)
+                return readers[place](data, after, left)
 
             return read
         return _named_union([branch_name(branch, self._named) for branch in branches], readers)
@@ -203,14 +210,25 @@ def _raw(data: bytes, at: int, left: Allowance) -> tuple[bytes, int]:
 
 
 def _string(data: bytes, at: int, left: Allowance) -> tuple[str, int]:
-    raw, at = _raw(data, at, left)
+    # Most are short; their length is one byte, and read without a call.
+    length = data[at]
+    at += 1
+    if length & 129:
+        length, at = _long(data, at - 1, left)
+        if length < 0:
+            raise _bad("A length is below zero.")
+        end = at + length
+    else:
+        end = at + (length >> 1)
+    if end > len(data):
+        raise IndexError
     try:
-        text = raw.decode()
+        text = data[at:end].decode()
     except UnicodeDecodeError:
         raise UnreadableError(Flaw(FlawCode.NOT_UTF8, "A string is not UTF-8.")) from None
     if "\0" in text:
         raise UnreadableError(Flaw(FlawCode.NUL_CHARACTER, "A string holds a NUL character."))
-    return text, at
+    return text, end
 
 
 def _null(_data: bytes, at: int, _left: Allowance) -> tuple[None, int]:

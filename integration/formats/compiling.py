@@ -8,6 +8,7 @@ from integration.formats.schema import (
     LARGEST_TEXT,
     Registered,
     Schema,
+    SchemaFacts,
     SchemaKind,
     UnusableSchemaError,
 )
@@ -26,10 +27,8 @@ def compiled(registered: Registered) -> Schema:
         raise UnusableSchemaError(f"it has more than {LARGEST_TEXT:,} characters.")
     decode, write_body = _CODERS[registered.kind](registered)
     return Schema(
-        id=registered.id,
+        facts=SchemaFacts(registered.id, registered.subject, registered.version),
         kind=registered.kind,
-        subject=registered.subject,
-        version=registered.version,
         decode=decode,
         write_body=write_body,
     )

@@ -1,13 +1,24 @@
 """The decoded message as handlers get it: its body, and JSON text that is made when asked for."""
 
 from integration.documents.exact_json import encode
-from integration.envelope import JSON, Document, Flaw
+from integration.envelope import JSON, Bare, Document, Flaw
 from integration.envelope.fields import Headers, addressed_by_headers
 from integration.formats.schema import Schema
 
 
 class Decoded(Document):
     """A message out of a registry format: no text of it ever came."""
+
+    __slots__ = ()
+
+    @property
+    def payload(self) -> str:
+        """The document as JSON text."""
+        return encode(self.body)
+
+
+class DecodedBare(Bare):
+    """One without headers: all there is to it is its body."""
 
     __slots__ = ()
 

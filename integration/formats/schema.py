@@ -83,24 +83,23 @@ class Schema:
     Neither raises.
     """
 
-    id: int
+    facts: SchemaFacts
     kind: SchemaKind
-    subject: str = ""
-    version: int | None = None
     decode: Callable[[bytes], object] = field(repr=False)
     write_body: Callable[[object, bytes], bytes | Misfit] = field(repr=False)
 
     @property
-    def facts(self) -> SchemaFacts:
-        return SchemaFacts(self.id, self.subject, self.version)
+    def id(self) -> int:
+        return self.facts.id
 
     def encode(self, document: object, like: bytes = b"") -> bytes | Misfit:
         body = self.write_body(document, like)
         return body if isinstance(body, Misfit) else framed(self.id, body)
 
     def __str__(self) -> str:
-        version = "" if self.version is None else f" version {self.version}"
-        return f"{self.subject}{version} (id {self.id})" if self.subject else f"id {self.id}"
+        number, subject, version = self.facts
+        which = "" if version is None else f" version {version}"
+        return f"{subject}{which} (id {number})" if subject else f"id {number}"
 
 
 class UnusableSchemaError(IntegrationError):

@@ -88,7 +88,7 @@ FULL = {
 
 
 def full() -> Message:
-    message = a_message(
+    return a_message(
         id=2**62,
         name="Zürich",
         price=0.1,
@@ -101,7 +101,6 @@ def full() -> Message:
         part={"n": -5},
         share=0.1,
     )
-    return message
 
 
 def test_every_kind_of_field_is_read_as_json_has_it_and_written_back():
