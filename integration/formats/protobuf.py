@@ -56,6 +56,8 @@ def coders(registered: Registered) -> Coders:
 def _encoded(pool: PoolOfSchema, document: object, like: bytes) -> bytes | Misfit:
     """Write a document as the same message of the schema as in `like`, else as the first one."""
     kind, descriptor = _FIRST, pool.top[0]
+    if not isinstance(document, dict):
+        return Misfit("$", "it must be an object.")
     try:
         if like:
             descriptor, at = _message_type(pool, like)

@@ -21,8 +21,11 @@ ORDER: dict[str, Any] = {
 }
 
 
-def a_schema(schema: Any = ORDER, schema_id: int = 7, **more: Any) -> Schema:
-    text = schema if isinstance(schema, str) else json.dumps(schema)
+def a_schema(
+    schema: Any = ORDER, schema_id: int = 7, *, text: str | None = None, **more: Any
+) -> Schema:
+    """Compile a schema, or whatever stands in a text."""
+    text = json.dumps(schema) if text is None else text
     return compiled(Registered(id=schema_id, kind=SchemaKind.AVRO, text=text, **more))
 
 

@@ -250,7 +250,7 @@ def test_a_text_that_is_no_schema_is_said(text):
         assert code([], b"\0") == "NOT_BY_SCHEMA"
         return
     with pytest.raises(UnusableSchemaError):
-        a_schema(text)
+        a_schema(text=text)
 
 
 def test_a_schema_stays_as_usable_by_many():

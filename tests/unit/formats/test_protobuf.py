@@ -1,13 +1,14 @@
 """Protobuf messages: by a source text or a serialized file, read as JSON and written back."""
 
 import base64
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from integration.envelope import Flaw
 from integration.formats.compiling import compiled
@@ -60,11 +61,9 @@ def a_schema(text: str = SOURCE, references: Any = REFERENCES) -> Schema:
     return compiled(registered(text, references))
 
 
-def a_message(name: str = "Order", **fields: Any) -> Message:
-    from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415 - beside its use
-
+def a_message(kind: str = "Order", /, **fields: Any) -> Message:
     pool = pool_of(registered())
-    descriptor = pool.pool.FindMessageTypeByName(f"com.example.{name}")
+    descriptor = pool.pool.FindMessageTypeByName(f"com.example.{kind}")
     return GetMessageClass(descriptor)(**fields)
 
 
@@ -96,7 +95,7 @@ def full() -> Message:
         counts={"a": 1, "b": 2},
         cash=True,
         state=1,
-        at=timestamp_pb2.Timestamp(seconds=1795662245),
+        at=datetime(2026, 11, 26, 3, 4, 5, tzinfo=UTC),
         raw=b"\0\xff",
         part={"n": -5},
         share=0.1,
