@@ -16,6 +16,7 @@ from integration.formats.avro_reading import Readers
 from integration.formats.avro_writing import Writers
 from integration.formats.limits import TOO_DEEP, Allowance
 from integration.formats.schema import (
+    Coders,
     Misfit,
     MisfitError,
     Registered,
@@ -24,7 +25,6 @@ from integration.formats.schema import (
 )
 from integration.formats.wire import HEADER_BYTES
 
-Coders = tuple[Callable[[bytes], object], Callable[[object, bytes], bytes | Misfit]]
 TRUNCATED: Final = Flaw(
     FlawCode.TRUNCATED_ENCODING, "The record ends before its schema says that it is complete."
 )

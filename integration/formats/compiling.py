@@ -1,9 +1,9 @@
 """Compiling a registry's schema by its kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Final
 
-from integration.formats import avro, json_schema, protobuf
 from integration.formats.schema import (
     LARGEST_TEXT,
     Registered,
@@ -13,10 +13,12 @@ from integration.formats.schema import (
     UnusableSchemaError,
 )
 
-_CODERS: Final[Mapping[SchemaKind, Callable[[Registered], avro.Coders]]] = {
-    SchemaKind.AVRO: avro.coders,
-    SchemaKind.JSON: json_schema.coders,
-    SchemaKind.PROTOBUF: protobuf.coders,
+# Loaded with the first schema of its kind: their libraries would cost every process its start and
+# its memory, and most installations have no registry.
+_ROOMS: Final[Mapping[SchemaKind, str]] = {
+    SchemaKind.AVRO: "integration.formats.avro",
+    SchemaKind.JSON: "integration.formats.json_schema",
+    SchemaKind.PROTOBUF: "integration.formats.protobuf",
 }
 
 
@@ -25,7 +27,7 @@ def compiled(registered: Registered) -> Schema:
     size = len(registered.text) + sum(len(text) for _, text in registered.references)
     if size > LARGEST_TEXT:
         raise UnusableSchemaError(f"it has more than {LARGEST_TEXT:,} characters.")
-    decode, write_body = _CODERS[registered.kind](registered)
+    decode, write_body = import_module(_ROOMS[registered.kind]).coders(registered)
     return Schema(
         facts=SchemaFacts(registered.id, registered.subject, registered.version),
         kind=registered.kind,

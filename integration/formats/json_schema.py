@@ -8,8 +8,7 @@ from integration.documents.patterns import BadPattern
 from integration.documents.refusals import schema_sentence
 from integration.documents.schemas import UNUSABLE, Judge, check_patterns, judge_of, why_unusable
 from integration.envelope import Flaw, FlawCode, body_of
-from integration.formats.avro import Coders
-from integration.formats.schema import Misfit, Registered, UnusableSchemaError
+from integration.formats.schema import Coders, Misfit, Registered, UnusableSchemaError
 from integration.formats.wire import HEADER_BYTES
 
 _NAME: Final = "the message"

@@ -16,10 +16,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from integration.envelope import Flaw, FlawCode
 from integration.formats import avro_values as values
-from integration.formats.avro import Coders
 from integration.formats.limits import TOO_DEEP, TOO_MANY, Allowance
 from integration.formats.protobuf_files import PoolOfSchema, pool_of
-from integration.formats.schema import Misfit, Registered, UnreadableError
+from integration.formats.schema import Coders, Misfit, Registered, UnreadableError
 from integration.formats.wire import HEADER_BYTES
 
 _FIELD: Final = re.compile(r"[Ff]ailed to parse (\S+) field|no field named \"([^\"]+)\"")

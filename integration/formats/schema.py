@@ -73,6 +73,10 @@ class Misfit:
         return f"{self.path}: {self.text}"
 
 
+Coders = tuple[Callable[[bytes], object], Callable[[object, bytes], bytes | Misfit]]
+"""What decodes records of a schema, and what writes the bodies of documents; see Schema."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """A schema ready for use; shared by all messages.
