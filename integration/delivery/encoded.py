@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from integration.envelope import Flaw
+from integration.envelope import DEFAULT, Flaw
 from integration.formats import port
 from integration.formats.documents import Decoded, DecodedBare, decoded
 from integration.formats.port import Schemas
@@ -37,7 +37,7 @@ def bare_encoded(schemas: Schemas, record: Record) -> tuple[DecodedBare, SchemaF
     """
     schema_id = None if record.headers else schema_id_of(record.value)
     schema = None if schema_id is None else schemas.at_hand(schema_id)
-    if schema is None or record.value is None:
+    if schema is None or record.value is None or len(record.value) > DEFAULT.max_bytes:
         return None
     body = schema.decode(record.value)
     return (DecodedBare(body, record.value), schema.facts) if type(body) is dict else None

@@ -1,8 +1,9 @@
 """The decoded message as handlers get it: its body, and JSON text that is made when asked for."""
 
 from integration.documents.exact_json import encode
-from integration.envelope import JSON, Bare, Document, Flaw
+from integration.envelope import DEFAULT, JSON, Bare, Document, Flaw
 from integration.envelope.fields import Headers, addressed_by_headers
+from integration.envelope.flaw import too_large
 from integration.formats.schema import Schema
 
 
@@ -30,6 +31,8 @@ class DecodedBare(Bare):
 
 def decoded(schema: Schema, record: bytes, headers: Headers | None) -> Decoded | Flaw:
     """Return what a record of this schema says; headers tell what an envelope would."""
+    if len(record) > DEFAULT.max_bytes:
+        return too_large("The record", DEFAULT.max_bytes)
     fields = addressed_by_headers(headers or ())
     if isinstance(fields, Flaw):
         return fields

@@ -86,6 +86,7 @@ def test_a_json_schema_message_must_be_valid():
         (framed(9, b"x"), "SCHEMA_UNKNOWN"),
         (framed(7, b""), "TRUNCATED_ENCODING"),
         (framed(7, b"\x02\x00\x00"), "NOT_BY_SCHEMA"),
+        (framed(8, b"{" * 10 * 2**20), "TOO_LARGE"),
     ],
 )
 def test_what_cannot_be_decoded_is_held_with_its_bytes_and_its_schemas_id(value, code):
