@@ -14,7 +14,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from integration.envelope import Flaw, FlawCode
 from integration.formats.avro_reading import Readers
 from integration.formats.avro_writing import Writers
-from integration.formats.limits import TOO_DEEP, Allowance
+from integration.formats.limits import TOO_DEEP, allowance_of
 from integration.formats.schema import (
     Coders,
     Misfit,
@@ -50,7 +50,7 @@ def coders(registered: Registered) -> Coders:
 def _decoder(read: Callable[..., tuple[object, int]]) -> Callable[[bytes], object]:
     def decode(record: bytes) -> object:
         try:
-            document, at = read(record, HEADER_BYTES, Allowance())
+            document, at = read(record, HEADER_BYTES, allowance_of(record))
         except IndexError:
             return TRUNCATED
         except RecursionError:

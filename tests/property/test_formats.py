@@ -6,7 +6,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.envelope import Flaw, FlawCode
@@ -57,6 +57,7 @@ def exact(value: Any) -> Any:
     return [exact(item) for item in value] if isinstance(value, list) else value
 
 
+@settings(max_examples=60)
 @given(documents())
 def test_what_the_library_writes_is_read_and_written_alike(document: dict[str, Any]) -> None:
     body = io.BytesIO()
@@ -85,6 +86,7 @@ JSONS = st.recursive(
 )
 
 
+@settings(max_examples=60)
 @given(JSONS)
 def test_any_document_is_written_or_refused_with_its_place(document: Any) -> None:
     found = PLAIN.encode(document)
