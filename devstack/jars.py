@@ -95,6 +95,8 @@ def _unpack(folder: Path) -> None:
     for archive in folder.glob(f"*{ARCHIVE}"):
         with tarfile.open(archive) as packed:
             # Older interpreters know no filter; what is in it is what was locked.
-            options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            packed.extractall(folder, **options)  # noqa: S202 - as above
+            if hasattr(tarfile, "data_filter"):
+                packed.extractall(folder, filter="data")
+            else:
+                packed.extractall(folder)  # noqa: S202 - as above
         archive.unlink()

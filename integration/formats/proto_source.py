@@ -54,7 +54,9 @@ def file_of_source(text: str, name: str) -> FileDescriptorProto:
     try:
         return _Source(text, name).file()
     except (IndexError, ValueError) as e:
-        raise UnusableSchemaError(f"it is no Protobuf schema ({e or 'it stops short'}).") from e
+        raise UnusableSchemaError(
+            f"it is no Protobuf schema ({str(e) or 'it stops short'})."
+        ) from e
 
 
 class _Source:

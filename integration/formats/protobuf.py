@@ -67,7 +67,7 @@ def _encoded(pool: PoolOfSchema, document: object, like: bytes) -> bytes | Misfi
         return _misfit(str(e))
     except (UnreadableError, IndexError, RecursionError, ValueError, TypeError, AttributeError):
         return Misfit("$", f"it is no {descriptor.full_name}.")
-    return kind + message.SerializeToString(deterministic=True)
+    return kind + bytes(message.SerializeToString(deterministic=True))
 
 
 def _misfit(said: str) -> Misfit:

@@ -1,7 +1,7 @@
 """A provider's schema registry: the test of it, the schemas met there, and a channel's subjects."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from integration.counting import so_many
@@ -69,33 +69,34 @@ def subjects_of(channel: PublishChannel, ids: Collection[int]) -> Sequence[Subje
     for target in targets:
         provider = target.queue.provider
         subject = channel.subject_for(target.queue.topic)
-        named = {"system": target.system.name, "subject": subject}
+        row = SubjectRow(system=target.system.name, subject=subject)
         if provider.pk in away:
-            rows.append(SubjectRow(**named, problem=away[provider.pk]))
+            rows.append(replace(row, problem=away[provider.pk]))
             continue
-        row = _subject_row(provider, named, channel.schema_version)
+        row = _asked(provider, row, channel.schema_version)
         if row.problem and row.id is None and not row.latest:
             away[provider.pk] = row.problem
         rows.append(row)
     return rows
 
 
-def _subject_row(provider: Provider, named: dict[str, str], version: int | None) -> SubjectRow:
+def _asked(provider: Provider, row: SubjectRow, version: int | None) -> SubjectRow:
+    """The row with what the registry says of its subject."""
     if not provider.registry_url:
-        return SubjectRow(**named, problem=f"The provider {provider} has no schema registry.")
+        return replace(row, problem=f"The provider {provider} has no schema registry.")
     client = RegistryClient(Address.of(provider))
     try:
-        chosen = client.version(named["subject"], version)
-        latest = chosen if version is None else client.version(named["subject"])
-        level = client.compatibility(named["subject"])
+        chosen = client.version(row.subject, version)
+        latest = chosen if version is None else client.version(row.subject)
+        level = client.compatibility(row.subject)
     except SchemaNotFoundError as problem:
-        return SubjectRow(**named, latest=-1, problem=str(problem))
+        return replace(row, latest=-1, problem=str(problem))
     except RegistryError as problem:
-        return SubjectRow(**named, problem=str(problem))
+        return replace(row, problem=str(problem))
     finally:
         client.close()
-    return SubjectRow(
-        **named,
+    return replace(
+        row,
         kind=chosen.kind,
         id=chosen.id,
         version=chosen.version,
