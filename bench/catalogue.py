@@ -8,6 +8,7 @@ from bench.cases import (
     bulk_topics,
     console_lists,
     failing,
+    formats,
     http,
     idling,
     inbound,
@@ -33,6 +34,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
     for function in (
         inbound.inbound_batch,
         tracking.tracking_cost,
+        formats.avro,
         inbound.inbound_per_message,
         inbound.inbound_vs_single_commit,
         failing.inbound_failing_5pct,

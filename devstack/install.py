@@ -15,7 +15,7 @@ FIRST_MEGABYTES = 3_000
 LATER_MEGABYTES = 500
 
 
-def everything(*, with_spark: bool = False) -> None:
+def everything(*, with_spark: bool = False, with_registry: bool = False) -> None:
     """Fetch and build what is missing. Raises the first Problem."""
     with _one_at_a_time():
         with step("Machine") as under_way:
@@ -23,7 +23,8 @@ def everything(*, with_spark: bool = False) -> None:
         if not environment.is_ready():
             with step("Python packages", at_first="about half a minute the first time"):
                 environment.install()
-        configurations = ["kafka", "spark"] if with_spark else ["kafka"]
+        more = {"spark": with_spark, "registry": with_registry}
+        configurations = ["kafka", *(name for name, is_wanted in more.items() if is_wanted)]
         tasks: list[Callable[[], None]] = [partial(_jars, configurations), _frontend, _chromium]
         side_by_side(tasks)
 

@@ -2,18 +2,25 @@
 
 import hashlib
 import shutil
+import tarfile
 from pathlib import Path
 
 from devstack import java, paths, problems, stamps, tool
 
 LISTS = paths.ROOT / "devstack" / "jars"
 CHECKSUMS = LISTS / "jars.sha256"
-TITLES = {"kafka": "The jars of Apache Kafka", "spark": "The jars of Spark's connectors"}
+TITLES = {
+    "kafka": "The jars of Apache Kafka",
+    "spark": "The jars of Spark's connectors",
+    "registry": "The schema registry",
+}
+# What is fetched as one archive lies unpacked in its folder.
+ARCHIVE = ".tar.gz"
 
 
 def is_ready(configuration: str) -> bool:
     folder = paths.FETCHED / configuration
-    return folder.exists() and stamps.is_done(_stamp(configuration), _wanted())
+    return folder.exists() and stamps.is_done(_stamp(configuration), _wanted(configuration))
 
 
 def fetch(configuration: str) -> None:
@@ -36,10 +43,11 @@ def fetch(configuration: str) -> None:
             f"Remove {paths.FETCHED / 'ivy'} and run the command again; if it repeats, do not "
             "trust the mirror.",
         )
+    _unpack(partial)
     folder = paths.FETCHED / configuration
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
-    stamps.mark_done(_stamp(configuration), _wanted())
+    stamps.mark_done(_stamp(configuration), _wanted(configuration))
 
 
 def ivy_command(configuration: str, folder: Path) -> list[str | Path]:
@@ -55,7 +63,7 @@ def ivy_command(configuration: str, folder: Path) -> list[str | Path]:
         *("-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),
         *("-confs", configuration, "-retrieve", pattern),
         # Without these types the jars packed as OSGi bundles would be left out.
-        *("-types", "jar", "bundle", "maven-plugin", "-warn"),
+        *("-types", "jar", "bundle", "maven-plugin", "tar.gz", "-warn"),
     ]
 
 
@@ -68,7 +76,8 @@ def checksums(configuration: str) -> dict[str, str]:
 
 def differences(locked: dict[str, str], folder: Path) -> list[str]:
     """List the jars that are missing, unknown or not what was locked."""
-    jars = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    files = [*folder.glob("*.jar"), *folder.glob(f"*{ARCHIVE}")]
+    jars = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     names = locked.keys() | jars.keys()
     return sorted(name for name in names if locked.get(name) != jars.get(name))
 
@@ -77,5 +86,17 @@ def _stamp(configuration: str) -> Path:
     return paths.FETCHED / f"{configuration}.stamp"
 
 
-def _wanted() -> str:
-    return stamps.digest([CHECKSUMS])
+def _wanted(configuration: str) -> str:
+    """Tell one configuration by its checksums: the others are not fetched anew with it."""
+    return stamps.digest([], *(f"{c} {name}" for name, c in checksums(configuration).items()))
+
+
+def _unpack(folder: Path) -> None:
+    for archive in folder.glob(f"*{ARCHIVE}"):
+        with tarfile.open(archive) as packed:
+            # Older interpreters know no filter; what is in it is what was locked.
+            if hasattr(tarfile, "data_filter"):
+                packed.extractall(folder, filter="data")
+            else:
+                packed.extractall(folder)  # noqa: S202 - as above
+        archive.unlink()

@@ -91,6 +91,11 @@ def is_secured(variables: Mapping[str, str] = os.environ) -> bool:
     return bool(variables.get("SECURED", "").strip()) and _is_on("SECURED", variables)
 
 
+def wants_registry(variables: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `make run REGISTRY=1` wants a schema registry. Raises BAD_SWITCH."""
+    return bool(variables.get("REGISTRY", "").strip()) and _is_on("REGISTRY", variables)
+
+
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:
     value = variables.get(name, "").strip().lower()
     if value not in SWITCH:

@@ -13,6 +13,10 @@ from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found
 from tests.support.emptying import (  # noqa: F401 - hooks and fixtures are found by name here
     django_db_setup,
 )
+from tests.support.registry import (  # noqa: F401 - hooks and fixtures are found by name here
+    schema_registry,
+    small_registry,
+)
 from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found by name here
     child_environment,
     django_db_modify_db_settings,

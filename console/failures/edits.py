@@ -23,7 +23,13 @@ from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.policy.states import ErrorState
 from integration.selectors.failures.diffs import Diff, difference
-from integration.selectors.failures.edits import Editable, Part, editable, text_of
+from integration.selectors.failures.edits import (
+    Editable,
+    MisfitTextError,
+    Part,
+    editable,
+    text_of,
+)
 from integration.selectors.failures.failure import UNKNOWN
 from integration.selectors.failures.faults import Fault, faults_of
 
@@ -132,7 +138,11 @@ def _found(request: HttpRequest, error_id: UUID) -> Editable:
 
 def _posted(request: HttpRequest, message: Editable) -> Page:
     """The form as it was sent; its status tells where no record can be made of it."""
-    text, record = request.POST.get("text", ""), _asked(request, message)
+    text = request.POST.get("text", "")
+    try:
+        record = _asked(request, message)
+    except MisfitTextError as problem:
+        record = str(problem)
     if isinstance(record, str):
         messages.warning(request, record)
         return Page(text, message.record, status=422)
@@ -228,7 +238,13 @@ def _faults(request: HttpRequest, message: Editable, page: Page) -> list[Fault]:
     """The faults, placed in the document if that is what the person sees."""
     sees_document = message.part is Part.DOCUMENT or not message.has_envelope
     text = _text(request, message, page) if sees_document else None
-    return faults_of(page.record, message.headers, message.error.interface, text=text)
+    return faults_of(
+        page.record,
+        message.headers,
+        message.error.interface,
+        text=text,
+        reading=message.reading,
+    )
 
 
 def _changes(request: HttpRequest, message: Editable, page: Page) -> Diff | None:
@@ -249,9 +265,9 @@ def _text(request: HttpRequest, message: Editable, page: Page) -> str | None:
     """The text as the person sees it, though it may not be readable as a record any more."""
     if page.text and not request.FILES:
         return page.text
-    return text_of(page.record, message.headers, message.part)
+    return text_of(page.record, message.headers, message.part, message.reading)
 
 
 def _between(message: Editable, record: bytes, after: str | None) -> Diff | None:
-    before = text_of(record, message.headers, message.part)
+    before = text_of(record, message.headers, message.part, message.reading)
     return None if before is None or after is None else difference(before, after)

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from console.forms.setup_form import SetupForm, names_in, reason_field
 from console.layout.access import Right, needs, scope_of
@@ -23,7 +24,7 @@ from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.models import PublishChannel
 from integration.selectors.setup import channels as selectors
-from integration.selectors.setup import nouns
+from integration.selectors.setup import nouns, registry
 from integration.selectors.setup.samples import sample_of
 
 ENVELOPE_ON: Final = (
@@ -43,6 +44,14 @@ NOBODY: Final = (
 PARTS: Final = (
     ("", "", ("name", "description", "enabled")),
     ("How a message is written", "", ("format", "envelope", "structure", "key_path")),
+    (
+        "Schema registry",
+        (
+            "For partners who expect Avro, JSON Schema or Protobuf: each payload is checked by a "
+            "schema of the registry that belongs to the target's provider, and written by it."
+        ),
+        ("subject_by", "schema_record", "schema_version"),
+    ),
     (
         "How it is found again",
         "The values that tracking keeps for each message, so that you can search by them.",
@@ -69,6 +78,9 @@ class ChannelForm(SetupForm):
             "enabled": "Switched on",
             "envelope": "In the envelope",
             "key_path": "Key path",
+            "subject_by": "Subject named after",
+            "schema_record": "Record",
+            "schema_version": "Version",
             "external_id_path": "Path of the external id",
             "keeps_payload": "Keep payloads",
         }
@@ -80,6 +92,11 @@ class ChannelForm(SetupForm):
             "format": "A payload in the other format is refused when it is published "
             "(PAYLOAD_FORMAT), and its transaction with it.",
             "envelope": ENVELOPE_ON,
+            "subject_by": "The strategy by which the subject of the schema is found. It must be in "
+            "the registry: Sluice registers none. What kind of schema it is, the registry says.",
+            "schema_record": "The full name of the record, for example com.example.Order; only for "
+            "subjects that are named after it.",
+            "schema_version": "Empty: the latest one, looked for again twice a minute.",
             "external_id_path": "Optional: where the payload contains the partner's own id.",
             "keeps_payload": "On: tracking also keeps each payload, for people with the right to "
             "see payloads. It takes up space in the database until cleanup drops its day.",
@@ -95,7 +112,8 @@ class ChannelForm(SetupForm):
         if self.instance.pk:
             stops = selectors.stopped_with_channel(self.instance)
             self.fields["enabled"].help_text = f"Switching it off stops: {stops}"
-        for name in ("key_path", "external_id_path"):
+        self.fields["subject_by"].choices = PublishChannel.SubjectBy.choices  # type: ignore[attr-defined]
+        for name in ("key_path", "external_id_path", "schema_record"):
             self.fields[name].widget.attrs.update({"class": "lines", "spellcheck": "false"})
         self.fields["name"].widget = forms.TextInput(
             attrs={"maxlength": 100, "spellcheck": "false", "autocapitalize": "off"}
@@ -137,6 +155,8 @@ class ChannelTable(tables.Table):
 
     def render_format(self, record: PublishChannel) -> str:
         wrapped = "in the envelope" if record.envelope else "bare"
+        if record.subject_by:
+            return "by a schema of the registry"
         return f"{record.get_format_display()}, {wrapped}"
 
 
@@ -197,6 +217,17 @@ class ChannelTestForm(forms.Form):
         self.fields[
             "payload"
         ].help_text = f"{format_word}. {checked}; if it is refused, you see why."
+
+
+@require_GET
+@needs(Right.VIEW)
+def subjects(request: HttpRequest, number: int) -> HttpResponse:
+    """What the registries say of the subjects that this channel writes by."""
+    channel: PublishChannel = known_row(request, CHANNELS, number)
+    scope = scope_of(request.user)
+    shown = set(selectors.targets(scope).filter(channel=channel).values_list("pk", flat=True))
+    context = {"channel": channel, "rows": registry.subjects_of(channel, shown)}
+    return render(request, "console/setup/channel_subjects.html", context)
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)

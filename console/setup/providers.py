@@ -5,7 +5,9 @@ from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
 
 from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
 from console.forms.setup_form import names_in
@@ -13,11 +15,21 @@ from console.layout.access import Right, needs
 from console.layout.answers import see
 from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
-from console.setup.pages import known_row, refuse, seen_in, show_card, show_form
+from console.setup.pages import (
+    UNEXPLAINED,
+    author_of,
+    known_row,
+    refuse,
+    seen_in,
+    show_card,
+    show_form,
+)
+from integration.actions import registry as actions
+from integration.counting import so_many
 from integration.models import Provider
 from integration.policy import client_properties
 from integration.policy.client_properties import PRODUCER
-from integration.selectors.setup import examination, nouns
+from integration.selectors.setup import examination, nouns, registry
 
 TOPIC_CHARACTERS: Final = 249
 DESTINATION: Final = frozenset({"bootstrap_servers", "security_protocol", "sasl_mechanism"})
@@ -29,7 +41,12 @@ ENTER_AGAIN: Final = (
     "Enter it again: the addresses, the protocol or the properties have changed, and a stored "
     "secret is only ever sent where it was stored for."
 )
-CONNECTION: Final = DESTINATION | {"properties", "__all__"}
+CONNECTION: Final = DESTINATION | {"properties", "registry_url", "__all__"}
+REGISTRY_SECRETS: Final = frozenset({"registry_password", "registry_client_key"})
+ENTER_FOR_REGISTRY: Final = (
+    "Enter it again: the registry's address has changed, and a stored secret is only ever sent "
+    "where it was stored for."
+)
 PARTS: Final = (
     ("", "", ("name", "bootstrap_servers", "security_protocol")),
     (
@@ -43,13 +60,24 @@ PARTS: Final = (
         ("ca_certificate", "client_certificate", "client_key"),
     ),
     ("Further client properties", "", ("properties",)),
+    (
+        "Schema registry",
+        (
+            "For messages in Avro, JSON Schema or Protobuf. Leave the address empty if there is "
+            "none. Its login and its certificates are its own, not the cluster's."
+        ),
+        (
+            *("registry_url", "registry_username", "registry_password"),
+            *("registry_ca_certificate", "registry_client_certificate", "registry_client_key"),
+        ),
+    ),
 )
 
 
 class ProviderForm(KeepsSecrets):
     """The form of a provider."""
 
-    secret_fields = ("password", "client_key")
+    secret_fields = ("password", "client_key", "registry_password", "registry_client_key")
     parts = PARTS
 
     class Meta:
@@ -61,6 +89,12 @@ class ProviderForm(KeepsSecrets):
             "client_certificate": "Our certificate",
             "client_key": "Our private key",
             "properties": "Properties",
+            "registry_url": "Address of the registry",
+            "registry_username": "User at the registry",
+            "registry_password": "Password at the registry",
+            "registry_ca_certificate": "The registry's CA certificates",
+            "registry_client_certificate": "Our certificate for the registry",
+            "registry_client_key": "Our private key for the registry",
         }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. It is part of the ids of messages that have no id "
@@ -81,6 +115,11 @@ class ProviderForm(KeepsSecrets):
             '{"client.id": "plant-1", "linger.ms": 20}. Sluice itself sets those that its delivery '
             "guarantees depend on (acks, idempotence, partitioner, isolation, offsets); they are "
             "refused here, with the reason.",
+            "registry_url": "The root of its Confluent-compatible API, for example "
+            "https://registry.example:8081, or of Apicurio …/apis/ccompat/v7.",
+            "registry_username": "Empty: without a login.",
+            "registry_ca_certificate": "PEM. Empty: the authorities that this machine trusts.",
+            "registry_client_certificate": "PEM; only if the registry asks for one.",
         }
         widgets: ClassVar[dict[str, Any]] = {
             "bootstrap_servers": forms.TextInput(attrs={"spellcheck": "false"}),
@@ -89,6 +128,11 @@ class ProviderForm(KeepsSecrets):
             "client_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
             "client_key": SecretText(attrs={"rows": 3, "class": "lines"}),
             "properties": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+            "registry_url": forms.TextInput(attrs={"spellcheck": "false"}),
+            "registry_password": SecretInput(),
+            "registry_ca_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+            "registry_client_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+            "registry_client_key": SecretText(attrs={"rows": 3, "class": "lines"}),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -103,8 +147,10 @@ class ProviderForm(KeepsSecrets):
     def clean(self) -> dict[str, Any] | None:
         """A stored secret goes only where it is stored for, or a form could send it anywhere."""
         cleaned = super().clean()
-        if self._is_elsewhere():
-            for name in self.kept_secrets():
+        for name in self.kept_secrets():
+            if name in REGISTRY_SECRETS and "registry_url" in self.changed_data:
+                self.add_error(name, ENTER_FOR_REGISTRY)
+            elif name not in REGISTRY_SECRETS and self._is_elsewhere():
                 self.add_error(name, ENTER_AGAIN)
         return cleaned
 
@@ -151,7 +197,13 @@ class ProviderTable(tables.Table):
 
 
 def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
-    return {"has_password": bool(provider.password), "has_key": bool(provider.client_key)}
+    return {
+        "has_password": bool(provider.password),
+        "has_key": bool(provider.client_key),
+        "has_registry_password": bool(provider.registry_password),
+        "has_registry_key": bool(provider.registry_client_key),
+        "schemas": registry.known_schemas(provider),
+    }
 
 
 PROVIDERS = Noun(
@@ -185,6 +237,22 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
         tested = examination.examined(row, topic)
         return show_card(request, PROVIDERS, row, tested=tested, topic=topic)
     return _examine_entered(request, ProviderForm(request.POST, instance=row), topic)
+
+
+@require_POST
+@needs(Right.VIEW, Right.CONFIGURE)
+def forget_schemas(request: HttpRequest, number: int) -> HttpResponse:
+    """Take the registry at its word again: somebody found out that it is the right one."""
+    row = known_row(request, PROVIDERS, number)
+    refuse(PROVIDERS.hindrance(request.user))
+    author = author_of(request)
+    if not author.reason:
+        return show_card(request, PROVIDERS, row, status=422, forget_mistake=UNEXPLAINED)
+    count = actions.forget_schemas(row, author)
+    messages.success(
+        request, f"{so_many(count, 'schema')} forgotten. Release the messages that wait for it."
+    )
+    return see("provider", number)
 
 
 def _examine_entered(request: HttpRequest, form: ProviderForm, topic: str) -> HttpResponse:

@@ -14,6 +14,7 @@ from console.setup.noun import Noun
 from console.setup.queues import fields as words
 from console.setup.structures import PathLines
 from integration.models import EnterpriseService
+from integration.models.system import MessageFormat
 from integration.selectors.setup import nouns, retry_line, takers
 
 RETRIES: Final = (
@@ -37,7 +38,7 @@ STAYS_SWITCHED: Final = "Saving does not switch the service on or off; the switc
 
 PARTS: Final = (
     ("", "", ("interface", "description")),
-    ("What processes its messages", "", ("structure", "enabled")),
+    ("What processes its messages", "", ("structure", "format", "enabled")),
     (
         "How they are found again",
         "The values that tracking keeps for each message, so that you can search by them.",
@@ -74,6 +75,7 @@ class ServiceForm(SetupForm):
         fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "enabled": "Switched on",
+            "format": "Format of its messages",
             "external_id_path": "Path of the external id",
             "keeps_payload": "Keep payloads",
         }
@@ -83,6 +85,10 @@ class ServiceForm(SetupForm):
             "description": "What these messages are about, in a few words.",
             "enabled": "Off: sequential queues wait at the next message of this service, "
             "continuous ones put each such message on hold. No retry is spent, nothing is lost.",
+            "format": "Avro, JSON Schema and Protobuf come in a schema registry's wire format (a "
+            "zero byte and the schema's id), which the provider's registry explains; whoever "
+            "processes them gets a JSON document. A message in another format than the one chosen "
+            "here is put on hold (FORMAT_MISMATCH).",
             "external_id_path": "Optional: JSONPath such as $.ponum, or XPath such as /PO/PONUM, "
             "of the sender's own number. Messages tracked from now on can be found by it.",
             "keeps_payload": "On: tracking also keeps each payload up to 1 MiB, for people with "
@@ -98,6 +104,7 @@ class ServiceForm(SetupForm):
         if self.instance.pk:
             # Its page has the switch, which asks back: saving paths must not switch anything.
             del self.fields["enabled"]
+        self.fields["format"].choices = MessageFormat.choices  # type: ignore[attr-defined]
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
         self._dress_retries()
         path = self.fields["external_id_path"].widget

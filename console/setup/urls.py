@@ -55,10 +55,12 @@ TESTS: Final = "queues/<slug:name>/test-messages/"
 urlpatterns = [
     *(pattern for noun in NOUNS for pattern in addresses(noun)),
     path("channels/<int:number>/test/", channels.send_test, name="channel-test"),
+    path("channels/<int:number>/subjects/", channels.subjects, name="channel-subjects"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),
     path("providers/<int:number>/test/", providers.examine, name="provider-test"),
+    path("providers/<int:number>/forget/", providers.forget_schemas, name="provider-forget"),
     path(TOKENS, tokens.http_api, name="http-api"),
     path(f"{TOKENS}tokens/new/", tokens.new, name="token-new"),
     path(f"{TOKEN}rotations/", tokens.rotate, name="token-rotate"),

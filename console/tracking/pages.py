@@ -14,6 +14,7 @@ from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
 from integration.selectors.tracking.rows import Cursor, TrackRow, newest_payload
+from integration.selectors.tracking.schemas import reading_for, schema_of
 from integration.selectors.tracking.search import TrackFilter, TrackPage
 from integration.selectors.tracking.story import RELATED, Story, posted_as, story
 
@@ -64,7 +65,8 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
         "events": message.events,
         "last": last,
         "may_see": may_see,
-        "view": None if kept is None else payloads.show(kept, []),
+        "view": None if kept is None else payloads.show(kept, [], reading_for(last)),
+        "schema": schema_of(last),
         "beside": beside,
         "ways": [] if beside is None else _ways(beside, may_see=may_see),
     }

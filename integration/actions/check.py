@@ -19,6 +19,7 @@ from integration.message import Arrival
 from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import ErrorState
+from integration.registries.schemas import schemas_for
 from integration.runs.guard import LIMIT, Guard, NotUndoneError
 from integration.runs.single_call import bound, outcome_of
 from integration.store import configuration
@@ -92,12 +93,14 @@ def check(error_id: UUID, record: bytes | None, *, limit: timedelta = LIMIT) -> 
     """
     error, row = _read(error_id, record)
     snapshot = configuration.snapshot(error.queue_id, worker=CONSOLE)
-    unit = Reader(snapshot).row_unit(row)
+    schemas = schemas_for(error.queue.provider, error.queue.topic)
+    unit = Reader(snapshot, schemas).row_unit(row)
     return _refusal(error, unit) or _tried(unit, limit)
 
 
 def _read(error_id: UUID, record: bytes | None) -> tuple[MessageError, OpenError]:
-    error = MessageError.objects.filter(pk=error_id).first()
+    errors = MessageError.objects.select_related("queue__provider")
+    error = errors.filter(pk=error_id).first()
     if error is None:
         raise StateMismatchError(state=None, mover="cleanup", moved_at=None)
     if error.state != ErrorState.HOLD:

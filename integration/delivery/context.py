@@ -15,6 +15,7 @@ from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
 from integration.delivery.unit import Unit
+from integration.formats.port import Schemas
 from integration.policy import failure_thresholds
 from integration.policy.states import PartitionState
 
@@ -39,6 +40,7 @@ class RunContext:
     the only clock of the engine and measures pauses only; instants are the database's. `send`
     takes the place of `deliver` on a queue whose messages go to endpoints. `lanes` are where the
     handler transactions of one batch run side by side; without them they run one after the other.
+    `schemas` are those of the provider's registry; None where it has none.
     """
 
     queue: QueueSnapshot
@@ -52,6 +54,7 @@ class RunContext:
     roll: Callable[[], float] = random.random
     send: Callable[["RunContext", Owned, Sequence[Unit], "Report"], "Delivered"] | None = None
     lanes: "Lanes | None" = None
+    schemas: Schemas | None = None
     reader: Reader = field(init=False)
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.
@@ -60,14 +63,14 @@ class RunContext:
     isolates: bool = False
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.queue)
+        self.reader = Reader(self.queue, self.schemas)
 
     def adopt(self, queue: QueueSnapshot) -> None:
         """Go on under a newer configuration."""
         if queue.mark == self.queue.mark:
             return
         kept, self.queue = self.queue.keeps_keys_in_order, queue
-        self.reader = Reader(queue)
+        self.reader = Reader(queue, self.schemas)
         if kept and not queue.keeps_keys_in_order:
             self.repository.wake_parked()
 

@@ -1,18 +1,22 @@
 """The way from a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
+from integration.delivery.encoded import Encoded, bare_encoded, objection, read_encoded
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
 from integration.delivery.unit import OpenError, Unit
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.envelope.retry_wrapper import unwrap
+from integration.formats.port import Schemas, no_registry
+from integration.formats.schema import SchemaFacts, SchemaKind
+from integration.formats.wire import MAGIC, schema_id_of
 from integration.message import Message, Origin
 from integration.policy.failure import Failure, FailureClass
 from integration.values import Headers, Record, content_hash
@@ -119,8 +123,9 @@ Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
 class Reader:
     """Reads the records of one queue under one configuration snapshot."""
 
-    def __init__(self, queue: QueueSnapshot) -> None:
+    def __init__(self, queue: QueueSnapshot, schemas: Schemas | None = None) -> None:
         self.queue = queue
+        self.schemas = schemas
         self._id_prefix = f"{queue.provider_name}~{queue.topic}~"
         self._known: dict[str | None, tuple[Service, Origin]] = {}
         self._untraced: list[Unit] = []
@@ -144,12 +149,15 @@ class Reader:
         here, without a call of ours beside the parsing: it is walked for every message.
         """
         default = self._known.get(None) or self._look_up(None)
-        if isinstance(default, Failure) or self.queue.retry_wrapper:
+        if isinstance(default, Failure) or default[0].format or self.queue.retry_wrapper:
             return [self._read(record) for record in records]
-        (service, origin), prefix = default, self._id_prefix
+        (service, origin), prefix, schemas = default, self._id_prefix, self.schemas
         taker, interface = service.taker, origin.interface
         units = []
         for record in records:
+            if schemas is not None and record.value and record.value[0] == MAGIC:
+                units.append(self._read_by_schema(schemas, record, default))
+                continue
             body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
@@ -160,7 +168,12 @@ class Reader:
         return units
 
     def read_ahead(self, records: Sequence[Record]) -> None:
-        """Read records before their turn; this reader's `units` finds it done."""
+        """Read records before their turn; this reader's `units` finds it done.
+
+        Up to the first whose schema would have to be asked for: there is no time for that now.
+        """
+        if self.schemas is not None:
+            records = list(takewhile(self._is_at_hand, records))
         units = self._read_all(records)
         for record, unit in zip(records, units, strict=True):
             record.ahead = self, unit
@@ -187,6 +200,7 @@ class Reader:
                 [unit.record for unit in together],
                 [unit.message_id for unit in together],
                 [None if unit.message is None else unit.message.body for unit in together],
+                [None if unit.schema is None else unit.schema.id for unit in together],
             )
             follow = self.queue.followed.get(interface, NOTHING_MORE)
             traces = traces_of(messages, follow, self.queue.write_tracks)
@@ -194,10 +208,32 @@ class Reader:
                 unit.trace = trace
         return units
 
+    def _read_by_schema(
+        self, schemas: Schemas, record: Record, default: tuple[Service, Origin]
+    ) -> Unit:
+        """Read what begins like a registry's message; the short way, where that is one."""
+        found = bare_encoded(schemas, record)
+        if found is None:
+            return self._read(record)
+        (document, facts), (service, origin) = found, default
+        id_ = f"{self._id_prefix}{record.partition}~{record.offset}"
+        message = Message(record, origin, id_, document.body, document)
+        unit = Unit(record, message, service.taker, None, id_, origin.interface)
+        unit.schema = facts
+        return unit
+
+    def _is_at_hand(self, record: Record) -> bool:
+        schema_id = schema_id_of(record.value)
+        return (
+            schema_id is None or self.schemas is None or self.schemas.at_hand(schema_id) is not None
+        )
+
     def _read(self, record: Record, parsed: Parsed | None = None) -> Unit:
         value = record.value
         if value is None:
             return self._tombstone(record)
+        if value[:1] == b"\0" and (schema_id := schema_id_of(value)) is not None:
+            return self._encoded(record, value, schema_id)
         wrapped = unwrap(value) if self.queue.retry_wrapper else None
         if wrapped is not None:
             value = wrapped[1]
@@ -211,10 +247,29 @@ class Reader:
             record, (content.interface, content.message_id, content.body, content)
         )
 
+    def _encoded(self, record: Record, value: bytes, schema_id: int) -> Unit:
+        """Read a message by its schema; what that is stays known, whatever comes of it."""
+        if self.schemas is None:
+            failure = no_registry(self.queue.provider_name)
+            result = Encoded(failure, SchemaFacts(schema_id))
+        else:
+            result = read_encoded(self.schemas, schema_id, value, record.headers)
+        content = result.content
+        if isinstance(content, Failure):
+            unit = self._failed(record, content)
+        elif isinstance(content, envelope.Flaw):
+            unit = self._flawed(record, content)
+        else:
+            words = content.interface, content.message_id, content.body, content
+            unit = self._addressed(record, words, result.kind)
+        unit.schema = result.facts
+        return unit
+
     def _addressed(
         self,
         record: Record,
         words: tuple[str | None, str | None, object, envelope.Document | None],
+        kind: SchemaKind | None = None,
     ) -> Unit:
         """Find who takes a message that says (service, id, body, envelope), its words or None."""
         interface, message_id, body, document = words
@@ -225,6 +280,8 @@ class Reader:
             name = interface or self.queue.default_interface or ""
             return Unit(record, None, None, Failed(taker), message_id, name)
         service, origin = taker
+        if service.format and (refused := objection(origin.interface, service.format, kind)):
+            return Unit(record, None, None, Failed(refused), message_id, origin.interface)
         message = Message(record, origin, message_id, body, document)
         return Unit(record, message, service.taker, None, message_id, origin.interface)
 
@@ -270,11 +327,20 @@ class Reader:
         read = self.unit(unit.record) if unit.row is None else self.row_unit(unit.row)
         unit.message, unit.taker, unit.known = read.message, read.taker, read.known
         unit.message_id, unit.interface, unit.trace = read.message_id, read.interface, read.trace
+        unit.schema = read.schema
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
         """Build the unit of what cannot be read: id and service as envelope or headers name it."""
         failure = Failure(FailureClass.PERMANENT, flaw.code, f"{flaw.message} {flaw.hint}")
-        interface, message_id = flaw.interface, flaw.message_id
+        return self._failed(record, failure, flaw.interface, flaw.message_id)
+
+    def _failed(
+        self,
+        record: Record,
+        failure: Failure,
+        interface: str | None = None,
+        message_id: str | None = None,
+    ) -> Unit:
         fields = addressed_by_headers(record.headers or ())
         if not isinstance(fields, envelope.Flaw):
             interface, message_id = interface or fields[INTERFACE], message_id or fields[MESSAGE_ID]

@@ -17,6 +17,7 @@ class Service:
     """The configuration of one interface: who takes it, or why nobody may now.
 
     `retry` is what was set up for the service itself; its handler may have declared another rule.
+    `format` is the one that its messages must have, empty for any.
     """
 
     interface: str
@@ -24,6 +25,7 @@ class Service:
     refusal: Failure | None = None
     deletes_on_tombstone: bool = False
     retry: RetryRule | None = None
+    format: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

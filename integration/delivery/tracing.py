@@ -36,6 +36,7 @@ class Trace(NamedTuple):
     search_b: str | None
     caused_by: str | None
     payload: bytes | None
+    schema: int | None = None
     text: str = ""
 
 
@@ -46,9 +47,10 @@ class Messages(NamedTuple):
     records: Sequence[Record]
     ids: Sequence[str]
     bodies: Sequence[object]
+    schemas: Sequence[int | None]
 
 
-Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None]]
+Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None], Sequence[int | None]]
 """The columns of traces without their text, each for all messages."""
 Writer = Callable[[Messages, Columns], Sequence[str]]
 """The texts of traces."""
@@ -97,6 +99,7 @@ def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Se
         third,
         [_cause(record.headers) if record.headers else None for record in records],
         [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
+        messages.schemas,
     )
     texts = repeat("") if write is None else write(messages, columns)
     return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from integration.delivery.outcome import Outcome
 from integration.delivery.tracing import Trace
+from integration.formats.schema import SchemaFacts
 from integration.handlers.registry import Registration
 from integration.message import Message
 from integration.policy.states import ErrorState
@@ -71,7 +72,8 @@ class Unit:
     marker).
     `row` is its error row when it comes from one. `moves` tells whether settling it
     moves the partition's position (records and the head of a sequential queue). `trace` is what
-    tracking keeps of it besides its ids. `order_key` is read off where keys keep their order.
+    tracking keeps of it besides its ids. `schema` is what it was written by in a schema registry's
+    format. `order_key` is read off where keys keep their order.
     """
 
     __slots__ = (
@@ -84,6 +86,7 @@ class Unit:
         "order_key",
         "record",
         "row",
+        "schema",
         "taker",
         "trace",
     )
@@ -108,3 +111,4 @@ class Unit:
         self.moves = True
         self.trace: Trace | None = None
         self.order_key: bytes | None = None
+        self.schema: SchemaFacts | None = None

@@ -36,6 +36,10 @@ class FlawCode(StrEnum):
     TRUNCATED_XML = "TRUNCATED_XML"  # stops before its last end tag
     XML_DOCTYPE = "XML_DOCTYPE"  # declares a document type, which is not accepted
     XML_ENTITIES = "XML_ENTITIES"  # declares or uses entities, which are not accepted
+    TRUNCATED_ENCODING = "TRUNCATED_ENCODING"  # ends before its schema says it is complete
+    NOT_BY_SCHEMA = "NOT_BY_SCHEMA"  # the bytes do not fit the schema that they name
+    SCHEMA_VIOLATION = "SCHEMA_VIOLATION"  # JSON that its own schema in the registry refuses
+    TOO_MANY_VALUES = "TOO_MANY_VALUES"  # a few bytes that unfold to more than is ever read
     NO_KEY = "NO_KEY"  # a key path of the object structure finds no value
     KEY_TOO_LONG = "KEY_TOO_LONG"  # the key that is made of the values
 
@@ -66,6 +70,10 @@ HINTS: Final[Mapping[FlawCode, str]] = {
     FlawCode.TRUNCATED_XML: "Ask the sender to send the whole message again; its end is lost.",
     FlawCode.XML_DOCTYPE: f"{_HOLD} leave out the DOCTYPE.",
     FlawCode.XML_ENTITIES: f"{_HOLD} write the characters instead of entities.",
+    FlawCode.TRUNCATED_ENCODING: "Ask the sender to send the whole message again; its end is lost.",
+    FlawCode.NOT_BY_SCHEMA: "Ask the sender which schema it was written by, and to send it again.",
+    FlawCode.SCHEMA_VIOLATION: f"{_HOLD} send what the schema allows.",
+    FlawCode.TOO_MANY_VALUES: "Delete it unless you know the sender; a genuine one goes in parts.",
     FlawCode.NO_KEY: "Add the missing value and release it, or correct the structure's key path.",
     FlawCode.KEY_TOO_LONG: "Check that the structure's key path points at an identifier.",
 }

@@ -58,7 +58,8 @@ class Target:
     """The destination of a message. `strict` is the queue's id when its order must be kept.
 
     `max_bytes` is the largest record that gets there, None where nothing is checked. With a
-    `retry_wrapper` each message is wrapped, so that whoever sends it again can count.
+    `retry_wrapper` each message is wrapped, so that whoever sends it again can count. With a
+    `subject` it is written by a schema of the provider's registry.
     """
 
     queue: str
@@ -68,16 +69,21 @@ class Target:
     strict: int | None
     max_bytes: int | None = None
     retry_wrapper: bool = False
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A publish channel as it is now; without `targets` while it is switched off."""
+    """A publish channel as it is now; without `targets` while it is switched off.
+
+    `schema_version` is that of its subjects, None for the latest.
+    """
 
     name: str
     envelope: bool
     rules: Rules
     targets: tuple[Target, ...]
+    schema_version: int | None = None
 
 
 def channel_named(name: str) -> Channel:
@@ -95,9 +101,10 @@ def channel_named(name: str) -> Channel:
         raise UnknownChannelError(name)
     ways: Any = ()
     if row.enabled:
-        targets = ChannelTarget.objects.using(alias).filter(channel=row, enabled=True)
-        ways = targets.order_by("system__name").values(*_WAY)
-    return Channel(row.name, row.envelope, _rules(row), tuple(map(_target, ways)))
+        enabled = ChannelTarget.objects.using(alias).filter(channel=row, enabled=True)
+        ways = enabled.order_by("system__name").values(*_WAY)
+    targets = tuple(_target(way, row) for way in ways)
+    return Channel(row.name, row.envelope, _rules(row), targets, row.schema_version)
 
 
 def target_of_queue(name: str) -> Target:
@@ -126,7 +133,7 @@ def _rules(row: Any) -> Rules:
     return Rules(channel=row.name, is_xml=row.format == XML, key_paths=paths, plan=plan)
 
 
-def _target(row: Any) -> Target:
+def _target(row: Any, channel: Any) -> Target:
     most = row["queue__topic_max_bytes"] or DEFAULT.max_bytes
     if row["endpoint_id"] or row["queue__endpoint_id"]:
         # What is delivered from the topic is read by the rules of everything that is read.
@@ -139,6 +146,7 @@ def _target(row: Any) -> Target:
         strict=row["queue_id"] if row["queue__kind"] == "sequential" else None,
         max_bytes=most,
         retry_wrapper=row["queue__retry_wrapper"],
+        subject=channel.subject_for(row["queue__topic"]),
     )
 
 

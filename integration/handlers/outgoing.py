@@ -72,7 +72,9 @@ def record(
 
 def _value(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | None:
     value = _unwrapped(text, facts, wrapped=wrapped)
-    return wrap(value, 0) if value is not None and facts.target.retry_wrapper else value
+    if value is None or facts.target.subject:
+        return value
+    return wrap(value, 0) if facts.target.retry_wrapper else value
 
 
 def _unwrapped(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | None:

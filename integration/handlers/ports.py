@@ -33,6 +33,15 @@ class Arrivals(Protocol):
         """Wake in the transaction under way what waits for these (see handlers.arrivals)."""
 
 
+class Encoder(Protocol):
+    """The schemas that published documents are written by."""
+
+    def __call__(
+        self, provider_id: int, subject: str, version: int | None, document: object
+    ) -> bytes:
+        """Return the record. Raises PayloadRefusedError, and OutageError where no schema is had."""
+
+
 @dataclass(slots=True)
 class Ports:
     """Unset until `fill` was called: handlers run in processes where Django has started."""
@@ -40,6 +49,7 @@ class Ports:
     outbox: Outbox
     guard: NewnessGuard
     arrivals: Arrivals
+    encoder: Encoder
 
 
 _filled: list[Ports] = []

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
-from integration.handlers.channels import channel_named, target_of_queue
+from integration.envelope import Flaw, body_of
+from integration.handlers.channels import Channel, Target, channel_named, target_of_queue
 from integration.handlers.outbound import Outbound, current, id_of
 from integration.handlers.outgoing import Facts, GivenHeaders, record
-from integration.handlers.payloads import Key, PayloadRefusedError, as_text, prepare
+from integration.handlers.payloads import Key, PayloadRefusedError, Prepared, as_text, prepare
 from integration.handlers.ports import filled
 from integration.values import Outgoing
 
@@ -37,8 +38,9 @@ def publish(
 
     Outside a transaction it is one of its own, committed when publish() returns. Inside a handler
     the ids derive from the consumed message, so that a repetition has the same ones. Raises
-    UnknownChannelError, PayloadRefusedError, UnwritableMessage, and QueueLockTimeoutError where
-    another transaction has configured to the same sequential queue and does not end.
+    UnknownChannelError, PayloadRefusedError, UnwritableMessage, OutageError where the schema of a
+    registry cannot be had, and QueueLockTimeoutError where another transaction has published to the
+    same sequential queue and does not end.
     """
     outbound = current.get()
     configured = channel_named(channel) if outbound is None else outbound.channel(channel)
@@ -49,8 +51,9 @@ def publish(
     for target in configured.targets:
         message_id = id_of(None if name is None else f"{name}\n{target.system}")
         facts = Facts(target, channel, message_id, cause)
-        text, mark = prepared.text, prepared.key
-        rows.append(record(facts, text, mark, headers=headers, wrapped=configured.envelope))
+        text, mark = _text_for(target, configured, prepared), prepared.key
+        wrapped = configured.envelope and not target.subject
+        rows.append(record(facts, text, mark, headers=headers, wrapped=wrapped))
     _keep(rows, outbound)
     pairs = zip(configured.targets, rows, strict=True)
     return Publication(channel, {target.system: row.message_id for target, row in pairs})
@@ -94,6 +97,16 @@ def publish_document(
         text = f"{channel}: there is nothing in it. A tombstone is published by a program only."
         raise PayloadRefusedError(text, code="EMPTY_BODY")
     return publish(channel, body, key=key or None, headers=headers)
+
+
+def _text_for(target: Target, channel: Channel, prepared: Prepared) -> str | bytes | None:
+    """The payload as this target gets it. Raises PayloadRefusedError, OutageError."""
+    if not target.subject or prepared.text is None:
+        return prepared.text
+    document = body_of(prepared.text)
+    if isinstance(document, Flaw):
+        raise PayloadRefusedError(f"{channel.name}: {document.message}", code=document.code)
+    return filled().encoder(target.provider_id, target.subject, channel.schema_version, document)
 
 
 def _cause(outbound: Outbound | None) -> str | None:

@@ -14,6 +14,7 @@ from integration.models.provider import Provider
 from integration.models.queue import Queue
 from integration.models.queue_change import QueueChange
 from integration.models.queue_sample import QueueSample
+from integration.models.registry_schema import RegistrySchema
 from integration.models.rescue import Rescue, RescuedRecord
 from integration.models.restore import Restore, RestoreFinding
 from integration.models.structure import ArrivedObject, ObjectStructure, StoredObject
@@ -52,6 +53,7 @@ __all__ = [
     "QueuePartition",
     "QueueSample",
     "Receipt",
+    "RegistrySchema",
     "RelayLease",
     "Rescue",
     "RescuedRecord",

@@ -1,8 +1,10 @@
 """Publish channels: outbound message types, and which partner gets them by which way."""
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
 from django.db import models
 
+from integration.formats import subjects
 from integration.models.queue import Queue
 from integration.models.search_paths import check_search_paths
 from integration.models.structure import ObjectStructure
@@ -22,6 +24,14 @@ class PublishChannel(models.Model):
         JSON = "json", "JSON"
         XML = "xml", "XML"
 
+    class SubjectBy(models.TextChoices):
+        """The names of subjects: Confluent's three strategies."""
+
+        NOTHING = "", "no registry: as text"
+        TOPIC = subjects.BY_TOPIC, "the topic: <topic>-value"
+        RECORD = subjects.BY_RECORD, "the record: its full name"
+        TOPIC_RECORD = subjects.BY_BOTH, "both: <topic>-<record>"
+
     name = models.CharField(max_length=100, unique=True)
     description = models.CharField(max_length=200, blank=True)
     enabled = models.BooleanField(default=True)
@@ -36,6 +46,24 @@ class PublishChannel(models.Model):
     format = models.CharField(max_length=4, choices=Format.choices, default=Format.JSON)
     envelope = models.BooleanField(
         default=True, help_text="Wrap the payload; off = the bare payload, its facts in headers."
+    )
+    subject_by = models.CharField(
+        max_length=12,
+        choices=SubjectBy.choices,
+        blank=True,
+        default=SubjectBy.NOTHING,
+        db_default="",
+        help_text="Write by a schema of the provider's registry; empty = as text.",
+    )
+    schema_record = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The record's full name, where the subject is named after it.",
+    )
+    schema_version = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Empty = the latest."
     )
     key_path = models.CharField(
         max_length=250, blank=True, help_text="Where the key is found when publish() names none."
@@ -58,6 +86,24 @@ class PublishChannel(models.Model):
             except BadPath as e:
                 raise ValidationError({"key_path": str(e)}) from e
         self._check_format()
+        self._check_subject()
+
+    def _check_subject(self) -> None:
+        """Raises ValidationError, by field, for a subject that cannot be named or written by."""
+        if not self.subject_by:
+            return
+        if self.is_xml:
+            raise ValidationError({"format": "What a schema writes is JSON before that."})
+        if self.envelope:
+            said = "A registry's formats have no envelope: switch it off; headers tell the facts."
+            raise ValidationError({"envelope": said})
+        if self.subject_by != self.SubjectBy.TOPIC and not self.schema_record:
+            said = "Name the record, such as com.example.Order: its subject is named after it."
+            raise ValidationError({"schema_record": said})
+
+    def subject_for(self, topic: str) -> str:
+        """Return the subject of its messages in a topic; empty where they are text."""
+        return subjects.subject_name(self.subject_by, topic, self.schema_record)
 
     def _check_format(self) -> None:
         """Raises ValidationError, by field, for what could never judge a payload of this format."""

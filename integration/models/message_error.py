@@ -84,6 +84,10 @@ class MessageError(models.Model):
     origin_partition = models.IntegerField(null=True)
     origin_offset = models.BigIntegerField(null=True)
     cause_class = models.CharField(max_length=200, blank=True, default="", db_default="")
+    # Of a message in a schema registry's format.
+    schema_id = models.IntegerField(null=True)
+    schema_subject = models.CharField(max_length=255, blank=True, default="", db_default="")
+    schema_version = models.IntegerField(null=True)
     copied_at = models.DateTimeField(null=True)
     copy_offset = models.BigIntegerField(null=True)
 

@@ -1,5 +1,7 @@
 """A provider: one Kafka cluster and how to reach it."""
 
+from urllib.parse import urlsplit
+
 from django.core.exceptions import ValidationError
 from django.db import models
 
@@ -43,6 +45,26 @@ class Provider(models.Model):
     properties = models.JSONField(
         default=dict, blank=True, help_text="Further client properties from the allowed list."
     )
+    # A schema registry beside the cluster, and how to reach it; its login is its own.
+    registry_url = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="Empty = none."
+    )
+    registry_username = models.CharField(max_length=200, blank=True, default="", db_default="")
+    registry_password = SecretField(
+        blank=True, default="", db_default="", help_text="Stored encrypted; never shown."
+    )
+    registry_ca_certificate = models.TextField(
+        blank=True, default="", db_default="", help_text="PEM; empty = the system's own list"
+    )
+    registry_client_certificate = models.TextField(
+        blank=True, default="", db_default="", help_text="PEM"
+    )
+    registry_client_key = SecretField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="PEM; stored encrypted, never shown",
+    )
     # Written by the watch of idle queues, as long as its client hears from the cluster.
     idle_watched_at = models.DateTimeField(null=True, editable=False)
 
@@ -65,6 +87,25 @@ class Provider(models.Model):
         is_oauth = self.sasl_mechanism == self.Mechanism.OAUTHBEARER
         if self.security_protocol.startswith("SASL") and is_oauth:
             self._check_issuer()
+
+        self._check_registry()
+
+    def _check_registry(self) -> None:
+        """Raises ValidationError for an address that cannot be asked, or that holds a login."""
+        if not self.registry_url:
+            return
+        try:
+            parts = urlsplit(self.registry_url)
+            is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+            has_login = "@" in parts.netloc
+        except ValueError:
+            is_usable = has_login = False
+        if not is_usable:
+            said = "Write an address such as https://registry.example:8081."
+            raise ValidationError({"registry_url": said})
+        if has_login:
+            said = "Leave the login out of the address: it has fields of its own."
+            raise ValidationError({"registry_url": said})
 
     def _check_issuer(self) -> None:
         name = "sasl.oauthbearer.token.endpoint.url"

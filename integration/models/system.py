@@ -84,6 +84,16 @@ class Endpoint(models.Model):
             raise ValidationError({"secrets": list(wrong.values())})
 
 
+class MessageFormat(models.TextChoices):
+    """The format that a service's messages must have. The last three are a schema registry's."""
+
+    ANY = "", "any: what begins like a registry's message is one"
+    TEXT = "text", "JSON or XML text"
+    AVRO = "avro", "Avro"
+    JSON_SCHEMA = "json_schema", "JSON Schema"
+    PROTOBUF = "protobuf", "Protobuf"
+
+
 class EnterpriseService(models.Model):
     """An inbound message type: the envelope's INTERFACE and what takes it.
 
@@ -105,6 +115,13 @@ class EnterpriseService(models.Model):
     external_id_path = models.CharField(max_length=250, blank=True)
     search_paths = models.JSONField(default=list, blank=True)
     keeps_payload = models.BooleanField(default=False, help_text="Tracking keeps the payload.")
+    format = models.CharField(
+        max_length=12,
+        choices=MessageFormat.choices,
+        blank=True,
+        default=MessageFormat.ANY,
+        db_default="",
+    )
 
     # Its own retries; what is empty is its queue's. Without a backoff none of these counts.
     backoff = models.CharField(

@@ -35,6 +35,7 @@ class MessageTrack(models.Model):
     search_b = models.TextField(null=True)  # noqa: DJ001 - as above
     caused_by = models.TextField(null=True, help_text="the id of the message it answers")  # noqa: DJ001 - as above
     payload = models.BinaryField(null=True, help_text="the record's value, compressed by zlib")
+    schema_id = models.IntegerField(null=True, help_text="of a schema registry's format")
     batch_rows = models.IntegerField(
         null=True,
         db_default=1,

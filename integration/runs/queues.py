@@ -20,6 +20,7 @@ from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
 from integration.kafka.source import open_source
 from integration.models import Queue
+from integration.registries.schemas import schemas_for
 from integration.runs import beginning
 from integration.store import deployments
 from integration.store.circuits import DatabaseCircuits
@@ -107,5 +108,6 @@ def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) 
         ),
         observer=observer,
         stop=stop,
+        schemas=schemas_for(row.provider, queue.topic),
         deployment=settings.SLUICE_DEPLOYMENT,
     )

@@ -34,12 +34,12 @@ WITH fenced AS (
   WHERE d.id = v.id AND d.state = 'SENDING'
 ), tracked AS (
   INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
-    interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload)
+    interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload, schema_id)
   SELECT f.queue_id, f.partition, v.at, a.number, v.message, v.interface, v.ended, v.key, v.ms,
-    v.external, v.a, v.b, v.cause, decode(v.payload, 'hex')
+    v.external, v.a, v.b, v.cause, decode(v.payload, 'hex'), v.schema
   FROM fenced f, (SELECT nextval('integration_arrival') AS number) a,
     json_to_recordset(%s::json) v (at bigint, message text, interface text, ended text, key text,
-    ms bigint, external text, a text, b text, cause text, payload text)
+    ms bigint, external text, a text, b text, cause text, payload text, schema int)
 ), intended AS (
   INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
     message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
@@ -57,7 +57,7 @@ SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM
 END: Final = ("id", "state", "took", "status", "code", "text", "excerpt")
 TRACK: Final = (
     *("at", "message", "interface", "ended", "key", "ms"),
-    *("external", "a", "b", "cause", "payload"),
+    *("external", "a", "b", "cause", "payload", "schema"),
 )
 INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
 
@@ -110,7 +110,8 @@ def _track(track: Track) -> list[Any]:
     ids = (None,) * 4 if trace is None else trace[:4]
     searched = [None if text is None else rows.plain(text, 1_000) for text in ids]
     payload = None if trace is None or trace[4] is None else trace[4].hex()
-    return [*facts, text, kafka_ms or 0, *searched, payload]
+    schema = None if trace is None else trace.schema
+    return [*facts, text, kafka_ms or 0, *searched, payload, schema]
 
 
 def _intent(intent: Intent) -> list[Any]:

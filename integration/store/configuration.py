@@ -98,7 +98,8 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
 def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
     system, error_queue = queue.system, queue.error_queue
     services = tuple(
-        (r.interface, r.enabled, r.structure_id, _marked(r.structure), r.retry_rule()) for r in rows
+        (r.interface, r.enabled, r.structure_id, _marked(r.structure), r.retry_rule(), r.format)
+        for r in rows
     )
     return (
         queue.tracks,
@@ -158,4 +159,4 @@ def service_of(row: EnterpriseService, worker: str) -> Service:
         return Service(row.interface, None, failure)
     structure = row.structure
     deletes = structure is not None and structure.tombstone == ObjectStructure.Tombstone.DELETE
-    return Service(row.interface, taker, None, deletes, row.retry_rule())
+    return Service(row.interface, taker, None, deletes, row.retry_rule(), row.format)

@@ -14,7 +14,8 @@ from integration.delivery.foreign import letter_of
 from integration.delivery.key_order import order_key_of
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.unit import OpenError
+from integration.delivery.unit import OpenError, Unit
+from integration.models.registry_schema import SUBJECT_CHARACTERS
 from integration.policy.dependency import clean_kind, object_hash
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
@@ -175,7 +176,8 @@ INSERT_COLUMNS: Final = (
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
     "order_key, parked_at, copied_at, first_failed_at, last_failed_at, late, apply_as_newest, "
     "version, edited_by, ended, waits_kind, waits_key, waits_for, retry_by, "
-    "origin_topic, origin_partition, origin_offset, cause_class"
+    "origin_topic, origin_partition, origin_offset, cause_class, "
+    "schema_id, schema_subject, schema_version"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
@@ -183,7 +185,7 @@ INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
-    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s)"
+    "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again, and
 # is as new as what was read anew around it.
@@ -196,6 +198,8 @@ REOPEN: Final = (
     "waits_for = excluded.waits_for, order_key = excluded.order_key, "
     "arrival_batch = excluded.arrival_batch, arrival_index = excluded.arrival_index, "
     "retry_by = excluded.retry_by, "
+    "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
+    "schema_version = excluded.schema_version, "
     "parked_at = excluded.parked_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
@@ -249,6 +253,7 @@ def insert_values(
         *_waits(failure),
         new.retry_by,
         *_origin(new),
+        *_schema(unit),
     ]
 
 
@@ -352,6 +357,14 @@ def _origin(new: NewError) -> tuple[str, int | None, int | None, str]:
     if letter is None:
         return "", None, None, ""
     return letter.topic, letter.partition, letter.offset, letter.cause
+
+
+def _schema(unit: Unit) -> tuple[int | None, str, int | None]:
+    """What it is written by, where that is a schema registry's format."""
+    facts = unit.schema
+    if facts is None:
+        return None, "", None
+    return facts.id, plain(facts.subject, SUBJECT_CHARACTERS), facts.version
 
 
 def _why(failure: Failure) -> tuple[str, str, str]:

@@ -7,13 +7,14 @@ holds the database. What only its ending tells stands before that.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from integration.delivery.tracing import Columns, Messages, Track
+from integration.delivery.tracing import Columns, Messages, Trace, Track
 from integration.store.rows import plain
 
 # Told first: the first line of a COPY says how many there are, in the others it is nothing.
 _COLUMNS: Final = (
     'batch_rows, queue_id, arrival_batch, ended, partition, "offset", message_id, interface, key, '
-    "kafka_ms, external_id, search_a, search_b, caused_by, payload"
+    "kafka_ms, external_id, search_a, search_b, caused_by, payload, "
+    "schema_id"
 )
 # What is not there is written as one character that no id holds; \N would need a look at each.
 NOTHING: Final = "\x01"
@@ -36,8 +37,8 @@ def texts(messages: Messages, columns: Columns) -> Sequence[str]:
     lines = [
         f"{r.partition}\t{r.offset}\t{id_}\t{interface}\t{key}\t{r.timestamp_ms or 0}\t"
         f"{own or NOTHING}\t{first or NOTHING}\t{second or NOTHING}\t{cause or NOTHING}\t"
-        f"{NOTHING if payload is None else _bytes(payload)}"
-        for r, id_, key, own, first, second, cause, payload in zip(
+        f"{NOTHING if payload is None else _bytes(payload)}\t{schema or NOTHING}"
+        for r, id_, key, own, first, second, cause, payload, schema in zip(
             messages.records, ids, keys, *columns, strict=True
         )
     ]
@@ -63,7 +64,7 @@ def lines(place: Place, tracks: Sequence[Track]) -> Iterator[bytes]:
 def _lines(place: Place, tracks: Sequence[Track]) -> str:
     queue, _, arrival = place
     head = f"{NOTHING}\t{queue}\t{arrival}\t"
-    texts = [trace[5] if (trace := track[6]) is not None else "" for track in tracks]
+    texts = [trace.text if (trace := track[6]) is not None else "" for track in tracks]
     endings = {track[3] for track in tracks}
     if len(endings) == 1 and all(texts):
         head += f"{endings.pop()}\t"
@@ -78,7 +79,7 @@ def _whole(place: Place, track: Track) -> str:
     """Return the end of a line, with a sign before all that needs one."""
     offset, message_id, interface, _, key, ms, trace = track
     text = key.decode("utf-8", "replace") if key else ""
-    ids, payload = ((None,) * 4, None) if trace is None else (trace[:4], trace[4])
+    ids, payload, schema = ((None,) * 4, None, None) if trace is None else _told(trace)
     return "\t".join(
         [
             *(
@@ -91,8 +92,13 @@ def _whole(place: Place, track: Track) -> str:
             str(ms or 0),
             *(NOTHING if one is None else _escaped(one) for one in ids),
             NOTHING if payload is None else _bytes(payload),
+            str(schema or NOTHING),
         ]
     )
+
+
+def _told(trace: Trace) -> tuple[Sequence[str | None], bytes | None, int | None]:
+    return trace[:4], trace.payload, trace.schema
 
 
 def _bytes(value: bytes) -> str:

@@ -89,7 +89,7 @@ def as_entered(client: Client, noun: str, row: Any) -> dict[str, Any]:
     answer = client.get(reverse(f"{noun}-change", args=[row.pk]))
     form = answer.context["form"]
     # A browser is never given a stored secret, so it sends none back.
-    shown = [name for name in form.fields if name not in {"password", "client_key"}]
+    shown = [name for name in form.fields if name not in getattr(form, "secret_fields", ())]
     found = {name: form[name].value() for name in shown}
     sent = {name: "on" if v is True else v for name, v in found.items() if v not in (None, False)}
     return {**sent, "seen": answer.context["seen"]}

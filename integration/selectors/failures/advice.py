@@ -61,6 +61,7 @@ _CUT_OFF: Final = (
     FlawCode.TRUNCATED_JSON,
     FlawCode.TRUNCATED_XML,
     FlawCode.TRUNCATED_COMPRESSION,
+    FlawCode.TRUNCATED_ENCODING,
 )
 _WRAPPED_WRONG: Final = (
     FlawCode.BAD_BASE64,
@@ -87,6 +88,25 @@ BY_CODE: Final[Mapping[str, str]] = {
     "then release it. A wrong header of Kafka only the sender can correct.",
     FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
     "pasted under Edit, uncompressed, and released.",
+    FlawCode.NOT_BY_SCHEMA: "Ask the sender which schema it was written by, and have it sent "
+    "again; then delete this one.",
+    FlawCode.TOO_MANY_VALUES: "Delete it unless you know the sender; a genuine document can be "
+    "sent in parts.",
+    "SCHEMA_UNKNOWN": "Ask the sender which schema registry it writes by. Once the schema is in "
+    "the registry of the queue's provider, release this one.",
+    "SCHEMA_CHANGED": "Find out which registry it was written by. If the present one is right, "
+    "forget the known schemas on the provider's page, then release it; if not, bring back the "
+    "former one.",
+    "SCHEMA_NOT_READ": "The schema has to be corrected in the registry, under a new version. Have "
+    "the sender send the message again by that one, then delete this one.",
+    "FORMAT_MISMATCH": "Ask the sender; or change the format of the enterprise service "
+    "{interface} under Set up. Then release it.",
+    "NO_REGISTRY": "Enter the address of the schema registry at the provider of {queue} under "
+    "Set up, then release it. The payload needs no change.",
+    "SCHEMA_MISFIT": "Edit: correct the value that led to it; or have the handler's author publish "
+    "what the schema allows. Then release it.",
+    "SUBJECT_UNKNOWN": "Register the schema, or correct the subject on the channel's page under "
+    "Set up. Then release it.",
     FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
     "object structure under Set up. Then release it.",
     FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
@@ -132,6 +152,8 @@ BY_CODE: Final[Mapping[str, str]] = {
     "FOREIGN_KEY_VIOLATION": OTHER_OBJECT,
     "OUTAGE": SERVER,
     "CONNECTION_ERROR": SERVER,
+    "REGISTRY_AWAY": SERVER,
+    "REGISTRY_REFUSED": SERVER,
     "VALIDATION": "Correct under Edit the values that are named, then release it.",
     "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
     "schema of the object structure under Set up. Then release it.",

@@ -14,6 +14,7 @@ from integration.envelope.dead_letters import DeadLetter, dead_letter_of
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
+from integration.registries.reading import reading_of
 from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice_for
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
@@ -137,7 +138,9 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
 
     Two more tell what it waits for on a strict error queue.
     """
-    failures = MessageError.objects.select_related("queue__system", "queue__error_queue")
+    failures = MessageError.objects.select_related(
+        "queue__system", "queue__error_queue", "queue__provider"
+    )
     error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None
@@ -157,10 +160,12 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
 
 def contents(error: MessageError) -> Contents:
     """Payload, key and headers of a failure, laid out for reading."""
-    shown = contents_of(error.current_payload, error.key, error.headers)
+    reading = reading_of(error.queue)
+    shown = contents_of(error.current_payload, error.key, error.headers, reading)
     if error.edited_payload is None:
         return shown
-    return replace(shown, original=show(error.payload, decode_headers(error.headers)))
+    original = show(error.payload, decode_headers(error.headers), reading)
+    return replace(shown, original=original)
 
 
 def edited_difference(error: MessageError) -> Diff | None:
@@ -169,7 +174,8 @@ def edited_difference(error: MessageError) -> Diff | None:
     record, original = error.current_payload, error.payload
     if record is None or original is None:
         return None
-    texts = [text_of(value, headers, Part.DOCUMENT) for value in (bytes(original), record)]
+    reading = reading_of(error.queue)
+    texts = [text_of(value, headers, Part.DOCUMENT, reading) for value in (bytes(original), record)]
     return None if None in texts else difference(texts[0] or "", texts[1] or "")
 
 

@@ -12,6 +12,8 @@ from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
 from integration.models import EnterpriseService
 from integration.paths import BadPath, key_of
+from integration.policy.failure import Failure
+from integration.registries.reading import Reading
 from integration.selectors.failures.payloads import Headers
 from integration.wrapping import document_text
 
@@ -30,7 +32,12 @@ class Fault:
 
 
 def faults_of(
-    record: bytes, headers: Headers, interface: str, *, text: str | None = None
+    record: bytes,
+    headers: Headers,
+    interface: str,
+    *,
+    text: str | None = None,
+    reading: Reading = read,
 ) -> list[Fault]:
     """List what the engine's reading, the key paths and the schema object to, in one query.
 
@@ -38,7 +45,9 @@ def faults_of(
     written; in the record where that is what cannot be read. `interface` is the service where
     the record names none.
     """
-    document = read(record, headers)
+    document = reading(record, headers)
+    if isinstance(document, Failure):
+        return [Fault(document.text)]
     if isinstance(document, Flaw):
         return [_placed(f"{document.message} {document.hint}")]
     services = EnterpriseService.objects.select_related("structure")

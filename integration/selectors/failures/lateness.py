@@ -9,10 +9,12 @@ from django.db.models import Q
 
 from integration.codec import decode_headers
 from integration.documents.structures import Plan, plan_for, version_of
-from integration.envelope import Flaw, read
+from integration.envelope import Flaw
 from integration.models import EnterpriseService, MessageError, Queue, QueuePartition, StoredObject
 from integration.paths import BadPath, key_of
+from integration.policy.failure import Failure
 from integration.policy.states import Ended, ErrorState
+from integration.registries.reading import reading_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,9 @@ def _stored(error: MessageError) -> Newer | None:
     )
     if service is None or service.structure is None or error.arrival_batch is None:
         return None
-    document = read(error.current_payload or b"", decode_headers(error.headers))
-    if isinstance(document, Flaw):
+    reading = reading_of(error.queue)
+    document = reading(error.current_payload or b"", decode_headers(error.headers))
+    if isinstance(document, Flaw | Failure):
         return None
     try:
         plan = plan_for(service.structure)

@@ -13,6 +13,8 @@ from integration.documents.layout import laid_out
 from integration.envelope import JSON, XML, Document, Flaw, read
 from integration.handlers.outgoing import SENDER
 from integration.models import MessageError
+from integration.policy.failure import Failure
+from integration.registries.reading import Reading
 from integration.wrapping import document_text
 
 Binary = bytes | memoryview | None
@@ -89,22 +91,27 @@ def row_of(error: MessageError) -> BulkRow | None:
 
 
 def contents_of(
-    value: Binary, key: Binary, stored_headers: Sequence[Sequence[str | None]]
+    value: Binary,
+    key: Binary,
+    stored_headers: Sequence[Sequence[str | None]],
+    reading: Reading = read,
 ) -> Contents:
     """Value, key and headers as they are stored, laid out for reading."""
     headers = decode_headers(stored_headers)
     shown = tuple((name, bytes_as_text(text)) for name, text in headers)
-    return Contents(current=show(value, headers), key=bytes_as_text(key), headers=shown)
+    return Contents(current=show(value, headers, reading), key=bytes_as_text(key), headers=shown)
 
 
-def show(value: Binary, headers: Headers) -> PayloadView:
+def show(value: Binary, headers: Headers, reading: Reading = read) -> PayloadView:
     """Show a record as a page does. Never raises, whatever the bytes are."""
     if value is None:
         return PayloadView(size=0, is_absent=True)
     record = bytes(value)
     raw, is_hex, is_cut = _as_text(record)
     view = PayloadView(size=len(record), raw=raw, is_hex=is_hex, is_cut=is_cut)
-    content = read(record, headers)
+    content = reading(record, headers)
+    if isinstance(content, Failure):
+        return replace(view, flaw_code=content.code, flaw_text=content.text)
     if isinstance(content, Flaw):
         return replace(view, flaw_code=content.code, flaw_text=f"{content.message} {content.hint}")
     pretty = _pretty(content)

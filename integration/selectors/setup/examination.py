@@ -1,5 +1,7 @@
 """The examination of a provider that somebody tests: the topics of its queues, our ids, groups."""
 
+from dataclasses import replace
+
 from django.conf import settings
 
 from integration.kafka.examination import Examination, Finding
@@ -9,6 +11,7 @@ from integration.kafka.source import consumer_group
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering.senders import sends
+from integration.selectors.setup.registry import examined_registry
 
 
 def examined(provider: Provider, topic: str = "") -> Examination:
@@ -16,7 +19,9 @@ def examined(provider: Provider, topic: str = "") -> Examination:
 
     Takes about five seconds where nothing answers. Raises nothing for what is wrong with it.
     """
-    return examine(provider, wanted_of(provider, topic.strip()))
+    found = examine(provider, wanted_of(provider, topic.strip()))
+    beside = examined_registry(provider)
+    return found if beside is None else replace(found, sections=(*found.sections, beside))
 
 
 def wanted_of(provider: Provider, topic: str = "") -> Wanted:

@@ -18,7 +18,8 @@ from integration.store.sessions import alias, django_connection
 
 COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
-    "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by, t.payload IS NOT NULL"
+    "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by, t.payload IS NOT NULL, "
+    "t.schema_id"
 )
 # So many rows of one id are read at once. What has more of them is found soon by its time.
 MANY: Final = 1_000
@@ -96,6 +97,7 @@ class TrackRow:
     ids: tuple[str, ...]
     caused_by: str
     keeps_payload: bool
+    schema_id: int | None = None
 
     @property
     def took(self) -> timedelta | None:
@@ -289,6 +291,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         ids=tuple(text for text in ids[:3] if text),
         caused_by=ids[3] or "",
         keeps_payload=ids[4],
+        schema_id=ids[5],
     )
 
 

@@ -1,0 +1,1 @@
+"""Formats with a schema in a registry: Avro, JSON Schema and Protobuf, read and written."""

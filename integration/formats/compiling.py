@@ -1,0 +1,36 @@
+"""Compiling a registry's schema by its kind."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+from integration.formats.schema import (
+    LARGEST_TEXT,
+    Registered,
+    Schema,
+    SchemaFacts,
+    SchemaKind,
+    UnusableSchemaError,
+)
+
+# Loaded with the first schema of its kind: their libraries would cost every process its start and
+# its memory, and most installations have no registry.
+_ROOMS: Final[Mapping[SchemaKind, str]] = {
+    SchemaKind.AVRO: "integration.formats.avro",
+    SchemaKind.JSON: "integration.formats.json_schema",
+    SchemaKind.PROTOBUF: "integration.formats.protobuf",
+}
+
+
+def compiled(registered: Registered) -> Schema:
+    """Return the schema ready for use. Raises UnusableSchemaError."""
+    size = len(registered.text) + sum(len(text) for _, text in registered.references)
+    if size > LARGEST_TEXT:
+        raise UnusableSchemaError(f"it has more than {LARGEST_TEXT:,} characters.")
+    decode, write_body = import_module(_ROOMS[registered.kind]).coders(registered)
+    return Schema(
+        facts=SchemaFacts(registered.id, registered.subject, registered.version),
+        kind=registered.kind,
+        decode=decode,
+        write_body=write_body,
+    )

@@ -1,0 +1,1 @@
+"""Schema registries: asking them, and keeping what they said."""

@@ -1,0 +1,97 @@
+"""Writing published documents by a schema of their provider's registry."""
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from integration.formats.compiling import compiled
+from integration.formats.port import MISFIT
+from integration.formats.schema import Misfit, Schema, UnusableSchemaError
+from integration.handlers.failures import OutageError
+from integration.handlers.payloads import PayloadRefusedError
+from integration.models import Provider
+from integration.registries.client import Address, RegistryClient
+from integration.registries.errors import (
+    RegistryAwayError,
+    RegistryRefusedError,
+    SchemaNotFoundError,
+)
+from integration.store.sessions import alias
+
+# So long the latest version of a subject counts as the latest.
+LATEST_SECONDS: Final = 30.0
+MOST_SUBJECTS: Final = 1_000
+Place = tuple[int, str, int | None]
+"""A provider's number, a subject, and a version or None for the latest."""
+
+
+class SubjectUnknownError(PayloadRefusedError):
+    """The registry has no such subject, or no such version of it."""
+
+    code = "SUBJECT_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    schema: Schema
+    at: float
+
+
+_chosen: Final[OrderedDict[Place, _Chosen]] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+def encode(provider_id: int, subject: str, version: int | None, document: object) -> bytes:
+    """Return a record of the document. Raises PayloadRefusedError, OutageError."""
+    schema = _schema((provider_id, subject, version))
+    record = schema.encode(document)
+    if isinstance(record, Misfit):
+        text = f"The payload does not fit the schema {schema}. {record}"
+        raise PayloadRefusedError(text, code=MISFIT)
+    return record
+
+
+def forget_subjects() -> None:
+    """Ask again for every subject, as a new process does."""
+    with _lock:
+        _chosen.clear()
+
+
+def _schema(place: Place) -> Schema:
+    with _lock:
+        known = _chosen.get(place)
+        if known is not None and time.monotonic() - known.at < LATEST_SECONDS:
+            return known.schema
+        try:
+            schema = _asked(place)
+        except (RegistryAwayError, RegistryRefusedError) as e:
+            if known is None:
+                raise OutageError(str(e), code=e.code) from e
+            # A version never changes; whether there is a later one is asked again in a while.
+            schema = known.schema
+        _chosen[place] = _Chosen(schema, time.monotonic())
+        _chosen.move_to_end(place)
+        while len(_chosen) > MOST_SUBJECTS:
+            _chosen.popitem(last=False)
+        return schema
+
+
+def _asked(place: Place) -> Schema:
+    provider_id, subject, version = place
+    provider = Provider.objects.using(alias()).get(pk=provider_id)
+    if not provider.registry_url:
+        text = f"The provider {provider} has no schema registry, and the channel writes by one."
+        raise PayloadRefusedError(text, code="NO_REGISTRY")
+    client = RegistryClient(Address.of(provider))
+    try:
+        return compiled(client.version(subject, version))
+    except SchemaNotFoundError as e:
+        which = "" if version is None else f" in version {version}"
+        text = f"The registry {client.url} has no subject {subject}{which}: {e.what}"
+        raise SubjectUnknownError(text) from e
+    except UnusableSchemaError as e:
+        raise PayloadRefusedError(f"{subject}: {e}", code=e.code) from e
+    finally:
+        client.close()
