@@ -196,6 +196,20 @@ def test_what_was_rescued_is_applied_though_its_topic_is_another_one_by_now():
     assert world.place().state_code == "TOPIC_RECREATED"
 
 
+def test_a_look_for_the_sake_of_another_partition_vouches_for_nothing_behind_what_was_rescued():
+    """It passed over the topic's being another one, and is too young to be repeated by itself."""
+    world = FakeWorld(partitions=2, batch_size=4)
+    for n in range(12):
+        world.send(partition=n % 2)
+    rescue_in(world, {0: 6})
+    world.topic.recreate(2)
+    for _ in range(20):
+        world.send()
+    assert world.run().ending is RunEnding.BLOCKED
+    assert (world.effects(0), world.effects(1)) == (list(range(6)), [])
+    assert world.place().state_code == "TOPIC_RECREATED"
+
+
 def test_kafka_is_not_needed_for_what_was_rescued():
     world = a_world()
     rescue_in(world, 6)
