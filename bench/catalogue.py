@@ -12,7 +12,6 @@ from bench.cases import (
     http,
     idling,
     inbound,
-    lanes,
     latency_cases,
     memory,
     operations,
@@ -24,6 +23,7 @@ from bench.cases import (
     sharing,
     spark_start,
     stopwatch,
+    threads,
     tracking,
 )
 from bench.figure import Figure
@@ -47,7 +47,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         services.footprint,
         latency_cases.many_queues,
         idling.idle_1000,
-        lanes.concurrency_8,
+        threads.concurrency_8,
         sharing.spread_4,
         sharing.handover,
         relaying.relay,

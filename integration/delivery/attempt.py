@@ -68,7 +68,7 @@ def tried(
 ) -> Settled | FailedAt | Fenced:
     """Do the same without remembering: what the run knows of the partition stays as it was.
 
-    So lanes can do it side by side. `meanwhile` as in Repository.work.
+    So threads can do it side by side. `meanwhile` as in Repository.work.
     """
     outbound = Outbound()
     token = current.set(outbound)

@@ -21,8 +21,8 @@ from integration.policy.states import PartitionState
 
 if TYPE_CHECKING:
     from integration.delivery.deliver import Delivered
-    from integration.delivery.lanes import Lanes
     from integration.delivery.report import Report
+    from integration.delivery.threads import Threads
 
 
 FREED_AT_ONCE: Final = 40
@@ -38,7 +38,7 @@ class RunContext:
 
     `stop` is asked between batches and returns why the run should end, or None. `monotonic` is
     the only clock of the engine and measures pauses only; instants are the database's. `send`
-    takes the place of `deliver` on a queue whose messages go to endpoints. `lanes` are where the
+    takes the place of `deliver` on a queue whose messages go to endpoints. `threads` are where the
     handler transactions of one batch run side by side; without them they run one after the other.
     `schemas` are those of the provider's registry; None where it has none.
     """
@@ -53,7 +53,7 @@ class RunContext:
     monotonic: Callable[[], float] = time.monotonic
     roll: Callable[[], float] = random.random
     send: Callable[["RunContext", Owned, Sequence[Unit], "Report"], "Delivered"] | None = None
-    lanes: "Lanes | None" = None
+    threads: "Threads | None" = None
     schemas: Schemas | None = None
     reader: Reader = field(init=False)
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has

@@ -15,11 +15,11 @@ def shares_of(context: RunContext, owned: Owned, units: Sequence[Unit]) -> Seque
 
     What does not run, or may kill its process, is worked by one: as if there were no others.
     """
-    lanes = min(context.queue.lanes, len(units))
+    threads = min(context.queue.threads, len(units))
     is_calm = owned.state is PartitionState.RUNNING and owned.isolate_until is None
-    if lanes == 1 or context.lanes is None or not is_calm:
+    if threads == 1 or context.threads is None or not is_calm:
         return [units]
-    return deal(units, lanes, _labels(context, units))
+    return deal(units, threads, _labels(context, units))
 
 
 def taken_up(
@@ -40,18 +40,20 @@ def taken_up(
     return owned.open_batch
 
 
-def deal(units: Sequence[Unit], lanes: int, labels: Sequence[Hashable | None]) -> list[list[Unit]]:
+def deal(
+    units: Sequence[Unit], threads: int, labels: Sequence[Hashable | None]
+) -> list[list[Unit]]:
     """Deal them out so evenly as labels allow: one label is in one share, None in any."""
     counts = Counter(label for label in labels if label is not None)
-    load, lane_of = [0] * lanes, dict[Hashable, int]()
+    load, thread_of = [0] * threads, dict[Hashable, int]()
     for label, count in counts.most_common():
-        lane_of[label] = load.index(min(load))
-        load[lane_of[label]] += count
-    shares: list[list[Unit]] = [[] for _ in range(lanes)]
+        thread_of[label] = load.index(min(load))
+        load[thread_of[label]] += count
+    shares: list[list[Unit]] = [[] for _ in range(threads)]
     for unit, label in zip(units, labels, strict=True):
-        lane = load.index(min(load)) if label is None else lane_of[label]
-        load[lane] += label is None
-        shares[lane].append(unit)
+        thread = load.index(min(load)) if label is None else thread_of[label]
+        load[thread] += label is None
+        shares[thread].append(unit)
     return [share for share in shares if share]
 
 

@@ -12,7 +12,7 @@ from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
 from integration.delivery.parts import Part, Todo
 from integration.delivery.report import Report
-from integration.delivery.side_by_side import LanesEnded, SideBySide
+from integration.delivery.side_by_side import SideBySide, ThreadsEnded
 from integration.delivery.steps import Step
 from integration.delivery.stopping import was_cut
 from integration.delivery.unit import Unit
@@ -31,8 +31,8 @@ def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Re
     shares = shares_of(context, owned, units)
     owned.in_work = taken_up(context, owned, units, is_shared=len(shares) > 1)
     try:
-        if len(shares) > 1 and context.lanes is not None:
-            ended = SideBySide(context, owned, report, context.lanes).deliver(shares)
+        if len(shares) > 1 and context.threads is not None:
+            ended = SideBySide(context, owned, report, context.threads).deliver(shares)
             return _ended(context, owned, ended)
         return _in_turn(context, owned, units, report)
     finally:
@@ -63,7 +63,7 @@ def _in_turn(context: RunContext, owned: Owned, units: Sequence[Unit], report: R
     return Delivered()
 
 
-def _ended(context: RunContext, owned: Owned, ended: LanesEnded) -> Delivered:
+def _ended(context: RunContext, owned: Owned, ended: ThreadsEnded) -> Delivered:
     if ended.is_fenced:
         return Delivered(fenced=not was_cut(context, owned))
     return Delivered(stopped=_must_stop(context, owned, ended.batch_outcomes))

@@ -1,6 +1,6 @@
-"""A batch in lanes: shares of it side by side, each message in a commit with its own effects.
+"""A batch in threads: shares of it side by side, each message in a commit with its own effects.
 
-The lanes know the partition as it was when the batch began. Whatever they find out is told to the
+The threads know the partition as it was when the batch began. Whatever they find out is told to the
 run's own thread, which alone decides what is tried next, and remembers all of it in the end.
 """
 
@@ -12,18 +12,18 @@ from integration.delivery.attempt import Fenced, Settled, remember, tried, wake
 from integration.delivery.batch_outcome import BatchOutcome
 from integration.delivery.context import RunContext
 from integration.delivery.handler_transaction import FailedAt
-from integration.delivery.lanes import Lanes, Turn
 from integration.delivery.owned import Owned
 from integration.delivery.parts import Todo
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
+from integration.delivery.threads import Threads, Turn
 from integration.delivery.unit import Unit
 
 
 @dataclass(slots=True)
-class LanesEnded:
-    """What came of the lanes: what was committed, and whether a commit was refused."""
+class ThreadsEnded:
+    """What came of the threads: what was committed, and whether a commit was refused."""
 
     batch_outcomes: list[BatchOutcome] = field(default_factory=list)
     is_fenced: bool = False
@@ -32,38 +32,38 @@ class LanesEnded:
 class SideBySide:
     """Delivers the shares of one batch. Made for one batch, used once."""
 
-    def __init__(self, context: RunContext, owned: Owned, report: Report, lanes: Lanes) -> None:
+    def __init__(self, context: RunContext, owned: Owned, report: Report, threads: Threads) -> None:
         self.context = context
         self.owned = owned
         self.report = report
-        self.lanes = lanes
+        self.threads = threads
         self._settled: list[Settled] = []
         self._under_way = 0
         self._is_over = self._is_fenced = False
 
-    def deliver(self, shares: Sequence[Sequence[Unit]]) -> LanesEnded:
+    def deliver(self, shares: Sequence[Sequence[Unit]]) -> ThreadsEnded:
         """Work until all shares are through, or one may not go on. Raises LostError."""
         try:
             for share in shares:
                 self._start(Todo(self.context, self.owned, share))
             while self._under_way:
                 self._under_way -= 1
-                self._end(self.lanes.finished())
+                self._end(self.threads.finished())
         finally:
-            self.lanes.wait()
+            self.threads.wait()
         for settled in self._settled:
             remember(self.owned, settled)
         outcomes = [settled.batch_outcome for settled in self._settled]
-        return LanesEnded(outcomes, self._is_fenced)
+        return ThreadsEnded(outcomes, self._is_fenced)
 
     def _start(self, todo: Todo) -> None:
-        """Let a lane try the next part of its share, if there is one and nothing stops it."""
+        """Let a thread try the next part of its share, if there is one and nothing stops it."""
         part = None if self._is_over else todo.next()
         if part is None:
             return
         act = partial(tried, self.context, self.owned, part.units, part.mode)
         self._under_way += 1
-        self.lanes.start(Turn(todo, part, act))
+        self.threads.start(Turn(todo, part, act))
 
     def _end(self, turn: Turn) -> None:
         if turn.result is None:

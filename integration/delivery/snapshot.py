@@ -97,7 +97,7 @@ class QueueSnapshot:
     mark: Any = None
 
     @property
-    def lanes(self) -> int:
+    def threads(self) -> int:
         """Return how many handler transactions of one batch may run side by side."""
         return 1 if self.sequential or self.sends or self.is_error_queue else self.concurrency
 

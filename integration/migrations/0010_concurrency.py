@@ -19,12 +19,12 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='partitionlease',
-            name='lane_backend_starts',
+            name='thread_backend_starts',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.DateTimeField(), db_default=[], default=list, editable=False, size=None),
         ),
         migrations.AddField(
             model_name='partitionlease',
-            name='lane_pids',
+            name='thread_pids',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), db_default=[], default=list, editable=False, size=None),
         ),
         migrations.AddField(

@@ -132,9 +132,9 @@ class PartitionLease(models.Model):
     lock_backend_start = models.DateTimeField()
     batch_pid = models.IntegerField(null=True)
     batch_backend_start = models.DateTimeField(null=True)
-    # The sessions of its lanes, in the same order.
-    lane_pids = ArrayField(models.IntegerField(), default=list, db_default=[], editable=False)
-    lane_backend_starts = ArrayField(
+    # The sessions of its threads, in the same order.
+    thread_pids = ArrayField(models.IntegerField(), default=list, db_default=[], editable=False)
+    thread_backend_starts = ArrayField(
         models.DateTimeField(), default=list, db_default=[], editable=False
     )
     lease_until = models.DateTimeField()

@@ -9,13 +9,13 @@ from django.db import close_old_connections, connections
 
 from integration.delivery.collector import calm_collector
 from integration.delivery.context import RunContext
-from integration.delivery.lanes import LaneThreads
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.sending.call_threads import CallThreads
 from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.steps import Observer, Silent
+from integration.delivery.threads import HandlerThreads
 from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
 from integration.kafka.source import open_source
@@ -61,7 +61,7 @@ def run_queue(
     if without:
         return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
-        with calm_collector(), sending(context, endpoints), lanes(context):
+        with calm_collector(), sending(context, endpoints), threads(context):
             return run(context)
     finally:
         close_old_connections()
@@ -83,10 +83,10 @@ def sending(context: RunContext, endpoints: Callable[[int], Deliverer] | None) -
 
 
 @contextmanager
-def lanes(context: RunContext) -> Iterator[None]:
+def threads(context: RunContext) -> Iterator[None]:
     """Let handler transactions run side by side; no thread is made before a queue wants that."""
-    threads = LaneThreads(leave=connections.close_all)
-    context.lanes = threads
+    threads = HandlerThreads(leave=connections.close_all)
+    context.threads = threads
     try:
         yield
     finally:

@@ -11,17 +11,17 @@ RECORD_SESSION: Final = (
     "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
     "WHERE partition_id = %s AND epoch = %s"
 )
-RECORD_LANE: Final = (
-    "UPDATE integration_partitionlease SET lane_pids = lane_pids || %s::int, "
-    "lane_backend_starts = lane_backend_starts || %s::timestamptz "
+RECORD_THREAD: Final = (
+    "UPDATE integration_partitionlease SET thread_pids = thread_pids || %s::int, "
+    "thread_backend_starts = thread_backend_starts || %s::timestamptz "
     "WHERE partition_id = %s AND epoch = %s"
 )
 
 
 class BatchSessions:
-    """Notes which session works for which lease. Made by the run's own thread, used by its lanes.
+    """Notes which session works for which lease. Made by the run's own thread, used by its threads.
 
-    The run has one session, and each lane one of its own: Django's, which belongs to a thread.
+    The run has one session, and each thread one of its own: Django's, which belongs to a thread.
     """
 
     def __init__(self) -> None:
@@ -44,6 +44,6 @@ class BatchSessions:
             cursor.execute(f"SET idle_in_transaction_session_timeout = {idle_ms}")
             timeout_ms = int(queue.handler_timeout_seconds * 1000)
             cursor.execute(f"SET statement_timeout = {timeout_ms}")
-            record = RECORD_SESSION if thread == self._thread else RECORD_LANE
+            record = RECORD_SESSION if thread == self._thread else RECORD_THREAD
             cursor.execute(record, [*backend_of(cursor), owned.id, owned.epoch])
         self._known[owned.id, thread] = session

@@ -80,7 +80,7 @@ INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lo
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
-  lane_pids = '{}', lane_backend_starts = '{}',
+  thread_pids = '{}', thread_backend_starts = '{}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
   rescues = excluded.rescues, lease_until = excluded.lease_until, taken_at = excluded.taken_at,
@@ -106,8 +106,8 @@ RELEASE: Final = (
     "WHERE owner = %s AND released_at IS NULL"
 )
 EXPIRED: Final = (
-    "SELECT ARRAY[lock_pid, batch_pid] || lane_pids, "
-    "ARRAY[lock_backend_start, batch_backend_start] || lane_backend_starts "
+    "SELECT ARRAY[lock_pid, batch_pid] || thread_pids, "
+    "ARRAY[lock_backend_start, batch_backend_start] || thread_backend_starts "
     "FROM integration_partitionlease "
     "WHERE partition_id = %s AND released_at IS NULL AND lease_until < clock_timestamp()"
 )

@@ -52,7 +52,7 @@ def test_handlers_wait_side_by_side_and_each_key_keeps_its_order(broker):
     run_queue(queue.pk)
     effects = list(Effect.objects.order_by("pk").values_list("n", flat=True))
     assert sorted(effects) == list(range(MESSAGES))
-    # One lane after the other would begin with a share: twelve messages of three keys.
+    # One thread after the other would begin with a share: twelve messages of three keys.
     assert len({n % KEYS for n in effects[:12]}) > 3
     for key in range(KEYS):
         of_key = [n for n in effects if n % KEYS == key]
@@ -68,13 +68,18 @@ def test_handlers_wait_side_by_side_and_each_key_keeps_its_order(broker):
     place = QueuePartition.objects.get(queue=queue)
     assert (place.next_offset, place.done_offsets, place.open_until) == (MESSAGES, [], None)
     lease = PartitionLease.objects.get(partition=place)
-    assert len(lease.lane_pids) == len(set(lease.lane_pids)) == len(lease.lane_backend_starts) == 4
-    assert not [t for t in threading.enumerate() if t.name.startswith("lane-")]
+    assert (
+        len(lease.thread_pids)
+        == len(set(lease.thread_pids))
+        == len(lease.thread_backend_starts)
+        == 4
+    )
+    assert not [t for t in threading.enumerate() if t.name.startswith("handler-")]
     for _ in range(100):
-        if sessions(lease.lane_pids) == 0:
+        if sessions(lease.thread_pids) == 0:
             break
         time.sleep(0.02)
-    assert sessions(lease.lane_pids) == 0
+    assert sessions(lease.thread_pids) == 0
 
 
 def test_of_two_commits_at_the_same_time_the_later_counts_what_the_earlier_has_closed():
@@ -98,13 +103,13 @@ def test_of_two_commits_at_the_same_time_the_later_counts_what_the_earlier_has_c
         finally:
             connections.close_all()
 
-    lane = threading.Thread(target=first)
-    lane.start()
+    thread = threading.Thread(target=first)
+    thread.start()
     assert is_settled.wait(10)
     timer = threading.Timer(0.3, may_commit.set)
     timer.start()
     close(11, wait=False)
-    lane.join()
+    thread.join()
     timer.join()
     place = QueuePartition.objects.get(pk=owned.id)
     assert (place.next_offset, place.done_ahead) == (13, [])
@@ -112,7 +117,7 @@ def test_of_two_commits_at_the_same_time_the_later_counts_what_the_earlier_has_c
     tables.close()
 
 
-def a_lane(repository: Repository, owned: Owned, is_settled: threading.Event) -> list[str]:
+def a_thread(repository: Repository, owned: Owned, is_settled: threading.Event) -> list[str]:
     """Commit a part, but stand still for a while after the row is locked; returns what came."""
     told = []
     try:
@@ -128,19 +133,19 @@ def a_lane(repository: Repository, owned: Owned, is_settled: threading.Event) ->
     return told
 
 
-def test_the_next_owner_ends_the_sessions_of_all_lanes():
+def test_the_next_owner_ends_the_sessions_of_all_threads():
     tables = DatabaseWorld(1)
     repository, is_settled = tables.repository(), threading.Event()
     [owned] = tables.manager().take()
     owned.in_work = OpenBatch(arrival=1, first=10, until=12, offsets=(10, 11))
     other = DatabasePartitionManager(tables.record.pk, "other", 60.0)
     with ThreadPoolExecutor(1) as threads:
-        lane = threads.submit(a_lane, repository, owned, is_settled)
+        thread = threads.submit(a_thread, repository, owned, is_settled)
         assert is_settled.wait(10)
         # The owner stands still. Its own session is that of this test, which goes on.
         PartitionLease.objects.update(lease_until=F("taken_at"), batch_pid=None)
         [taken] = other.take()
-        assert lane.result(10) == ["DATABASE_LOST"]
+        assert thread.result(10) == ["DATABASE_LOST"]
     assert (taken.epoch, taken.next_offset, taken.rest) == (owned.epoch + 1, 10, None)
     other.close(clean=True)
     tables.close()

@@ -82,7 +82,7 @@ class TestNewTopic:
         form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
         assert "concurrency" in mistakes(client.post(reverse(NEW), form | {"concurrency": 8}))
         queue = made(client, form | {"concurrency": 8, "kind": "continuous"})
-        assert snapshot(queue.pk, worker="w").lanes == 8
+        assert snapshot(queue.pk, worker="w").threads == 8
 
     def test_sequential_has_one_partition_and_nothing_is_made(
         self, client: Client, provider: Provider

@@ -36,12 +36,12 @@ from integration.policy.states import (
     PartitionState,
 )
 from integration.values import Fetched, Outgoing
-from tests.support.memory.lanes import Handing, MemoryLanes
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.rows import ErrorRow, PlaceRow
 from tests.support.memory.source import MemorySource, MemoryTopic
 from tests.support.memory.tables import MemoryDatabase
+from tests.support.memory.threads import Handing, MemoryThreads
 
 ENDLESS = 4_000
 
@@ -272,8 +272,8 @@ class FakeWorld:
         repository = MemoryRepository(self.database)
         self.repositories.append(repository)
         before = self.database.others_first
-        lanes = MemoryLanes(self.seed)
-        self.database.others_first = lanes.others_first
+        threads = MemoryThreads(self.seed)
+        self.database.others_first = threads.others_first
         try:
             return run(
                 RunContext(
@@ -281,10 +281,10 @@ class FakeWorld:
                     source=QuickSource(self.topic, self.waits),
                     repository=repository,
                     manager=manager or MemoryPartitionManager(self.database),
-                    observer=Handing(observer or Script(), lanes),
+                    observer=Handing(observer or Script(), threads),
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
-                    lanes=lanes,
+                    threads=threads,
                 )
             )
         finally:

@@ -37,7 +37,7 @@ def waits_for(failure: Failure) -> bytes | None:
 
 
 def _nobody_else() -> None:
-    raise AssertionError("a row is locked, and there are no other lanes")
+    raise AssertionError("a row is locked, and there are no other threads")
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class MemoryDatabase:
 
     `interrupt` is told the name of every statement before it runs ("settle", "commit", "answer",
     …) and returns true to break the session there: a broken "answer" is a commit that happened
-    although nobody was told. `others_first` lets other lanes go on: a row is locked.
+    although nobody was told. `others_first` lets other threads go on: a row is locked.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class MemoryDatabase:
     def stands_at(self, owned: Owned) -> bool:
         """The fence of everything that moves: the epoch, and the position it was read with."""
         if owned.in_work is not None:
-            # Other lanes move it meanwhile, within the batch.
+            # Other threads move it meanwhile, within the batch.
             at = self.place(owned).next_offset
             return self.is_owned(owned) and owned.in_work.first <= at <= owned.in_work.end
         return self.is_owned(owned) and self.place(owned).next_offset == owned.next_offset

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.fast
     st.lists(st.one_of(st.none(), st.sampled_from("abcdefgh")), min_size=1, max_size=60),
     st.integers(2, 9),
 )
-def test_each_message_is_in_one_share_and_each_key_too_in_the_order_of_the_log(keys, lanes):
+def test_each_message_is_in_one_share_and_each_key_too_in_the_order_of_the_log(keys, threads):
     units = [a_unit(offset) for offset in range(len(keys))]
-    shares = deal(units, lanes, keys)
+    shares = deal(units, threads, keys)
     assert sorted(unit.at for share in shares for unit in share) == list(range(len(keys)))
     share_of = {}
     for number, share in enumerate(shares):
@@ -30,7 +30,7 @@ def test_each_message_is_in_one_share_and_each_key_too_in_the_order_of_the_log(k
                 assert share_of.setdefault(keys[offset], number) == number
     # No share has more than an even one and the messages of one key.
     most = max(Counter(key for key in keys if key is not None).values(), default=1)
-    assert max(map(len, shares)) <= -(-len(keys) // lanes) + most
+    assert max(map(len, shares)) <= -(-len(keys) // threads) + most
 
 
 def test_messages_without_a_key_are_spread_evenly():

@@ -1,6 +1,6 @@
-"""A batch in lanes on the in-memory fakes: what is committed when, and what a later run takes up.
+"""A batch in threads on the in-memory fakes: what is committed when, and what a later run takes up.
 
-Of the lanes one runs at a time, and a seed says which: the same seed tells the same story.
+Of the threads one runs at a time, and a seed says which: the same seed tells the same story.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def account(world: FakeWorld, offsets: list[int]) -> None:
     assert tracks == Counter(offsets)
 
 
-def test_each_lane_commits_its_share_under_the_number_of_the_batch():
+def test_each_thread_commits_its_share_under_the_number_of_the_batch():
     world = a_world(*["ok"] * 12)
     script = Script()
     assert world.run(script).ending is RunEnding.DRAINED
@@ -68,7 +68,7 @@ def test_each_lane_commits_its_share_under_the_number_of_the_batch():
     account(world, list(range(12)))
 
 
-def test_with_one_lane_everything_is_as_it_always_was():
+def test_with_one_thread_everything_is_as_it_always_was():
     script, numbers = Script(), set()
     for seed in SEEDS:
         world = a_world(*["ok"] * 12, seed=seed, concurrency=1)
@@ -82,12 +82,12 @@ def test_with_one_lane_everything_is_as_it_always_was():
 @pytest.mark.parametrize(
     "fields", [{"sequential": True}, {"is_error_queue": True}, {"concurrency": 1}]
 )
-def test_where_order_counts_there_is_one_lane(fields):
-    assert a_world(**({"concurrency": 8} | fields)).database.queue.lanes == 1
+def test_where_order_counts_there_is_one_thread(fields):
+    assert a_world(**({"concurrency": 8} | fields)).database.queue.threads == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_failure_undoes_its_own_lane_alone(seed):
+def test_a_failure_undoes_its_own_thread_alone(seed):
     world = a_world("ok", "permanent", "ok", "ok", "ok", "ok", seed=seed)
     script = Script()
     world.run(script)
@@ -120,7 +120,7 @@ def test_a_second_death_in_what_the_first_has_left_open_changes_nothing(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_stands_open_is_worked_by_one_lane_too(seed):
+def test_what_stands_open_is_worked_by_one_thread_too(seed):
     for at in STEPS:
         world = a_world(*["ok"] * 10, seed=seed)
         run(world, Script(at, die))
@@ -140,7 +140,7 @@ class Unfenced(MemoryDatabase):
 
 
 def taken_over_at_every_step(seed: int, tables: type[MemoryDatabase]) -> None:
-    """The owner is stopped in a lane; another works through everything; it goes on."""
+    """The owner is stopped in a thread; another works through everything; it goes on."""
     for at in STEPS:
         world = a_world(*["ok"] * 10, seed=seed, tables=tables)
         other = MemoryPartitionManager(world.database)
@@ -155,7 +155,7 @@ def taken_over_at_every_step(seed: int, tables: type[MemoryDatabase]) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_stopped_owner_that_goes_on_in_a_lane_changes_nothing(seed):
+def test_a_stopped_owner_that_goes_on_in_a_thread_changes_nothing(seed):
     taken_over_at_every_step(seed, MemoryDatabase)
 
 
@@ -177,7 +177,7 @@ def test_what_kills_the_process_is_held_and_the_rest_goes_on(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_outage_in_one_lane_leaves_what_the_others_have_done(seed):
+def test_an_outage_in_one_thread_leaves_what_the_others_have_done(seed):
     world = a_world("ok", "outage", *["ok"] * 8, seed=seed)
     world.down = True
     assert world.run().ending is RunEnding.OUTAGE
@@ -251,7 +251,7 @@ def test_a_repeated_id_is_dropped_whatever_its_keys(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_order_within_a_key_is_kept_over_failures_in_lanes(seed):
+def test_order_within_a_key_is_kept_over_failures_in_threads(seed):
     deeds = ["ok", "until", "ok", "ok", "ok", "permanent", *["ok"] * 6]
     for at in (*STEPS, 0):
         world = a_world(*deeds, seed=seed, keeps_keys_in_order=True)
@@ -284,7 +284,7 @@ def test_released_rows_are_tried_side_by_side():
     assert script.steps.count(Step.COMMITTED) == 3
 
 
-def test_failures_of_all_lanes_count_for_the_threshold():
+def test_failures_of_all_threads_count_for_the_threshold():
     limits = FailureThresholds(failure_threshold=4, max_open_errors=100)
     world = a_world(*["permanent"] * 12, failure_thresholds=limits)
     assert world.run().ending is RunEnding.BRAKED

@@ -1,4 +1,4 @@
-"""One partition in several lanes: how much faster a handler that waits becomes."""
+"""One partition in several threads: how much faster a handler that waits becomes."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from bench.ground import Ground
 from bench.pairs import run_pairs
 from bench.queue import BenchQueue
 
-LANES: Final = 8
+THREADS: Final = 8
 PAIRS: Final = 3
 # As queues have it. Either side is counted from commit to commit.
 BATCH: Final = 500
@@ -21,7 +21,7 @@ KEYS: Final = 997
 def concurrency_8(ground: Ground) -> Figure:
     """A handler that waits 5 ms for each message, eight calls at once and one at a time."""
     seconds = 3.0 if ground.quick else 8.0
-    count = int(MOST_PER_SECOND * LANES * (seconds + 8))
+    count = int(MOST_PER_SECOND * THREADS * (seconds + 8))
     with ground.rig("concurrency_8") as rig:
         pings = [workload.ping(seq) for seq in range(count)]
         topic = rig.topic("beside", pings, key_of=_key)
@@ -36,7 +36,7 @@ def concurrency_8(ground: Ground) -> Figure:
         queue = BenchQueue(rig, rig.configure(settings)[topic], topic, count)
         rig.start_worker()
         paired = run_pairs(
-            lambda: _rate(queue, LANES, seconds),
+            lambda: _rate(queue, THREADS, seconds),
             lambda: _rate(queue, 1, seconds),
             quick=ground.quick,
             pairs=PAIRS,

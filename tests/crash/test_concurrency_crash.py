@@ -1,7 +1,7 @@
-"""Kill the worker at every step of its lanes, then account for every message in SQL.
+"""Kill the worker at every step of its threads, then account for every message in SQL.
 
-What is tested: a child process works a queue in four lanes, with failures, published messages and
-keys that keep their order; it is killed (or stopped past its lease) while the lanes are at
+What is tested: a child process works a queue in four threads, with failures, published messages and
+keys that keep their order; it is killed (or stopped past its lease) while the threads are at
 different points of their transactions. Then each offset has ended once, the effects equal the
 input, those of a key came about in the order of the log, and whatever was written when, a message
 is as old as its place in the log.
@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(tran
 
 MESSAGES = 160
 KEYS = 12
-LANES = 4
+THREADS = 4
 STEPS = [Step.HANDLED, Step.SETTLED, Step.COMMITTED]
-# The first lane to get there, and one of those after some have committed.
+# The first thread to get there, and one of those after some have committed.
 MOMENTS = [(step, nth) for step in STEPS for nth in (1, 7)] + [(Step.BEGUN, 7), (Step.UNDONE, 1)]
 
 
@@ -38,7 +38,7 @@ def broker(servers) -> Kafka:
 def queue(broker) -> Queue:
     a_queue(broker, name="out", direction="outbound")
     fields = {"max_retries": 3, "batch_size": 40, "stay_seconds": 0.1, "ordering": "key"}
-    return a_queue(broker, concurrency=LANES, **fields)
+    return a_queue(broker, concurrency=THREADS, **fields)
 
 
 def sent(broker: Kafka, queue: Queue) -> list[dict]:
@@ -62,7 +62,9 @@ def check_order() -> None:
 
 
 @pytest.mark.parametrize(("step", "nth"), MOMENTS)
-def test_a_kill_in_the_lanes_loses_and_doubles_nothing(queue, broker, child_environment, step, nth):
+def test_a_kill_in_the_threads_loses_and_doubles_nothing(
+    queue, broker, child_environment, step, nth
+):
     deeds = sent(broker, queue)
     killed = child(queue, child_environment, step, nth, "KILL")
     said, _ = killed.communicate(timeout=60)
@@ -75,11 +77,11 @@ def test_a_kill_in_the_lanes_loses_and_doubles_nothing(queue, broker, child_envi
     assert (place.next_offset, place.done_ahead) == (MESSAGES, [])
 
 
-def test_an_owner_stopped_in_its_lanes_is_replaced_and_writes_nothing_afterwards(
+def test_an_owner_stopped_in_its_threads_is_replaced_and_writes_nothing_afterwards(
     queue, broker, child_environment
 ):
     deeds = sent(broker, queue)
-    # One lane has locked the row by then, others wait for it.
+    # One thread has locked the row by then, others wait for it.
     stopped = child(queue, child_environment | SHORT_LEASE, Step.SETTLED, 6, "STOP")
     try:
         stopped.wait_until_stopped()
@@ -97,7 +99,7 @@ def test_an_owner_stopped_in_its_lanes_is_replaced_and_writes_nothing_afterwards
 
 
 def test_a_message_that_kills_the_process_among_others_is_held(broker, child_environment):
-    queue = a_queue(broker, stay_seconds=0.1, crash_limit=2, concurrency=LANES)
+    queue = a_queue(broker, stay_seconds=0.1, crash_limit=2, concurrency=THREADS)
     for n in range(20):
         broker.send(queue.topic, [{"n": n, "do": "kill" if n == 9 else "ok"}], key=f"k{n % 5}")
     for _ in range(8):

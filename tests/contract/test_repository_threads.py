@@ -23,7 +23,7 @@ def begun(repository: Repository, owned: Owned, *offsets: int) -> OpenBatch:
 
 
 def close(repository: Repository, owned: Owned, *closed: int, **fields: Any) -> bool:
-    """Settle a part of it, as a lane does: what the others have done is not known to it."""
+    """Settle a part of it, as a thread does: what the others have done is not known to it."""
     tracks = [a_track(offset) for offset in closed]
     with repository.work(owned) as work:
         assert owned.in_work is not None

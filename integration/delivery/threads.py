@@ -1,4 +1,4 @@
-"""Lanes: threads in which handler transactions of one batch are tried side by side."""
+"""Threads in which handler transactions of one batch are tried side by side."""
 
 import queue
 import threading
@@ -13,7 +13,7 @@ from integration.delivery.parts import Part, Todo
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """One transaction of a lane: what it tries, and later what came of it.
+    """One transaction of a thread: what it tries, and later what came of it.
 
     `failure` is what it raised; nothing is known of its part then.
     """
@@ -31,8 +31,8 @@ class Turn:
             self.failure = e
 
 
-class Lanes(Protocol):
-    """A port: turns that are taken side by side, each on a database session of its lane."""
+class Threads(Protocol):
+    """A port: turns that are taken side by side, each on a database session of its thread."""
 
     def start(self, turn: Turn) -> None:
         """Take this turn beside those under way."""
@@ -44,8 +44,8 @@ class Lanes(Protocol):
         """Wait until none is under way; what comes of them is dropped."""
 
 
-class LaneThreads:
-    """Lanes as threads, as many as turns are under way at once; they stay until the run ends.
+class HandlerThreads:
+    """As many threads as turns are under way at once; they stay until the run ends.
 
     `leave` is called in each of them at its end: it closes what belongs to the thread.
     """
@@ -60,7 +60,7 @@ class LaneThreads:
     def start(self, turn: Turn) -> None:
         self._under_way += 1
         if len(self._threads) < self._under_way:
-            name = f"lane-{len(self._threads) + 1}"
+            name = f"handler-{len(self._threads) + 1}"
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
             self._threads[-1].start()
         self._todo.put(turn)
