@@ -6,6 +6,7 @@ from typing import Final
 from bench.cases import (
     bulk_imports,
     bulk_topics,
+    concurrency,
     console_lists,
     failing,
     formats,
@@ -23,7 +24,6 @@ from bench.cases import (
     sharing,
     spark_start,
     stopwatch,
-    threads,
     tracking,
 )
 from bench.figure import Figure
@@ -47,7 +47,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         services.footprint,
         latency_cases.many_queues,
         idling.idle_1000,
-        threads.concurrency_8,
+        concurrency.concurrency_8,
         sharing.spread_4,
         sharing.handover,
         relaying.relay,
