@@ -14,8 +14,8 @@ from typing import Final
 from celery.worker import state
 
 from crontasks.errors import ConsumerStalledError
-from crontasks.health import broker
 from crontasks.health.consumer import Signs
+from crontasks.running import celery_broker
 
 LOOK_EVERY_SECONDS: Final = 5.0
 # Celery asks a broker that was away again after half a minute at the latest.
@@ -62,7 +62,7 @@ class StallWatch(threading.Thread):
             silent = round(self.signs.silent_seconds())
             logger.warning("the consumer takes no Celery tasks", extra={"silent_seconds": silent})
             self._is_logged = True
-        if broker.silence() is not None:
+        if celery_broker.silence() is not None:
             self._answers_since = None
             return False
         if self._answers_since is None:

@@ -10,7 +10,7 @@ from typing import Final
 from django.db import Error
 
 from crontasks.cursor import Cursor
-from crontasks.running import shutdown
+from crontasks.running import celery_broker, shutdown
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
 from integration.store.rescues import WANTED_SECONDS
@@ -20,6 +20,8 @@ from integration.store.sharing import LOCKED
 ASK_EVERY_SECONDS: Final = 0.18
 # Heavier cron tasks wait for a slot as well; they are rare and give way to a short attachment.
 _INSTANCE_WAITS_SECONDS: Final = 1.0
+# While Celery's broker is away nobody could take the slot, nor start this queue again.
+_KEPT_SECONDS: Final = 5.0
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (
@@ -73,6 +75,7 @@ class Stop:
         self.queue_id = queue_id
         self.clock = clock
         self.asked_at: float | None = None
+        self.kept_until = float("-inf")
         self.reason: str | None = None
 
     def __call__(self) -> str | None:
@@ -87,11 +90,16 @@ class Stop:
         now = self.clock()
         if self.asked_at is not None and now - self.asked_at < ASK_EVERY_SECONDS:
             return None
+        if now < self.kept_until:
+            return None
         self.asked_at = now
         try:
             with django_connection().cursor() as cursor:
                 waits = another_queue_waits(cursor, self.queue_id)
         except Error:
             # The run meets the database's absence at its own work and knows what it means there.
+            return None
+        if waits and celery_broker.silence() is not None:
+            self.kept_until = now + _KEPT_SECONDS
             return None
         return YIELD if waits else None

@@ -98,19 +98,22 @@ def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
     Queue.objects.filter(pk=partner.queue.pk).update(**taken)
     assert partner.post({"n": 100}).status_code == 202
     eventually(lambda: OutboxRow.objects.filter(state="PUBLISHED").exists(), worker, beat)
-    # A run that Kafka's absence ended could not be started again while Celery's broker is away.
+    # A run that Kafka's absence ended, or that had nothing to read when another task wanted its
+    # slot, could not be started again while Celery's broker is away: it is to be at work now.
     kafka.wait_for_controller()
+    kafka.send(busy.topic, [{"n": 1}])
+    long_enough(lambda: effects() == [0, 1], worker, beat)
 
     getattr(mortal, way)()
     is_named_everywhere(busy, worker, beat)
 
     # What the sentence promises.
-    kafka.send(busy.topic, [{"n": 1}])
-    long_enough(lambda: effects() == [0, 1], worker, beat)
+    kafka.send(busy.topic, [{"n": 2}])
+    long_enough(lambda: effects() == [0, 1, 2], worker, beat)
     assert partner.post({"n": 101}).status_code == 202
     long_enough(lambda: OutboxRow.objects.filter(state="PUBLISHED").count() == 2, worker, beat)
     idle = a_queue(kafka)
-    kafka.send(idle.topic, [{"n": 2}])
+    kafka.send(idle.topic, [{"n": 3}])
     late = world.beat("late")
     assert seen_now() == (1, 2), "their hearts beat on, and a beat starts without the broker"
 
@@ -119,6 +122,6 @@ def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
     else:
         mortal.resume()
     kafka.wait_for_controller()
-    long_enough(lambda: 2 in effects(), worker, beat, late)
+    long_enough(lambda: 3 in effects(), worker, beat, late)
     told = Notice.objects.filter(kind="NO_BROKER", closed_at=None)
     long_enough(lambda: not told.exists(), worker, beat)

@@ -7,6 +7,7 @@ from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
+from config.celery import app
 from crontasks import leadership
 from crontasks.dispatch import due
 from crontasks.health.hearts import Heart, are_alive
@@ -291,7 +292,7 @@ def test_a_waiting_cron_task_needs_a_slot_as_well():
     assert not waits(mine.pk), "nobody takes it; giving way for ever would help nobody"
 
 
-def test_stop_asks_the_database_sparingly_and_keeps_its_reason(django_assert_num_queries):
+def test_stop_asks_the_database_sparingly_and_keeps_its_reason(valkey, django_assert_num_queries):
     mine = a_queue("mine")
     a_queue("other")
     now = [100.0]
@@ -302,6 +303,23 @@ def test_stop_asks_the_database_sparingly_and_keeps_its_reason(django_assert_num
     Queue.objects.update(start_requested_at=database_now() - SECOND)
     assert stop() == YIELD
     Queue.objects.update(start_requested_at=None)
+    assert stop() == YIELD
+
+
+def test_a_run_keeps_its_slot_while_nobody_could_take_it_nor_start_the_queue_again(
+    valkey, monkeypatch
+):
+    mine = a_queue("mine")
+    a_queue("other")
+    Queue.objects.update(start_requested_at=database_now() - SECOND)
+    now = [100.0]
+    stop = turns.Stop(mine.pk, clock=lambda: now[0])
+    with monkeypatch.context() as broker_is_away:
+        broker_is_away.setattr(app.conf, "broker_url", "redis://127.0.0.1:1/0")
+        assert stop() is None
+    now[0] += 1
+    assert stop() is None, "it is not asked again at once"
+    now[0] += 5
     assert stop() == YIELD
 
 
