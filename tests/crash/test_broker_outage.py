@@ -82,6 +82,11 @@ def is_named_everywhere(queue: Queue, *children: Child) -> None:
     assert {*failing} <= {"broker", "worker", "relay"}
 
 
+def applies(kafka: Kafka, queue: Queue, number: int, *children: Child) -> None:
+    kafka.send(queue.topic, [{"n": number}])
+    long_enough(lambda: effects() == [*range(number + 1)], *children)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["kill", "pause"])
 def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
@@ -101,15 +106,13 @@ def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
     # A run that Kafka's absence ended, or that had nothing to read when another task wanted its
     # slot, could not be started again while Celery's broker is away: it is to be at work now.
     kafka.wait_for_controller()
-    kafka.send(busy.topic, [{"n": 1}])
-    long_enough(lambda: effects() == [0, 1], worker, beat)
+    applies(kafka, busy, 1, worker, beat)
 
     getattr(mortal, way)()
     is_named_everywhere(busy, worker, beat)
 
     # What the sentence promises.
-    kafka.send(busy.topic, [{"n": 2}])
-    long_enough(lambda: effects() == [0, 1, 2], worker, beat)
+    applies(kafka, busy, 2, worker, beat)
     assert partner.post({"n": 101}).status_code == 202
     long_enough(lambda: OutboxRow.objects.filter(state="PUBLISHED").count() == 2, worker, beat)
     idle = a_queue(kafka)

@@ -17,6 +17,7 @@ from integration.models import (
     OutboxRow,
     QueuePartition,
     RelayLease,
+    Rescue,
     StoredObject,
 )
 
@@ -39,6 +40,7 @@ LOOKED_AT = {
     OutboxRow,
     QueuePartition,
     RelayLease,
+    Rescue,
     StoredObject,
 }
 

@@ -221,8 +221,12 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}
+    of_registries = {
+        "channel-subjects:number": target.channel_id,
+        "provider-forget:number": provider,
+    }
     pages = dict.fromkeys(
         ("http-api:number", "token-new:number", "token-rotate:number", "token-revoke:number"),
         system.pk,
     )
-    return {**each, **pages, "token_id": token.pk, "change:number": change.pk}
+    return {**each, **pages, **of_registries, "token_id": token.pk, "change:number": change.pk}
