@@ -19,6 +19,7 @@ from crontasks.running import history, outage, serving
 from integration.models import Deployment, Provider, Queue
 from integration.store import locks
 from integration.store.sessions import database_now, raw_connection
+from tests.functional.test_dispatcher_processes import flush_broker
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -284,7 +285,7 @@ def test_an_engine_that_breaks_is_told_on_the_run(monkeypatch, settings):
     [(True, True, False), (True, False, True), (False, True, True)],
 )
 def test_an_idle_queue_that_gives_way_is_left_to_the_watch(
-    monkeypatch, settings, drained, watched, follows
+    monkeypatch, settings, valkey, child_environment, drained, watched, follows
 ):
     queue = a_queue()
     if watched:
@@ -292,7 +293,7 @@ def test_an_idle_queue_that_gives_way_is_left_to_the_watch(
     settings.SLUICE_ENGINE = "tests.functional.test_crontasks.yielding_engine"
     monkeypatch.setattr(yielding_engine, "drained", drained, raising=False)
     serving.serve_queue(queue.pk)
-    # No worker is reachable here; the request is noted all the same.
+    flush_broker(child_environment)
     assert (CronInstance.objects.get(queue=queue).asked_at is not None) is follows
 
 
