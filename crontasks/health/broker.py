@@ -12,7 +12,7 @@ AGAIN_SECONDS: Final = 2.0
 
 
 def lasting_silence() -> str | None:
-    """The same for a broker that is still away a moment later. Takes up to six seconds."""
+    """Return why it is still silent a moment later; else None. Takes up to six seconds."""
     if silence() is None:
         return None
     time.sleep(AGAIN_SECONDS)

@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='provider',
             name='registry_client_key',
-            field=integration.models.fields.SecretField(blank=True, db_default='', default='', help_text='PEM; stored encrypted, never shown'),
+            field=integration.models.fields.SecretField(blank=True, db_default='', default='', help_text='PEM; stored encrypted, never shown.'),
         ),
         migrations.AddField(
             model_name='enterpriseservice',

@@ -63,7 +63,7 @@ class Provider(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="PEM; stored encrypted, never shown",
+        help_text="PEM; stored encrypted, never shown.",
     )
     # Written by the watch of idle queues, as long as its client hears from the cluster.
     idle_watched_at = models.DateTimeField(null=True, editable=False)
