@@ -27,7 +27,7 @@ from spark_jobs.imports.mapping import Document, Mapper
 from tests.unit.bulk.job_requests import import_parameters
 
 def peak():
-    # Of this program alone: what getrusage tells is at least as much as the tester had, who began it.
+    # Of this program alone: getrusage tells at least what the tester had, who began it.
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
