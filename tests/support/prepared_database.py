@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +81,10 @@ class PreparedPostgres(Postgres):
     def _key(self) -> str:
         """Return what stands for all that decides what is in the database."""
         programs = programs_for(self.data, self.account)
-        said = hashlib.sha256(f"{programs.folder} {programs.major} {_variables()}".encode())
+        # A database has partitions for the days from its first one on.
+        today = datetime.now(UTC).date()
+        facts = f"{programs.folder} {programs.major} {today} {_variables()}"
+        said = hashlib.sha256(facts.encode())
         for pattern in DECIDING:
             for path in sorted(ROOT.glob(pattern)):
                 said.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
