@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ class PreparedPostgres(Postgres):
         """Return what stands for all that decides what is in the database."""
         programs = programs_for(self.data, self.account)
         # A database has partitions for the days from its first one on.
-        today = datetime.now(UTC).date()
+        today = time.strftime("%Y-%m-%d", time.gmtime())
         facts = f"{programs.folder} {programs.major} {today} {_variables()}"
         said = hashlib.sha256(facts.encode())
         for pattern in DECIDING:
