@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
+import psycopg
 from django.db import connection
 
 from crontasks.bulk import sending
@@ -99,11 +100,11 @@ def some_files(folder: Path) -> Path:
 
 
 @contextmanager
-def the_last_range_held(run: BulkRun) -> Iterator[None]:
-    """Its task waits for us; the other ranges are staged meanwhile."""
+def the_last_range_held(run: BulkRun) -> Iterator[psycopg.Connection[Any]]:
+    """Its task waits for this session; the other ranges are staged meanwhile."""
     with a_session() as session:
         hold(session, run, LAST)
-        yield
+        yield session
 
 
 def all_of_it_is_there(run: BulkRun) -> None:
