@@ -46,10 +46,10 @@ def in_order(files: list[str]) -> list[str]:
 
 
 def heavy_first(items: list[pytest.Item]) -> None:
-    """Sort in place; the tests of a file stay as they were."""
+    """Sort in place; the tests of a file stay as they were, but those that come last."""
     files = in_order(list(dict.fromkeys(_file(item) for item in items)))
     places = {file: place for place, file in enumerate(files)}
-    items.sort(key=lambda item: places[_file(item)])
+    items.sort(key=lambda item: (places[_file(item)], item.get_closest_marker("last") is not None))
 
 
 def _file(item: pytest.Item) -> str:
