@@ -1,6 +1,5 @@
 """A browser that notices what a person would: script errors, blocked content, foreign requests."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -46,11 +45,7 @@ def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=chromium_program,
-                args=[
-                    "--no-sandbox",
-                    "--disable-dev-shm-usage",
-                    *os.environ.get("E2E_ARGS", "").split(),
-                ],
+                args=["--no-sandbox", "--disable-dev-shm-usage"],
             )
             yield browser
             browser.close()
