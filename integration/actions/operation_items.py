@@ -6,7 +6,7 @@ outcome are taken. What has moved on is skipped with the reason, never forced.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -18,19 +18,28 @@ from integration.actions.problems import STATE_WORDS
 from integration.actions.transaction import short_transaction
 from integration.models import MessageError, Operation
 from integration.policy import moves
+from integration.policy.failure import Failure
 from integration.policy.moves import Move
 from integration.policy.operations import ItemOutcome, verdict
 from integration.policy.states import CLOSED, ErrorState
-from integration.recipe_rules import subject_of
+from integration.recipe_rules import (
+    NO_SCHEMAS,
+    Schemas,
+    away_in,
+    place_of,
+    schemas_of,
+    subject_of,
+)
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, compile_recipe
 from integration.store import key_order
 from integration.store import operations as store
-from integration.store.operations import Ended, Item, Locked, Tenure
+from integration.store.operations import Content, Ended, Item, Locked, Tenure
 from integration.store.sessions import execute
 from integration.store.starts import leave_request
 
 FIRST_IS_OUT: Final = "first"
+WHY_CHARACTERS: Final = 500
 
 
 class OperationStep(StrEnum):
@@ -54,11 +63,15 @@ def _silent(_: OperationStep) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The work on each message; fixed for as long as a runner holds the operation."""
+    """The work on each message; fixed for as long as a runner holds the operation.
+
+    But for `schemas`, which those of the next chunk were written by.
+    """
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
     observe: Observe = _silent
+    schemas: Schemas = NO_SCHEMAS
 
     @property
     def move(self) -> Move:
@@ -86,8 +99,35 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     """Carry out the verb on the next `most` messages, in one short transaction.
 
     Rows that somebody holds are left for a later chunk while `patient`, and skipped otherwise.
-    Raises RowBusyError when the operation itself is held for seconds.
+    Without the registry that an edit needs all is left as it is, and the operation paused unless
+    `patient`. Raises RowBusyError when the operation itself is held for seconds.
     """
+    if job.move is moves.EDIT:
+        schemas = _schemas_ahead(tenure, most, from_place)
+        if (away := away_in(schemas)) is not None:
+            return _without(away, tenure, from_place, patient=patient)
+        job = replace(job, schemas=schemas)
+    return _chunk(job, tenure, most, from_place=from_place, patient=patient)
+
+
+def _schemas_ahead(tenure: Tenure, most: int, from_place: int) -> Schemas:
+    """Find the schemas of the next chunk before any row of it is locked: a registry takes time."""
+    items = store.next_items(tenure, from_place, most)
+    return schemas_of(store.beginnings([item.error for item in items]))
+
+
+def _without(away: Failure, tenure: Tenure, from_place: int, *, patient: bool) -> Chunk:
+    """Leave all as it is while a registry does not answer; let people know in the end."""
+    with short_transaction():
+        orders = store.fence(tenure, works=False)
+        if orders is not None and not patient:
+            store.step_back(tenure, f"{away.code}: {away.text}"[:WHY_CHARACTERS])
+    if orders is None:
+        return Chunk(is_ours=False)
+    return Chunk(from_place=from_place, is_ours=patient, rate=orders.rate)
+
+
+def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool) -> Chunk:
     with short_transaction():
         orders = store.fence(tenure, works=True)
         if orders is None:
@@ -167,8 +207,8 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     contents = store.contents([item.error for item in fit])
     payloads: dict[UUID, bytes] = {}
     to_release: dict[UUID, Locked] = {}
-    for item in fit:
-        match use(recipe, subject_of(contents[item.error]), job.rules):
+    for item in _with_schemas(job, fit, contents):
+        match use(recipe, subject_of(contents[item.error], job.schemas), job.rules):
             case Misfit(why):
                 ended.append(Ended(item.place, ItemOutcome.INVALID, text=why))
             case Same() if not job.releases:
@@ -188,6 +228,14 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     if job.releases and to_release:
         _change(job, moves.RELEASE, to_release)
     return ended
+
+
+def _with_schemas(
+    job: Job, fit: Sequence[Item], contents: Mapping[UUID, Content]
+) -> Sequence[Item]:
+    """Leave to a later chunk what was written by a schema that was not looked for."""
+    places = {id_: place_of(one.queue_id, one.record) for id_, one in contents.items()}
+    return [item for item in fit if places[item.error] in {None, *job.schemas}]
 
 
 def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:

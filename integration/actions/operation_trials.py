@@ -8,7 +8,7 @@ from uuid import UUID
 
 from integration.models import Operation, OperationItem
 from integration.policy.states import ErrorState, OperationState
-from integration.recipe_rules import rules_now, subject_of
+from integration.recipe_rules import away_in, rules_now, schemas_of, subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe
 from integration.store import operations as store
@@ -27,6 +27,7 @@ class Trial:
     """The state of a dry run and what it met; `samples` are the first items that change.
 
     `absent` are not on hold, or were changed since they were chosen: the operation skips them.
+    `lacks` says which registry did not answer: the next messages are tried once it does.
     """
 
     at: int = 0
@@ -35,6 +36,7 @@ class Trial:
     absent: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     samples: list[int] = field(default_factory=list)
+    lacks: str = ""
 
     @property
     def invalid(self) -> int:
@@ -76,12 +78,18 @@ def go_on_trying(
         return None
     trial, rules = trial_of(operation), rules_now()
     recipe, until = compile_recipe(operation.recipe), clock() + seconds
-    while trial.at < operation.total and clock() < until:
+    trial.lacks = ""
+    while trial.at < operation.total and not trial.lacks and clock() < until:
         _try(operation, trial, recipe, rules)
     # A recipe that was changed meanwhile has a dry run of its own.
     same = Operation.objects.filter(pk=operation_id, recipe=operation.recipe)
-    same.update(trial=asdict(trial))
+    same.update(trial=_stored(trial))
     return trial
+
+
+def _stored(trial: Trial) -> dict[str, object]:
+    """Leave out what the release before does not know, as long as it says nothing."""
+    return {name: value for name, value in asdict(trial).items() if name != "lacks" or value}
 
 
 def _try(operation: Operation, trial: Trial, recipe: Recipe, rules: Rules) -> None:
@@ -89,10 +97,14 @@ def _try(operation: Operation, trial: Trial, recipe: Recipe, rules: Rules) -> No
     rows = OperationItem.objects.filter(operation=operation, place__gte=trial.at, place__lt=until)
     items = list(rows.order_by("place"))
     contents = store.contents([item.error_id for item in items], state=ErrorState.HOLD)
+    schemas = schemas_of((one.queue_id, one.record) for one in contents.values())
+    if (away := away_in(schemas)) is not None:
+        trial.lacks = f"{away.code}: {away.text}"
+        return
     for item in items:
         content = contents.get(item.error_id)
         if content is None or content.version != item.version:
             trial.absent += 1
         else:
-            trial.add(item.place, use(recipe, subject_of(content), rules))
+            trial.add(item.place, use(recipe, subject_of(content, schemas), rules))
     trial.at = min(until, operation.total)
