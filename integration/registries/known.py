@@ -22,6 +22,7 @@ from integration.policy.failure import Failure, FailureClass
 from integration.registries.client import Address, RegistryClient
 from integration.registries.errors import (
     RegistryAwayError,
+    RegistryCertificateError,
     RegistryRefusedError,
     SchemaNotFoundError,
 )
@@ -104,6 +105,8 @@ class Shelf:
             return self.client.schema(*key)
         except RegistryAwayError as e:
             return port.away(e.registry, e.why)
+        except RegistryCertificateError as e:
+            return port.not_secure(e.registry, e.why)
         except RegistryRefusedError as e:
             return port.refused(e.registry, e.why)
         except SchemaNotFoundError as e:

@@ -16,24 +16,13 @@ from devstack.certificates import Authority, Issued
 from integration import tls
 from integration.kafka.tls import certificates_of, refusal
 from integration.tls import Certificates
+from tests.support.certificates import a_context
 
 pytestmark = pytest.mark.fast
 
 TRUSTED, STRANGER = Authority("trusted"), Authority("stranger")
 EXPIRED = timedelta(hours=-1)
 OURS = TRUSTED.client("sluice")
-
-
-def _context(shown: Issued, clients: Authority | None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{shown.certificate}\n{shown.key}")
-        file.flush()
-        context.load_cert_chain(file.name)
-    if clients is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=clients.certificate)
-    return context
 
 
 def _serve(server: socket, context: ssl.SSLContext) -> None:
@@ -50,7 +39,7 @@ def _serve(server: socket, context: ssl.SSLContext) -> None:
 def a_port(shown: Issued, clients: Authority | None = None) -> Iterator[str]:
     """A port that speaks TLS, and lets in only who shows a certificate by `clients`, if given."""
     with create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=_serve, args=[server, _context(shown, clients)])
+        thread = threading.Thread(target=_serve, args=[server, a_context(shown, clients)])
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(2)

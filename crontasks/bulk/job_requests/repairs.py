@@ -65,8 +65,8 @@ class RepairRequest:
     def parameters(self) -> dict[str, Any]:
         """The job's parameters: names and times become what they stand for now.
 
-        What fails from now on is not meant. Raises BulkError, also REGISTRY_AWAY and
-        REGISTRY_REFUSED, and JobError BAD_RECIPE.
+        What fails from now on is not meant. Raises BulkError, with the code of the outage where a
+        registry cannot be asked, and JobError BAD_RECIPE.
         """
         if not any(getattr(self, name) for name in CHOOSING):
             raise bad_job_request("say which failures are meant, for example by queue and code")
