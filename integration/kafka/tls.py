@@ -75,4 +75,5 @@ def _error(
                 found.says,
                 has_authorities=bool(certificates.authorities),
             )
-    return OwnCertificateError(provider, address, found.says)
+        case FaultKind.MISSING | FaultKind.REFUSED:
+            return OwnCertificateError(provider, address, found.says)

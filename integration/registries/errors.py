@@ -76,7 +76,8 @@ def _told(host: str, fault: Fault) -> str:
             return f"its certificate is not for the host {host}.{named}"
         case FaultKind.MISSING:
             return "it asks for a client certificate, and the provider has none."
-    return f"it does not accept our certificate: {fault.says}."
+        case FaultKind.REFUSED:
+            return f"it does not accept our certificate: {fault.says}."
 
 
 class SchemaNotFoundError(RegistryError):
