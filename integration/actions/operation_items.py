@@ -23,7 +23,6 @@ from integration.policy.moves import Move
 from integration.policy.operations import ItemOutcome, verdict
 from integration.policy.states import CLOSED, ErrorState
 from integration.recipe_rules import (
-    NO_SCHEMAS,
     Schemas,
     away_in,
     place_of,
@@ -71,7 +70,7 @@ class Job:
     operation: Operation
     rules: Rules = field(default_factory=Rules)
     observe: Observe = _silent
-    schemas: Schemas = NO_SCHEMAS
+    schemas: Schemas = field(default_factory=dict)
 
     @property
     def move(self) -> Move:

@@ -96,9 +96,10 @@ def test_each_message_is_written_by_its_own_schema_with_its_own_verdict(queue, s
     page = client.get(reverse("operation", args=[operation.pk])).text
     assert page.count("&quot;do&quot;: &quot;wrong&quot;") > 1, "the first one, and the changes"
 
-    assert run(started(operation, reason="agreed")) is OperationState.DONE
+    released = started(operation, reason="agreed", release_after_edit=True)
+    assert run(released) is OperationState.DONE
     ended = ["DONE", "DONE", "DONE", "INVALID", "INVALID", "INVALID", "DONE"]
-    assert outcomes(operation) == ended
+    assert outcomes(released) == ended
     assert now_read() == [an_order(0, "ok"), newer[1], b'{"do":"ok"}', *came[3:]]
     assert [bytes(row.payload) for row in MessageError.objects.order_by("offset")] == came
     states = MessageError.objects.order_by("offset").values_list("state", flat=True)
