@@ -21,18 +21,15 @@ from integration.models import (
     ObjectStructure,
     Operation,
     OperationItem,
-    Provider,
     Queue,
     StoredObject,
 )
 from integration.policy.states import OperationState
-from integration.registries import known
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.operations import operations as found
 from integration.store.sessions import raw_connection
 from spark_jobs.repairs import freezing
 from spark_jobs.repairs import job as repair_job
-from tests.support.avro import ORDER, an_avro
 from tests.support.builders import a_queue
 from tests.support.bulk import a_csv, an_asset_structure, an_import, shared_session, storing
 from tests.support.flows import drain
@@ -50,7 +47,6 @@ from tests.support.repairs import (
     tables,
 )
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
-from tests.support.small_registry import SmallRegistry
 
 pytestmark = [
     pytest.mark.servers,
@@ -162,23 +158,6 @@ def test_an_edit_is_told_as_one_of_the_console_is_and_the_original_stays(queue: 
     [told] = ConfigurationChange.objects.filter(kind="operation")
     assert (told.subject, told.actor) == (str(run.pk), "otto")
     assert told.after == {"state": "RUNNING"}
-
-
-def test_a_message_of_a_registry_is_written_by_its_schema_and_the_registry_may_be_gone(
-    queue: Queue, small_registry: SmallRegistry
-) -> None:
-    Provider.objects.filter(pk=queue.provider_id).update(registry_url=small_registry.url)
-    fields = [{"name": name, "type": ["null", "string"]} for name in ("assetnum", "siteid")]
-    small_registry.put(7, asset := {**ORDER, "fields": fields})
-    came = an_avro({"assetnum": "A", "siteid": None}, asset)
-    [row] = some_assets(queue, 1, payload=came)
-    run = a_repair(queue)
-    small_registry.status = 503
-    assert driven(run).facts["edited"] == 1
-    row.refresh_from_db()
-    assert bytes(row.payload or b"") == came
-    assert row.current_payload == an_avro({"assetnum": "A", "siteid": "BEDFORD"}, asset)
-    known.forget_everything()
 
 
 def test_without_release_what_was_edited_stays_on_hold(queue: Queue) -> None:
