@@ -217,6 +217,21 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Start its producer again: that ends the transaction. Or end it with "
             "`kafka-transactions.sh abort`.",
         ),
+        "REGISTRY_AWAY": Situation(
+            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "Bring the registry back, or correct its address at the provider under Set up; the "
+            "queue tries again by itself at growing intervals.",
+        ),
+        "REGISTRY_REFUSED": Situation(
+            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "Correct the registry's user and password at the provider under Set up; the queue "
+            "tries again by itself.",
+        ),
+        "REGISTRY_CERTIFICATE": Situation(
+            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "Correct the registry's certificates at the provider under Set up, or have its own "
+            "renewed; the queue tries again by itself.",
+        ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
             "Bring Kafka back; the queue tries again by itself at growing intervals.",
