@@ -21,8 +21,9 @@ from crontasks.bulk.asking import arguments_of, ask
 from devstack import ports
 from integration.models import BulkRun
 from spark_jobs.running import JOBS
-from tests.support.bulk import JAVA, QUICK, SPARK
+from tests.support.bulk import JAVA, SPARK
 from tests.support.celery_world import ROOT
+from tests.support.class_archive import QUICK
 from tests.support.every_job import (
     Asked,
     World,
@@ -181,6 +182,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_DIRS": str(room()),
         "SPARK_LOCAL_IP": HERE,
     }
 

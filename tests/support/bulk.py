@@ -20,32 +20,25 @@ from tests.support.spark_room import room
 
 # How Spark's JVMs run in tests.
 JAVA: Final = f'{class_archive.USED} "-Djava.io.tmpdir={room()}"'
-# What saves time with the few rows of a test, and changes no row: operators are interpreted where
-# Spark would write and compile a class for each, and a shuffle has few parts.
-QUICK: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.local.dir": str(room()),
-}
 SPARK: Final = SessionSettings(
     master="local[2,4]",
     memory_mb=768,
     jars=settings.SLUICE_SPARK_JARS,
     extra={
-        **QUICK,
+        **class_archive.QUICK,
         "spark.driver.extraJavaOptions": JAVA,
+        "spark.local.dir": str(room()),
         "spark.python.daemon.module": "tests.support.python_daemon",
     },
 )
-# Every start of Spark first runs a JVM that finds out how.
-os.environ["SPARK_LAUNCHER_OPTS"] = class_archive.SHORT_LIVED
 # The same for a driver in a process of its own.
 SPARK_ENVIRONMENT: Final = {
     "SLUICE_SPARK_MASTER": SPARK.master,
     "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb),
     "SLUICE_SPARK_CONF": json.dumps(SPARK.extra),
 }
+# Every start of Spark first runs a JVM that finds out how.
+os.environ["SPARK_LAUNCHER_OPTS"] = class_archive.SHORT_LIVED
 COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
