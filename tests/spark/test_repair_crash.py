@@ -187,7 +187,7 @@ def _now(run: BulkRun) -> BulkRun:
 
 
 def _messages(run: BulkRun) -> Any:
-    return MessageError.objects.filter(queue__in=run.queues)
+    return MessageError.objects.filter(queue__name=run.job_request["queue"])
 
 
 def _edited(run: BulkRun) -> int:
@@ -230,7 +230,9 @@ def test_a_killed_driver_edits_and_releases_nothing_twice(
             assert ended.counts == {"read": MESSAGES, "sent": good, "rejected": BAD, "skipped": 0}
             assert _messages(run).filter(version=2, state="HOLD").count() == good
             assert _messages(run).filter(version=1, edited_payload=None).count() == BAD
-            edits = ErrorChange.objects.filter(action="edit", error__queue__in=run.queues)
+            edits = ErrorChange.objects.filter(
+                action="edit", error__queue__name=run.job_request["queue"]
+            )
             assert edits.count() == good
             assert edits.values("error").distinct().count() == good
             operation = Operation.objects.get(pk=run.pk)
