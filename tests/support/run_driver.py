@@ -20,7 +20,7 @@ from tests.support.celery_world import Child
 from tests.support.celery_world import eventually as within
 
 # A busy machine takes its time, and what comes about is what is tested. Each look is work.
-eventually = partial(within, seconds=2000.0, every=0.05)
+eventually = partial(within, seconds=200.0, every=0.05)
 # The sessions that wait for one of ours, or behind one that does.
 BEHIND: Final = """
 WITH RECURSIVE line(pid, query) AS (
