@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -66,7 +66,7 @@ class Command(BaseCommand):
     )
 
     # `migrate` has made them; they load every page, for which the services would wait.
-    requires_system_checks: ClassVar[list[str]] = []
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--slots", type=int, default=4, help="of the worker (default: 4)")
