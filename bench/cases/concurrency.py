@@ -31,7 +31,7 @@ def concurrency_8(ground: Ground) -> Figure:
 
 
 def _fill(rig: Rig, pings: list[bytes]) -> str:
-    return rig.topic("beside", pings, key_of=_key)
+    return rig.topic("concurrent", pings, key_of=_key)
 
 
 def _key(payload: bytes) -> bytes:
