@@ -76,8 +76,6 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         services = [Service(name, words) for name, words in words_of(options)]
-        # Celery's workers would check as much again, each of them.
-        os.environ["CELERY_SKIP_CHECKS"] = "1"
         for name in (*LOADED, *(LOADED_FOR_CONSOLE if options["bind"] else ())):
             importlib.import_module(name)
         if threading.active_count() > 1:
