@@ -28,7 +28,7 @@ def guard(fields: dict[str, forms.Field], name: str, *, is_stored: bool) -> None
     field.required = field.required and not is_stored
     state = "Nothing is stored."
     if is_stored:
-        state = "One is stored: leave the field empty to keep it."
+        state = "A value is stored and never shown. Leave the field empty to keep it."
         label = f"Remove the stored {field.label or name}".lower().capitalize()
         fields[f"remove_{name}"] = forms.BooleanField(required=False, label=label)
     field.help_text = f"{field.help_text} {state}".strip()

@@ -218,17 +218,17 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "`kafka-transactions.sh abort`.",
         ),
         "REGISTRY_AWAY": Situation(
-            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "The registry of the next message's schema is not there; no retry is spent. {text}",
             "Bring the registry back, or correct its address at the provider under Set up; the "
             "queue tries again by itself at growing intervals.",
         ),
         "REGISTRY_REFUSED": Situation(
-            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "The registry of its messages' schemas refuses the login; no retry is spent. {text}",
             "Correct the registry's user and password at the provider under Set up; the queue "
             "tries again by itself.",
         ),
         "REGISTRY_CERTIFICATE": Situation(
-            "The schema of the next message has to be asked for, and no retry is spent. {text}",
+            "There is no safe connection to the registry of its schemas; no retry is spent. {text}",
             "Correct the registry's certificates at the provider under Set up, or have its own "
             "renewed; the queue tries again by itself.",
         ),
