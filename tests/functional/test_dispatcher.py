@@ -267,9 +267,9 @@ def test_nothing_is_asked_while_every_partition_is_held(other_session):
         assert starts.request(cursor, queue.pk, was_mine=True), "its run has just ended"
 
 
-def waits(queue_id: int) -> bool:
+def waits(queue_id: int, *, drained: bool = False) -> bool:
     with django_connection().cursor() as cursor:
-        return turns.another_queue_waits(cursor, queue_id)
+        return turns.another_queue_waits(cursor, queue_id, drained=drained)
 
 
 def test_another_queue_waits_once_its_request_is_old_enough(other_session):
@@ -285,6 +285,14 @@ def test_another_queue_waits_once_its_request_is_old_enough(other_session):
     other_session.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
     a_lease(row)
     assert not waits(mine.pk), "it is attached elsewhere"
+
+
+def test_a_run_that_only_waits_for_messages_gives_way_at_once():
+    mine = a_queue("mine")
+    a_queue("other")
+    Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=150))
+    assert not waits(mine.pk), "a run at work is given more time"
+    assert waits(mine.pk, drained=True)
 
 
 def test_many_waiting_queues_get_their_turn_after_a_fifth_of_a_second():
