@@ -18,7 +18,7 @@ from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import history, outage, serving
 from integration.models import Deployment, Provider, Queue
 from integration.store import locks
-from integration.store.sessions import database_now, raw_connection
+from integration.store.sessions import database_now
 from tests.functional.test_dispatcher_processes import flush_broker
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -120,13 +120,6 @@ def test_an_empty_tick_writes_no_row_and_a_failing_one_says_why():
     ticks.tick(failing.pk, later(10))
     run = CronRun.objects.get(instance=failing)
     assert (run.state, run.text) == ("FAILED", "RuntimeError: asked to fail")
-
-
-@pytest.fixture
-def other_session():
-    session = raw_connection("test")
-    yield session
-    session.close()
 
 
 def test_a_run_is_skipped_while_the_one_before_works_unless_both_may(other_session):
