@@ -66,6 +66,7 @@ def shards() -> list[tuple[int, int]]:
         with connections[alias()].cursor() as cursor:
             if not deployments.may_act(cursor):
                 return []
-        return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
+            cursor.execute(relay_lease.SERVED)
+            return cursor.fetchall()
     finally:
         connections[alias()].close()

@@ -4,7 +4,7 @@ import json
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
@@ -13,6 +13,7 @@ import psycopg
 
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
+from integration.policy.relay_shares import Share
 from integration.store import deployments
 
 _decode: Final = json.JSONDecoder().raw_decode
@@ -24,7 +25,12 @@ OWN: Final = (
     "own AS (SELECT 1 FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s "
     "FOR SHARE)"
 )
-MINE: Final = "provider_id = %(provider)s AND shard = %(shard)s"
+# As the index `outbox_due` has it: what other shards hold is passed without a look at the rows. The
+# shard of a row is always 0.
+BUCKET: Final = "get_byte(decode(md5(topic), 'hex'), 0)"
+MINE: Final = (
+    f"provider_id = %(provider)s AND shard = 0 AND {BUCKET} >= %(first)s AND {BUCKET} < %(end)s"
+)
 # A dead row of a strict queue holds back what follows it.
 NOT_BLOCKED: Final = (
     "(strict_queue IS NULL OR strict_queue NOT IN (SELECT strict_queue FROM integration_outboxrow "
@@ -40,8 +46,8 @@ INDEX_ORDER: Final = "provider_id, shard, not_before, id"
 HAS_DUE: Final = f"""
 SELECT (SELECT id FROM integration_outboxrow
     WHERE {PENDING_AT_ONCE} ORDER BY {INDEX_ORDER} LIMIT 1) IS NOT NULL
-  OR coalesce((SELECT min(not_before) FROM integration_outboxrow
-    WHERE {MINE} AND state = 'PENDING' AND not_before IS NOT NULL) <= clock_timestamp(), false)
+  OR (SELECT id FROM integration_outboxrow
+    WHERE {PENDING_LATER} ORDER BY {INDEX_ORDER} LIMIT 1) IS NOT NULL
 """
 # Headers and what else a record is, besides its key and value.
 ROW_BYTES: Final = 100
@@ -117,7 +123,7 @@ carried AS (
 SELECT id FROM dead
 """
 IN_DOUBT: Final = (
-    f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id', 'l.shard')} "
+    f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id')} "
     "FROM integration_relaylease l WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 WATERMARK: Final = (
@@ -146,18 +152,36 @@ SELECT 1 FROM own
 """
 
 
-# Each statement here has an index of its own; a table read as a whole is never the better way.
-BY_INDEX: Final = "SET enable_seqscan = off"
+# Other shards' leases. A look comes first, so that one that waits for long locks nobody.
+HELD_ELSEWHERE: Final = """
+SELECT 1 FROM integration_relaylease
+WHERE provider_id = %(provider)s AND id <> %(lease)s
+  AND first_bucket < %(wanted_end)s AND end_bucket > %(wanted_first)s
+  AND first_bucket < end_bucket LIMIT 1
+"""
+# In the order of their ids, so that two shards that take at once do not wait for each other.
+LOCK_LEASES: Final = (
+    "SELECT id FROM integration_relaylease WHERE provider_id = %(provider)s ORDER BY id FOR UPDATE"
+)
+HOLD: Final = """
+UPDATE integration_relaylease SET first_bucket = %(wanted_first)s, end_bucket = %(wanted_end)s
+WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL
+"""
+# Each statement here has an index of its own; a table read as a whole is never the better way. Nor
+# is a bitmap, which is never in order: nobody has counted the buckets, and so the planner may take
+# a large backlog for a few rows that are sorted quickly.
+BY_INDEX: Final = "SET enable_seqscan = off; SET enable_bitmapscan = off"
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The ownership that every write of the relay carries; the parameters of its statements."""
+    """The ownership that every write of the relay carries, and what it began with."""
 
     lease: int
     epoch: int
     provider: int
     shard: int
+    held: Share
 
 
 class RelayOutbox:
@@ -179,7 +203,41 @@ class RelayOutbox:
         self._marking: Future[None] | None = None
         self._being_marked: list[int] = []
         self._ids: list[int] = []
-        self._mine = asdict(ownership)
+        self._mine: dict[str, int] = {
+            "lease": ownership.lease,
+            "epoch": ownership.epoch,
+            "provider": ownership.provider,
+        }
+        self._hold(ownership.held)
+
+    @property
+    def held(self) -> Share:
+        return self._held
+
+    def _hold(self, share: Share) -> None:
+        """Of these topics the rows are, from the next statement on."""
+        self._held = share
+        self._mine |= {"first": share.first, "end": share.end}
+
+    def give_up(self, kept: Share) -> None:
+        self._expect(self._run(HOLD, wanted_first=kept.first, wanted_end=kept.end), 1)
+        self._hold(kept)
+
+    def take(self, share: Share) -> bool:
+        wanted = {"wanted_first": share.first, "wanted_end": share.end}
+        if self._run(HELD_ELSEWHERE, **wanted).fetchone() is not None:
+            return False
+        try:
+            with self._work.transaction():
+                self._run(LOCK_LEASES)
+                # A statement of its own, which sees what was committed before the lock was there.
+                if self._run(HELD_ELSEWHERE, **wanted).fetchone() is not None:
+                    return False
+                self._expect(self._run(HOLD, **wanted), 1)
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
+        self._hold(share)
+        return True
 
     def has_due(self) -> bool:
         return bool(self._one(HAS_DUE))

@@ -9,8 +9,10 @@ from uuid import UUID
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
 
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
+from integration.models.outbox import of_lease
 from integration.policy.states import OutboxState
 from integration.selectors.failures.failure import Account
+from integration.selectors.outbox.shards import lease_of, leases_of
 from integration.selectors.outbox.words import Place, account
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import EVERYTHING, Scope
@@ -214,23 +216,14 @@ def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
         .values_list("strict_queue")
         .annotate(head=Min("pk"))
     )
-    leases = {
-        (lease.provider_id, lease.shard): lease
-        for lease in RelayLease.objects.filter(
-            provider__in={row.provider_id for row in rows}
-        ).annotate(
-            is_held=ExpressionWrapper(
-                Q(lease_until__gt=database_now()), output_field=BooleanField()
-            )
-        )
-    }
+    leases = leases_of({row.provider_id for row in rows})
     return [
         (
             row,
             Place(
                 queue=names.get(row.strict_queue or 0, ""),
                 head=heads.get(row.strict_queue),
-                lease=leases.get((row.provider_id, row.shard)),
+                lease=lease_of(leases, row.provider, row.topic),
                 is_later=getattr(row, "is_later", False),
             ),
         )
@@ -244,7 +237,7 @@ def _behind(row: OutboxRow) -> int:
         return 0
     waiting = OutboxRow.objects.filter(
         provider=row.provider_id,
-        shard=row.shard,
+        shard=0,
         state=OutboxState.PENDING,
         strict_queue=row.strict_queue,
     )
@@ -252,9 +245,7 @@ def _behind(row: OutboxRow) -> int:
 
 
 def _doubt(lease: RelayLease) -> Doubt:
-    stamped = OutboxRow.objects.filter(
-        provider=lease.provider_id, shard=lease.shard, state=OutboxState.STAMPED
-    ).order_by()
+    stamped = of_lease(lease).filter(state=OutboxState.STAMPED).order_by()
     sums = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
     of = sums.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
     assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
