@@ -37,7 +37,8 @@ _SHARDS: Final = f"""
         CASE WHEN l.first_bucket < l.end_bucket THEN l.end_bucket
              ELSE (s.shard + 1) * {BUCKETS} / v.shards END AS high) share
     CROSS JOIN LATERAL (SELECT count(*) FROM (
-        SELECT 1 FROM integration_outboxrow o WHERE {_OF_SHARD} LIMIT {PENDING_CAP}) few) pending
+        SELECT 1 FROM integration_outboxrow o WHERE {_OF_SHARD}
+        LIMIT {PENDING_CAP + 1}) few) pending
     LEFT JOIN LATERAL (SELECT o.created_at AS due FROM integration_outboxrow o
         WHERE {_OF_SHARD} AND o.not_before IS NULL
         ORDER BY o.not_before, o.id LIMIT 1) at_once ON true
@@ -63,7 +64,7 @@ class ShardState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard. `pending` is counted up to PENDING_CAP; `oldest_due_seconds` None: nothing is due.
+    """One shard. `pending` stops one above PENDING_CAP; `oldest_due_seconds` None: nothing is due.
 
     Both figures are None while another shard still holds its topics.
     """

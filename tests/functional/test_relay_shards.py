@@ -1,0 +1,242 @@
+"""The shards of a relay on the real database and a real broker, and what they cost."""
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from django.conf import settings
+from django.db import connection
+
+from integration.delivery.relay import policy
+from integration.delivery.relay.run import RelayEnd
+from integration.models import OutboxRow, Provider, RelayLease
+from integration.policy.relay_shares import EVERYTHING, NOTHING, bucket, shard_of, share
+from integration.runs import relay as wiring
+from integration.selectors.outbox import shards as shown
+from integration.selectors.outbox.shards import ShardState
+from integration.store import relay_lease, relay_rows
+from tests.functional.relay_world import a_provider, nothing_left, put, relay, sent
+from tests.support import warm
+from tests.support.kafka_world import Kafka
+from tests.support.memory.relay import MemoryBroker, MemoryPublisher
+from tests.support.warm import WarmChild
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+TOPICS = 6
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return a_provider()
+
+
+def held() -> list[Any]:
+    return [lease.held for lease in RelayLease.objects.order_by("shard")]
+
+
+def topic_of(shard: int, shards: int) -> str:
+    return next(t for n in range(999) if shard_of(t := f"topic-{n}", shards) == shard)
+
+
+def test_the_database_and_the_relay_agree_about_the_bucket_of_a_topic() -> None:
+    names = ["orders", "plant.EAM_out-1", "a" * 249, *(uuid.uuid4().hex for _ in range(50))]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT topic, {relay_rows.BUCKET} FROM unnest(%s::text[]) topic", [names])
+        assert dict(cursor.fetchall()) == {name: bucket(name) for name in names}
+
+
+def test_a_batch_costs_as_many_statements_as_with_one_shard(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading, stamping and marking: a statement each."""
+    broker = MemoryBroker(max_bytes=10 * policy.MAX_BYTES)
+    put(provider, *[digit * (policy.MAX_BYTES + 1) for digit in (b"1", b"2", b"3")])
+    counts: Counter[object] = Counter()
+    execute = psycopg.Cursor.execute
+
+    def counted(self: Any, query: Any, *args: Any, **more: Any) -> Any:
+        counts[query] += 1
+        return execute(self, query, *args, **more)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    assert relay(provider, broker) is RelayEnd.STOPPED
+    assert [counts[sql] for sql in (relay_rows.STAMP, relay_rows.MARK)] == [3, 3]
+    # One more, which found nothing while the last batch was being marked.
+    assert counts[relay_rows.DUE] == 4
+    assert counts[relay_rows.HOLD] == 1, "it took everything, once"
+
+
+def test_a_shard_passes_the_rows_of_others_in_the_index(provider: Provider) -> None:
+    mine, other = topic_of(1, 4), topic_of(0, 4)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO integration_outboxrow (provider_id, shard, topic, headers, kind, "
+            "message_id, state, created_at, dead_code, dead_text) "
+            "SELECT %s, 0, %s, '[]', 'MESSAGE', '', 'PENDING', clock_timestamp(), '', '' "
+            "FROM generate_series(1, 20000)",
+            [provider.pk, other],
+        )
+        put(provider, b"mine", topic=mine)
+        cursor.execute("ANALYZE integration_outboxrow")
+        cursor.execute(relay_rows.BY_INDEX)
+        place = share(1, 4)
+        mark = {"provider": provider.pk, "first": place.first, "end": place.end}
+        limits = {"rows": 1000, "bytes": 4_000_000, "marking": "{}"}
+        cursor.execute("EXPLAIN (ANALYZE, BUFFERS OFF) " + relay_rows.DUE, {**mark, **limits})
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute("RESET enable_seqscan; RESET enable_bitmapscan")
+    assert "Rows Removed by Filter" not in plan, plan
+    assert plan.count("Index Scan using outbox_due") == 2, plan
+
+
+def test_what_a_shard_too_many_holds_is_served_until_it_is_given_up(provider: Provider) -> None:
+    Provider.objects.update(shards=2)
+    tenure = relay_lease.take(provider.pk, 1, "before")
+    assert tenure is not None
+    with closing(tenure):
+        assert tenure.outbox.take(tenure.share)
+    Provider.objects.update(shards=1)
+    assert wiring.shards() == [(provider.pk, 0), (provider.pk, 1)]
+    broker = MemoryBroker()
+    put(provider, b"1", topic=topic_of(1, 2))
+
+    def publisher_for(*_: int) -> Any:
+        return MemoryPublisher(broker)
+
+    assert (
+        wiring.run_relay(provider.pk, 1, stop=lambda: False, publisher_for=publisher_for)
+        is RelayEnd.SPARE
+    )
+    assert sent(broker) == []
+    assert wiring.shards() == [(provider.pk, 0)]
+    relay(provider, broker)
+    assert sent(broker) == [b"1"]
+    assert held() == [EVERYTHING, NOTHING]
+
+
+def test_people_see_what_each_shard_does(provider: Provider) -> None:
+    mine, moving = topic_of(0, 2), topic_of(1, 2)
+    put(provider, b"1", b"2", topic=mine)
+    put(provider, b"3", topic=moving)
+    assert [one.state for one in shown.of_provider(provider.pk)] == [ShardState.UNSERVED]
+    assert shown.of_all() == []
+    first = relay_lease.take(provider.pk, 0, "first")
+    assert first is not None
+    with closing(first):
+        assert first.outbox.take(EVERYTHING)
+        Provider.objects.update(shards=2)
+        with closing(taken(provider, 1)) as second:
+            before, waits = shown.of_all()
+            assert (before.state, before.pending) == (ShardState.MOVING, 3)
+            assert (waits.state, waits.pending) == (ShardState.WAITS, None)
+            first.outbox.give_up(share(0, 2))
+            assert second.outbox.take(second.share)
+            at_work = shown.of_provider(provider.pk)
+    assert [(one.state, one.pending) for one in at_work] == [
+        (ShardState.AT_WORK, 2),
+        (ShardState.AT_WORK, 1),
+    ]
+    assert all(one.oldest_due_seconds is not None for one in at_work)
+    RelayLease.objects.filter(shard=1).update(trouble="KAFKA_AWAY: It does not answer.")
+    RelayLease.objects.filter(shard=0).update(lease_until=None)
+    assert [one.state for one in shown.of_all()] == [ShardState.UNSERVED, ShardState.TROUBLE]
+
+
+def taken(provider: Provider, shard: int) -> Any:
+    tenure = relay_lease.take(provider.pk, shard, "test")
+    assert tenure is not None
+    return tenure
+
+
+class Traffic:
+    """Topics that rows come to all the time, and two processes that relay them."""
+
+    def __init__(self, environment: dict[str, str], broker: Kafka) -> None:
+        self.bootstrap = broker.bootstrap
+        self.provider = a_provider(bootstrap_servers=broker.bootstrap)
+        names = [f"{uuid.uuid4().hex[:8]}" for _ in range(TOPICS)]
+        self.put: dict[str, list[bytes]] = {broker.topic(name=name): [] for name in names}
+        words = ["-m", "tests.functional.relays_child"]
+        quick = {**environment, "SLUICE_LEASE_SECONDS": "1"}
+        quick["SLUICE_DEPLOYMENT"] = settings.SLUICE_DEPLOYMENT
+        self.children: list[WarmChild] = [
+            warm.child(words, quick, text=True, errors=False) for _ in range(2)
+        ]
+
+    def flow_until_held(self, shards: int) -> None:
+        """Commit rows until as many shards hold their shares, and some more."""
+        Provider.objects.update(shards=shards)
+        wanted = [share(shard, shards) for shard in range(shards)]
+        deadline = time.monotonic() + 30
+        while [one for one in held() if one] != wanted:
+            assert time.monotonic() < deadline, (held(), wanted)
+            self.flow()
+        for _ in range(10):
+            self.flow()
+
+    def flow(self) -> None:
+        for topic, values in self.put.items():
+            more = [b"%d" % number for number in range(len(values), len(values) + 2)]
+            put(self.provider, *more, topic=topic, key=b"k")
+            values += more
+
+    def read(self) -> dict[str, list[bytes | None]]:
+        config = {"bootstrap.servers": self.bootstrap, "group.id": "r", "log_level": 0}
+        committed = {"isolation.level": "read_committed", "enable.partition.eof": True}
+        reader = Consumer({**config, **committed})
+        reader.assign([TopicPartition(topic, 0, 0) for topic in self.put])
+        found: dict[str, list[bytes | None]] = {topic: [] for topic in self.put}
+        ends = 0
+        while ends < len(found):
+            message = reader.poll(10)
+            assert message is not None, "the broker does not answer"
+            if message.error():
+                ends += 1
+            else:
+                found[message.topic()].append(message.value())
+        reader.close()
+        return found
+
+    def close(self) -> None:
+        for child in self.children:
+            child.kill()
+            child.wait()
+
+
+@pytest.fixture
+def traffic(
+    child_environment: dict[str, str], servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Traffic]:
+    monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"shards-{uuid.uuid4().hex[:8]}")
+    made = Traffic(child_environment, Kafka(servers.kafka_bootstrap))
+    yield made
+    made.close()
+
+
+def test_every_topic_arrives_once_and_in_order_while_the_number_changes_under_traffic(
+    traffic: Traffic,
+) -> None:
+    traffic.flow_until_held(1)
+    traffic.flow_until_held(4)
+    owners = set(RelayLease.objects.values_list("owner", flat=True))
+    assert len(owners) == 4, "each shard has an owner of its own"
+    # Whichever process serves them: the other one takes over what is left behind.
+    traffic.children[0].kill()
+    traffic.children[0].wait()
+    traffic.flow_until_held(4)
+    traffic.flow_until_held(1)
+    deadline = time.monotonic() + 20
+    while not nothing_left():
+        assert time.monotonic() < deadline, "something is left"
+        time.sleep(0.02)
+    assert traffic.read() == traffic.put
+    assert not OutboxRow.objects.exclude(state="PUBLISHED").exists()
+    sent_by = RelayLease.objects.exclude(watermark="").exclude(watermark=None).count()
+    assert sent_by >= 2, "all was sent by one shard"
