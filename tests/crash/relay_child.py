@@ -1,7 +1,7 @@
 """A relay in a process of its own that dies, or stops, where it is told to.
 
-Arguments: provider id/shard, step, signal's name, and any steps that have to be reached before that one
-counts. It says `there` on stdout in the instant before the signal.
+Arguments: provider id/shard, step, signal's name, and any steps that have to be reached before
+that one counts. It says `there` on stdout in the instant before the signal.
 """
 
 import os

@@ -47,7 +47,7 @@ class TwoTopics(World):
             first = len(values)
             more = [b"%d" % number for number in range(first, first + EACH)]
             put(self.provider, *more, topic=topic)
-            values += more
+            values.extend(more)
 
     def held(self) -> list[Share]:
         return [lease.held for lease in RelayLease.objects.order_by("shard")]

@@ -185,7 +185,7 @@ class Traffic:
         for topic, values in self.put.items():
             more = [b"%d" % number for number in range(len(values), len(values) + 2)]
             put(self.provider, *more, topic=topic, key=b"k")
-            values += more
+            values.extend(more)
 
     def read(self) -> dict[str, list[bytes | None]]:
         config = {"bootstrap.servers": self.bootstrap, "group.id": "r", "log_level": 0}
