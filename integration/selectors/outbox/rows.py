@@ -54,9 +54,13 @@ class OutboxLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A batch of which nobody knows whether it is in Kafka."""
+    """A batch of which nobody knows whether it is in Kafka.
+
+    `relay` is the provider's name, and where there are several shards also the number of this one.
+    """
 
     lease_id: int
+    relay: str
     provider: str
     since: datetime
     text: str
@@ -249,9 +253,11 @@ def _doubt(lease: RelayLease) -> Doubt:
     sums = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
     of = sums.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
     assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
+    name = lease.provider.name
     return Doubt(
         lease_id=lease.pk,
-        provider=lease.provider.name,
+        relay=name if lease.provider.shards == 1 and not lease.shard else f"{name}/{lease.shard}",
+        provider=name,
         since=lease.in_doubt_since,
         text=lease.in_doubt_text,
         topics=tuple(sorted(set(stamped.values_list("topic", flat=True)))),
