@@ -67,6 +67,6 @@ def shards() -> list[tuple[int, int]]:
             if not deployments.may_act(cursor):
                 return []
             cursor.execute(relay_lease.SERVED)
-            return cursor.fetchall()
+            return [(provider, shard) for provider, shard in cursor.fetchall()]
     finally:
         connections[alias()].close()

@@ -15,6 +15,7 @@ from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
 from integration.store import deployments
+from integration.store.locks import LockClass
 
 _decode: Final = json.JSONDecoder().raw_decode
 Session = psycopg.Connection[tuple[Any, ...]]
@@ -152,17 +153,15 @@ SELECT 1 FROM own
 """
 
 
-# Other shards' leases. A look comes first, so that one that waits for long locks nobody.
+# Only who takes has to wait for others who do, and never for long: it tries again. So a process that
+# is stopped in between holds up nobody's sending.
+TURN: Final = f"SELECT pg_try_advisory_xact_lock({LockClass.RELAY_SHARE:d}, %(provider)s)"
 HELD_ELSEWHERE: Final = """
 SELECT 1 FROM integration_relaylease
 WHERE provider_id = %(provider)s AND id <> %(lease)s
   AND first_bucket < %(wanted_end)s AND end_bucket > %(wanted_first)s
   AND first_bucket < end_bucket LIMIT 1
 """
-# In the order of their ids, so that two shards that take at once do not wait for each other.
-LOCK_LEASES: Final = (
-    "SELECT id FROM integration_relaylease WHERE provider_id = %(provider)s ORDER BY id FOR UPDATE"
-)
 HOLD: Final = """
 UPDATE integration_relaylease SET first_bucket = %(wanted_first)s, end_bucket = %(wanted_end)s
 WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL
@@ -225,13 +224,10 @@ class RelayOutbox:
 
     def take(self, share: Share) -> bool:
         wanted = {"wanted_first": share.first, "wanted_end": share.end}
-        if self._run(HELD_ELSEWHERE, **wanted).fetchone() is not None:
-            return False
         try:
             with self._work.transaction():
-                self._run(LOCK_LEASES)
-                # A statement of its own, which sees what was committed before the lock was there.
-                if self._run(HELD_ELSEWHERE, **wanted).fetchone() is not None:
+                # Each a statement of its own: the look sees what was committed before the turn.
+                if not self._one(TURN) or self._run(HELD_ELSEWHERE, **wanted).fetchone():
                     return False
                 self._expect(self._run(HOLD, **wanted), 1)
         except psycopg.Error as e:

@@ -13,10 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from django.conf import settings
 from django.db import connection
 
+from devstack.server import Server
 from integration.delivery.relay import policy
 from integration.delivery.relay.run import RelayEnd
 from integration.models import OutboxRow, Provider, RelayLease
 from integration.policy.relay_shares import EVERYTHING, NOTHING, bucket, shard_of, share
+from integration.restore import traces
 from integration.runs import relay as wiring
 from integration.selectors.outbox import shards as shown
 from integration.selectors.outbox.shards import ShardState
@@ -153,6 +155,24 @@ def taken(provider: Provider, shard: int) -> Any:
     tenure = relay_lease.take(provider.pk, shard, "test")
     assert tenure is not None
     return tenure
+
+
+def test_after_a_restore_shards_that_the_backup_did_not_know_are_asked_about(
+    kafka: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was of one shard then; a second one has sent since, and what waits may be among it."""
+    monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"shards-{uuid.uuid4().hex[:8]}")
+    provider = a_provider(bootstrap_servers=kafka.bootstrap)
+    put(provider, b"1", topic=topic_of(1, 2))
+    RelayLease.objects.create(provider=provider, watermark="")
+    for shard, last in ((0, ""), (1, str(uuid.uuid4()))):
+        publisher = wiring.publisher_for(provider.pk, shard)
+        publisher.open()
+        publisher.write_watermark(last)
+        publisher.close()
+    [finding] = traces.find(is_certain=False, with_silent=False).findings
+    assert (finding.provider, finding.facts["waiting"]) == (provider.pk, 1)
+    assert finding.facts["watermarks"] == {1: last}
 
 
 class Traffic:
