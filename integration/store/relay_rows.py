@@ -153,8 +153,8 @@ SELECT 1 FROM own
 """
 
 
-# Only who takes has to wait for others who do, and never for long: it tries again. So a process that
-# is stopped in between holds up nobody's sending.
+# Only who takes meets others who do, and instead of waiting it tries again: so a process that is
+# stopped in between holds up nobody's sending.
 TURN: Final = f"SELECT pg_try_advisory_xact_lock({LockClass.RELAY_SHARE:d}, %(provider)s)"
 HELD_ELSEWHERE: Final = """
 SELECT 1 FROM integration_relaylease
