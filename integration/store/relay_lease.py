@@ -44,13 +44,6 @@ RETURNING p.shards
 """
 # At least so often, also where the lease would last: a new number of shards is noticed by it.
 RENEW_SECONDS: Final = 1.0
-# The shards that people want, and those beyond that still hold something.
-SERVED: Final = """
-SELECT p.id, shard FROM integration_provider p CROSS JOIN generate_series(0, p.shards - 1) shard
-UNION
-SELECT provider_id, shard::int FROM integration_relaylease WHERE first_bucket < end_bucket
-ORDER BY 1, 2
-"""
 # All sessions of an owner carry its mark in their name. One statement finds and ends them, so
 # that no recycled pid can be hit.
 TERMINATE: Final = (

@@ -14,11 +14,10 @@ import psycopg
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
-from integration.store import deployments
-from integration.store.locks import LockClass
+from integration.store import deployments, relay_shares
+from integration.store.relay_shares import BUCKET, Mine, Session
 
 _decode: Final = json.JSONDecoder().raw_decode
-Session = psycopg.Connection[tuple[Any, ...]]
 
 # Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
 # an earlier owner can appear that the new one has not seen.
@@ -26,9 +25,7 @@ OWN: Final = (
     "own AS (SELECT 1 FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s "
     "FOR SHARE)"
 )
-# As the index `outbox_due` has it: what other shards hold is passed without a look at the rows. The
-# shard of a row is always 0.
-BUCKET: Final = "get_byte(decode(md5(topic), 'hex'), 0)"
+# The shard of a row is always 0; what other shards hold is passed in the index.
 MINE: Final = (
     f"provider_id = %(provider)s AND shard = 0 AND {BUCKET} >= %(first)s AND {BUCKET} < %(end)s"
 )
@@ -153,19 +150,6 @@ SELECT 1 FROM own
 """
 
 
-# Only who takes meets others who do, and instead of waiting it tries again: so a process that is
-# stopped in between holds up nobody's sending.
-TURN: Final = f"SELECT pg_try_advisory_xact_lock({LockClass.RELAY_SHARE:d}, %(provider)s)"
-HELD_ELSEWHERE: Final = """
-SELECT 1 FROM integration_relaylease
-WHERE provider_id = %(provider)s AND id <> %(lease)s
-  AND first_bucket < %(wanted_end)s AND end_bucket > %(wanted_first)s
-  AND first_bucket < end_bucket LIMIT 1
-"""
-HOLD: Final = """
-UPDATE integration_relaylease SET first_bucket = %(wanted_first)s, end_bucket = %(wanted_end)s
-WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL
-"""
 # Each statement here has an index of its own; a table read as a whole is never the better way. Nor
 # is a bitmap, which is never in order: nobody has counted the buckets, and so the planner may take
 # a large backlog for a few rows that are sorted quickly.
@@ -202,7 +186,7 @@ class RelayOutbox:
         self._marking: Future[None] | None = None
         self._being_marked: list[int] = []
         self._ids: list[int] = []
-        self._mine: dict[str, int] = {
+        self._mine: Mine = {
             "lease": ownership.lease,
             "epoch": ownership.epoch,
             "provider": ownership.provider,
@@ -219,21 +203,19 @@ class RelayOutbox:
         self._mine |= {"first": share.first, "end": share.end}
 
     def give_up(self, kept: Share) -> None:
-        self._expect(self._run(HOLD, wanted_first=kept.first, wanted_end=kept.end), 1)
-        self._hold(kept)
+        self._hold_as_written(relay_shares.give_up, kept)
 
     def take(self, share: Share) -> bool:
-        wanted = {"wanted_first": share.first, "wanted_end": share.end}
+        return self._hold_as_written(relay_shares.take, share)
+
+    def _hold_as_written(self, write: Callable[[Session, Mine, Share], bool], share: Share) -> bool:
         try:
-            with self._work.transaction():
-                # Each a statement of its own: the look sees what was committed before the turn.
-                if not self._one(TURN) or self._run(HELD_ELSEWHERE, **wanted).fetchone():
-                    return False
-                self._expect(self._run(HOLD, **wanted), 1)
+            is_held = write(self._work, self._mine, share)
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
-        self._hold(share)
-        return True
+        if is_held:
+            self._hold(share)
+        return is_held
 
     def has_due(self) -> bool:
         return bool(self._one(HAS_DUE))
