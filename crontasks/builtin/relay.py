@@ -8,7 +8,7 @@ from kombu.exceptions import OperationalError
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
 from crontasks.task_names import RUN_RELAY
-from integration.store import locks, relay_shares
+from integration.store import locks, relay_sharing
 from integration.store.sessions import django_connection
 
 EXPIRES_SECONDS: Final = 30
@@ -20,7 +20,7 @@ _ASK: Final = f"""
     WHERE id = %s
       AND (asked_at IS NULL OR asked_at < clock_timestamp() - interval '10 s')
       AND EXISTS (
-        SELECT 1 FROM ({relay_shares.SERVED}) served (provider, shard)
+        SELECT 1 FROM ({relay_sharing.SERVED}) served (provider, shard)
         WHERE NOT {locks.is_held(locks.LockClass.RELAY, _KEY)})
     RETURNING id"""
 

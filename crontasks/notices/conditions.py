@@ -22,7 +22,7 @@ from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO
 from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
-from integration.store.relay_shares import BUCKET
+from integration.store.relay_sharing import BUCKET
 from integration.store.sessions import django_connection
 from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS

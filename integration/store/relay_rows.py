@@ -14,8 +14,8 @@ import psycopg
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
-from integration.store import deployments, relay_shares
-from integration.store.relay_shares import BUCKET, Mine, Session
+from integration.store import deployments, relay_sharing
+from integration.store.relay_sharing import BUCKET, Mine, Session
 
 _decode: Final = json.JSONDecoder().raw_decode
 
@@ -203,10 +203,10 @@ class RelayOutbox:
         self._mine |= {"first": share.first, "end": share.end}
 
     def give_up(self, kept: Share) -> None:
-        self._hold_as_written(relay_shares.give_up, kept)
+        self._hold_as_written(relay_sharing.give_up, kept)
 
     def take(self, share: Share) -> bool:
-        return self._hold_as_written(relay_shares.take, share)
+        return self._hold_as_written(relay_sharing.take, share)
 
     def _hold_as_written(self, write: Callable[[Session, Mine, Share], bool], share: Share) -> bool:
         try:

@@ -22,7 +22,7 @@ from integration.restore import traces
 from integration.runs import relay as wiring
 from integration.selectors.outbox import shards as shown
 from integration.selectors.outbox.shards import ShardState
-from integration.store import relay_lease, relay_rows, relay_shares
+from integration.store import relay_lease, relay_rows, relay_sharing
 from tests.functional.relay_world import a_provider, nothing_left, put, relay, sent
 from tests.support import warm
 from tests.support.kafka_world import Kafka
@@ -51,7 +51,7 @@ def test_the_database_and_the_relay_agree_about_the_bucket_of_a_topic() -> None:
     names = ["orders", "plant.EAM_out-1", "a" * 249, *(uuid.uuid4().hex for _ in range(50))]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT topic, {relay_shares.BUCKET} FROM unnest(%s::text[]) topic", [names]
+            f"SELECT topic, {relay_sharing.BUCKET} FROM unnest(%s::text[]) topic", [names]
         )
         assert dict(cursor.fetchall()) == {name: bucket(name) for name in names}
 
@@ -74,7 +74,7 @@ def test_a_batch_costs_as_many_statements_as_with_one_shard(
     assert [counts[sql] for sql in (relay_rows.STAMP, relay_rows.MARK)] == [3, 3]
     # One more, which found nothing while the last batch was being marked.
     assert counts[relay_rows.DUE] == 4
-    assert counts[relay_shares.HOLD] == 1, "it took everything, once"
+    assert counts[relay_sharing.HOLD] == 1, "it took everything, once"
 
 
 def test_a_shard_passes_the_rows_of_others_in_the_index(provider: Provider) -> None:

@@ -12,7 +12,7 @@ from integration.models import Provider, RelayLease
 from integration.policy import relay_shares
 from integration.policy.relay_shares import BUCKETS, Share
 from integration.policy.states import OutboxState
-from integration.store.relay_shares import BUCKET, SERVED
+from integration.store.relay_sharing import BUCKET, SERVED
 from integration.store.sessions import database_now, fetch_all
 
 # Counted no further: what is of other shards is passed in the index for it.
