@@ -191,7 +191,7 @@ class World:
 
     def finish(self) -> None:
         """With everything up, all is sent and every shard comes to its share."""
-        for _ in range(100):
+        for _ in range(200):
             if self.is_over():
                 break
             for living in self.living.values():
