@@ -32,12 +32,12 @@ SELECT EXISTS (SELECT 1 FROM integration_relaylease
 """
 HOLD: Final = """
 UPDATE integration_relaylease SET first_bucket = %(wanted_first)s, end_bucket = %(wanted_end)s
-WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL
+WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL AND in_doubt_since IS NULL
 """
 
 
 def give_up(session: Session, mine: Mine, kept: Share) -> bool:
-    """Hold no more than `kept`. Raises RelayLostError, also while a batch is stamped."""
+    """Hold no more than `kept`. Raises RelayLostError, also while a batch is stamped or in doubt."""
     return _hold(session, _wanting(mine, kept))
 
 

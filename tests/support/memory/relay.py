@@ -173,7 +173,7 @@ class MemoryOutbox:
 
     def give_up(self, kept: Share) -> None:
         self.check()
-        if self._lease.batch is not None:
+        if self._lease.batch is not None or self._lease.in_doubt:
             raise RelayLostError
         self._held = self._lease.held = kept
 
