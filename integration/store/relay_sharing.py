@@ -37,7 +37,7 @@ WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NULL AND in_doubt_since 
 
 
 def give_up(session: Session, mine: Mine, kept: Share) -> bool:
-    """Hold no more than `kept`. Raises RelayLostError, also while a batch is stamped or in doubt."""
+    """Hold no more than `kept`. Raises RelayLostError, also while a batch is on its way."""
     return _hold(session, _wanting(mine, kept))
 
 
