@@ -72,8 +72,8 @@ def test_a_batch_costs_as_many_statements_as_with_one_shard(
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     assert relay(provider, broker) is RelayEnd.STOPPED
     assert [counts[sql] for sql in (relay_rows.STAMP, relay_rows.MARK)] == [3, 3]
-    # One more, which found nothing while the last batch was being marked.
-    assert counts[relay_rows.DUE] == 4
+    # Perhaps one more, which found nothing while the last batch was being marked.
+    assert counts[relay_rows.DUE] in {3, 4}
     assert counts[relay_sharing.HOLD] == 1, "it took everything, once"
 
 
@@ -188,17 +188,15 @@ class Traffic:
         words = ["-m", "tests.functional.relays_child"]
         quick = {**environment, "SLUICE_LEASE_SECONDS": "1"}
         quick["SLUICE_DEPLOYMENT"] = settings.SLUICE_DEPLOYMENT
-        self.children: list[WarmChild] = [
-            warm.child(words, quick, text=True, errors=False) for _ in range(2)
-        ]
+        self.children: list[WarmChild] = [warm.child(words, quick, text=True) for _ in range(2)]
 
     def flow_until_held(self, shards: int) -> None:
         """Commit rows until as many shards hold their shares, and some more."""
         Provider.objects.update(shards=shards)
         wanted = [share(shard, shards) for shard in range(shards)]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while [one for one in held() if one] != wanted:
-            assert time.monotonic() < deadline, (held(), wanted)
+            assert time.monotonic() < deadline, (held(), wanted, self.said())
             self.flow()
         for _ in range(10):
             self.flow()
@@ -225,6 +223,10 @@ class Traffic:
                 found[message.topic()].append(message.value())
         reader.close()
         return found
+
+    def said(self) -> list[str]:
+        self.close()
+        return [child.stdout.read() for child in self.children if child.stdout is not None]
 
     def close(self) -> None:
         for child in self.children:
@@ -254,7 +256,7 @@ def test_every_topic_arrives_once_and_in_order_while_the_number_changes_under_tr
     traffic.children[0].wait()
     traffic.flow_until_held(4)
     traffic.flow_until_held(1)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not nothing_left():
         assert time.monotonic() < deadline, "something is left"
         time.sleep(0.02)
