@@ -179,7 +179,7 @@ def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, st
     with the lowest number, so the first that Kafka does not know either is the last to be asked.
     """
     rows = OutboxRow.objects.filter(provider=provider, state=OutboxState.STAMPED).order_by("pk")
-    left = set(rows.values_list("batch", flat=True))
+    left = {str(batch) for batch in rows.values_list("batch", flat=True)}
     ahead = {}
     for shard in range(MOST_SHARDS):
         lease = leases.get(shard)
@@ -188,7 +188,7 @@ def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, st
             break
         known, stamped = ("", None) if lease is None else (lease.watermark or "", lease.batch)
         # Never noted is not the same as nothing sent: after a restore it has to be looked at.
-        if policy.is_ahead(last, known=known, stamped=stamped) and last not in map(str, left):
+        if policy.is_ahead(last, known=known, stamped=stamped) and last not in left:
             ahead[shard] = last or ""
     return ahead
 

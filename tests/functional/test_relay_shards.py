@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from devstack.server import Server
+from devstack.servers import Servers
 from integration.delivery.relay import policy
 from integration.delivery.relay.run import RelayEnd
 from integration.models import OutboxRow, Provider, RelayLease
@@ -187,7 +188,6 @@ class Traffic:
         self.put: dict[str, list[bytes]] = {broker.topic(name=name): [] for name in names}
         words = ["-m", "tests.functional.relays_child"]
         quick = {**environment, "SLUICE_LEASE_SECONDS": "1"}
-        quick["SLUICE_DEPLOYMENT"] = settings.SLUICE_DEPLOYMENT
         self.children: list[WarmChild] = [warm.child(words, quick, text=True) for _ in range(2)]
 
     def flow_until_held(self, shards: int) -> None:
@@ -235,10 +235,7 @@ class Traffic:
 
 
 @pytest.fixture
-def traffic(
-    child_environment: dict[str, str], servers: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Traffic]:
-    monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"shards-{uuid.uuid4().hex[:8]}")
+def traffic(child_environment: dict[str, str], servers: Servers) -> Iterator[Traffic]:
     made = Traffic(child_environment, Kafka(servers.kafka_bootstrap))
     yield made
     made.close()
