@@ -176,8 +176,11 @@ class Relay:
         if self.shares.are_due():
             self._await_marked()
             self.shares.balance()
-        pause_seconds = self._send(publisher)
-        return pause_seconds if self.outbox.held else LOOK_EVERY_SECONDS
+        if self.outbox.held:
+            return self._send(publisher)
+        # Not even asked for: what waits for others would have to be passed to find nothing.
+        self._keep_watermark(publisher)
+        return LOOK_EVERY_SECONDS
 
     def _send(self, publisher: Publisher) -> float:
         """Send one batch, if anything is due; return how long to rest before the next.
