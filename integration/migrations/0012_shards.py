@@ -1,3 +1,5 @@
+import django.contrib.postgres.constraints
+import django.contrib.postgres.fields.ranges
 import django.core.validators
 import integration.models.fields
 from django.db import migrations, models
@@ -21,6 +23,10 @@ class Migration(migrations.Migration):
             model_name='relaylease',
             name='end_bucket',
             field=models.PositiveSmallIntegerField(db_default=256, default=256, help_text='The first it does not hold any more; it holds none if this is the same.'),
+        ),
+        migrations.AddConstraint(
+            model_name='relaylease',
+            constraint=django.contrib.postgres.constraints.ExclusionConstraint(expressions=[(models.Func(models.ExpressionWrapper(models.expressions.CombinedExpression(models.expressions.CombinedExpression(models.F('provider'), '*', models.Value(256)), '+', models.F('first_bucket')), output_field=models.BigIntegerField()), models.ExpressionWrapper(models.expressions.CombinedExpression(models.expressions.CombinedExpression(models.F('provider'), '*', models.Value(256)), '+', models.F('end_bucket')), output_field=models.BigIntegerField()), function='int8range', output_field=django.contrib.postgres.fields.ranges.BigIntegerRangeField()), '&&')], name='one_holder_per_bucket'),
         ),
         migrations.RemoveIndex(
             model_name='outboxrow',

@@ -1,11 +1,13 @@
 """The outbox: everything that is to be written to Kafka, committed with its cause."""
 
-from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import ArrayField, BigIntegerRangeField, RangeOperators
 from django.db import models
+from django.db.models import ExpressionWrapper, F, Func
 
 from integration.models.fields import TopicBucket, known_states
 from integration.models.provider import Provider
-from integration.policy.relay_shares import EVERYTHING, Share
+from integration.policy.relay_shares import BUCKETS, EVERYTHING, Share
 from integration.policy.states import OutboxKind, OutboxState
 
 
@@ -74,12 +76,25 @@ class OutboxRow(models.Model):
         return f"{self.id}: {self.kind} to {self.topic}"
 
 
+def _held_buckets() -> Func:
+    """What a lease holds as one range, in which no two providers have the same numbers.
+
+    It is empty where first and end are equal, and overlaps nothing then.
+    """
+    begin = F("provider") * BUCKETS
+    first, end = (
+        ExpressionWrapper(begin + F(place), output_field=models.BigIntegerField())
+        for place in ("first_bucket", "end_bucket")
+    )
+    return Func(first, end, function="int8range", output_field=BigIntegerRangeField())
+
+
 class RelayLease(models.Model):
     """The relay's owner for one shard of one provider, and whether its last batch is in doubt."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE)
     shard = models.SmallIntegerField(default=0)
-    # The topics that it sends; no bucket is in two leases of a provider.
+    # The topics that it sends.
     first_bucket = models.PositiveSmallIntegerField(
         default=EVERYTHING.first, db_default=EVERYTHING.first, help_text="The first it holds."
     )
@@ -107,7 +122,12 @@ class RelayLease(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["provider", "shard"], name="one_relay_per_shard")
+            models.UniqueConstraint(fields=["provider", "shard"], name="one_relay_per_shard"),
+            # A topic has one sender, whatever a relay believes.
+            ExclusionConstraint(
+                name="one_holder_per_bucket",
+                expressions=[(_held_buckets(), RangeOperators.OVERLAPS)],
+            ),
         ]
 
     def __str__(self) -> str:

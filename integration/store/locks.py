@@ -29,7 +29,6 @@ class LockClass(IntEnum):
     PROBE = 20_009  # what `doctor` tries things out with; id = any
     RUN = 20_010  # shared by all runs of a queue; id = Queue.id
     IDLE = 20_011  # the watch of idle queues that leads; id = 0
-    RELAY_SHARE = 20_012  # the turn to take a share of a relay's topics; id = Provider.id
 
 
 TAKEOVER_PAUSE_SECONDS = 0.05

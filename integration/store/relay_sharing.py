@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 import psycopg
+from psycopg.errors import DeadlockDetected, ExclusionViolation
 
 from integration.delivery.relay.ports import RelayLostError
 from integration.policy.relay_shares import Share
-from integration.store.locks import LockClass
 
 Session = psycopg.Connection[tuple[Any, ...]]
 # The lease, its epoch and its provider.
@@ -21,9 +21,8 @@ UNION
 SELECT provider_id, shard::int FROM integration_relaylease WHERE first_bucket < end_bucket
 ORDER BY 1, 2
 """
-# Only who takes meets others who do, and instead of waiting it tries again: so a process that is
-# stopped in between holds up nobody's sending.
-TURN: Final = f"SELECT pg_try_advisory_xact_lock({LockClass.RELAY_SHARE:d}, %(provider)s)"
+# Spares the log an error where one is to be expected; the constraint `one_holder_per_bucket` says
+# the last word.
 HELD_ELSEWHERE: Final = """
 SELECT EXISTS (SELECT 1 FROM integration_relaylease
   WHERE provider_id = %(provider)s AND id <> %(lease)s
@@ -42,24 +41,23 @@ def give_up(session: Session, mine: Mine, kept: Share) -> bool:
 
 
 def take(session: Session, mine: Mine, share: Share) -> bool:
-    """Hold `share`; False if somebody else holds any of it, or takes just now.
-
-    Raises RelayLostError.
-    """
+    """Hold `share`; False if somebody else holds any of it. Raises RelayLostError."""
     values = _wanting(mine, share)
-    with session.transaction():
-        # Each a statement of its own: the look sees what was committed before the turn.
-        if not _is(session, TURN, values) or _is(session, HELD_ELSEWHERE, values):
-            return False
+    if _is_held_elsewhere(session, values):
+        return False
+    try:
         return _hold(session, values)
+    except (ExclusionViolation, DeadlockDetected):
+        # Somebody took some of it after the look: the database refuses one of the two.
+        return False
 
 
 def _wanting(mine: Mine, share: Share) -> Mine:
     return {**mine, "wanted_first": share.first, "wanted_end": share.end}
 
 
-def _is(session: Session, sql: str, values: Mine) -> bool:
-    row = session.execute(sql, values).fetchone()
+def _is_held_elsewhere(session: Session, values: Mine) -> bool:
+    row = session.execute(HELD_ELSEWHERE, values).fetchone()
     return row is not None and bool(row[0])
 
 

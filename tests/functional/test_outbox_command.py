@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from integration.models import OutboxChange, OutboxRow, Provider, RelayLease
+from integration.models import OutboxChange, OutboxRow, Provider
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 from tests.support.rows import a_queue_row
 
@@ -112,9 +112,8 @@ def test_a_batch_in_doubt_is_shown_and_decided(provider: Provider, word: str, st
 def test_each_shard_in_doubt_is_decided_by_its_number(provider: Provider) -> None:
     Provider.objects.update(shards=2)
     for shard, topic in ((1, "workorders"), (0, "orders")):
-        lease, batch = a_relay_in_doubt(provider, rows=shard + 1)
         place = {"first_bucket": shard * 128, "end_bucket": shard * 128 + 128}
-        RelayLease.objects.filter(pk=lease.pk).update(shard=shard, **place)
+        _, batch = a_relay_in_doubt(provider, rows=shard + 1, shard=shard, **place)
         OutboxRow.objects.filter(batch=batch).update(topic=topic)
     assert "manage.py outbox sent main/1" in outbox("list")[1]
     assert outbox("sent", "main")[0] == 2
