@@ -29,9 +29,9 @@ ASK_EVERY_SECONDS: Final = 0.18
 _INSTANCE_WAITS_SECONDS: Final = 1.0
 # While Celery's broker is away nobody could take the slot, nor start this queue again.
 _KEPT_SECONDS: Final = 5.0
-_QUIET_PATIENCE_SECONDS: Final = 0.1
-_QUIET_SECONDS: Final = 1.0
-_SPARE_CHANCE: Final = 0.3
+_QUIET_PATIENCE_SECONDS: Final = 0.05
+_QUIET_SECONDS: Final = 0.3
+_SPARE_CHANCE: Final = 0.5
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (
