@@ -99,7 +99,9 @@ def test_a_shard_that_nobody_serves_is_named(queue: Queue) -> None:
     Provider.objects.filter(pk=provider.pk).update(shards=4)
     shard = shard_of(queue.topic, 4)
     RelayLease.objects.update_or_create(
-        provider=provider, shard=(shard + 1) % 4, defaults={"lease_until": _soon(), "end_bucket": 0}
+        provider=provider,
+        shard=(shard + 1) % 4,
+        defaults={"owner": "relay", "lease_until": _soon(), "end_bucket": 0},
     )
     assert broken_in(queue) == ["lease"]
     [lease] = [link for link in check_flow(fresh(queue)) if link.name == "lease"]

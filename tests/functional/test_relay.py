@@ -305,6 +305,8 @@ def test_a_silent_broker_is_waited_for_and_nothing_is_dead(
 
 def _leave_in_doubt(provider: Provider, broker: MemoryBroker) -> RelayLease:
     rows = put(provider, b"1", b"2")
+    # Whoever stamps has a lease.
+    RelayLease.objects.create(provider=provider)
     OutboxRow.objects.filter(pk__in=rows).update(state="STAMPED", batch=uuid.uuid4())
     broker.watermarks.clear()
     doubtful = RelayLease.objects.filter(in_doubt_since__isnull=False)
