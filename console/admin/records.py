@@ -142,5 +142,8 @@ class RelayLeaseAdmin(LookedAt):
         "batch it left in doubt. Doubts are decided in the console's outbox."
     )
 
-    list_display = ("provider", "shard", "owner", "lease_until", "in_doubt_since")
+    list_display = (
+        *("provider", "shard", "first_bucket", "end_bucket"),
+        *("owner", "lease_until", "in_doubt_since"),
+    )
     list_select_related = ("provider",)

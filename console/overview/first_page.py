@@ -13,6 +13,7 @@ from integration.selectors import badges, totals
 from integration.selectors.failures import causes
 from integration.selectors.failures.causes import Group
 from integration.selectors.failures.failures import FailureFilter
+from integration.selectors.outbox import shards
 from integration.selectors.queues import heads, queues, rates
 from integration.selectors.queues.rates import Pace
 from integration.selectors.queues.rows import QueueRow
@@ -59,6 +60,7 @@ def first_page(scope: Scope, *, reveal: bool) -> dict[str, Any]:
         "problems": others[:PROBLEMS_SHOWN],
         "more_problems": others[PROBLEMS_SHOWN:],
         "totals": sums,
+        "shards": shards.of_all() if scope.is_whole else [],
         "pace": rates.together(list(paces.values())),
         "queues": figures(queues.counted(_chosen(rows, paces)), facts.now),
         "count": len(rows),

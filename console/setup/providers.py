@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
 from console.forms.setup_form import names_in
-from console.layout.access import Right, needs
+from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see
 from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
@@ -29,6 +29,7 @@ from integration.counting import so_many
 from integration.models import Provider
 from integration.policy import client_properties
 from integration.policy.client_properties import PRODUCER
+from integration.selectors.outbox import shards
 from integration.selectors.setup import examination, nouns, registry
 
 TOPIC_CHARACTERS: Final = 249
@@ -60,6 +61,7 @@ PARTS: Final = (
         ("ca_certificate", "client_certificate", "client_key"),
     ),
     ("Further client properties", "", ("properties",)),
+    ("Relay", "", ("shards",)),
     (
         "Schema registry",
         (
@@ -89,6 +91,7 @@ class ProviderForm(KeepsSecrets):
             "client_certificate": "Our certificate",
             "client_key": "Our private key",
             "properties": "Properties",
+            "shards": "Shards of the relay",
             "registry_url": "Address of the registry",
             "registry_username": "User at the registry",
             "registry_password": "Password at the registry",
@@ -115,6 +118,12 @@ class ProviderForm(KeepsSecrets):
             '{"client.id": "plant-1", "linger.ms": 20}. Sluice itself sets those that its delivery '
             "guarantees depend on (acks, idempotence, partitioner, isolation, offsets); they are "
             "refused here, with the reason.",
+            "shards": "How many relays send its outgoing messages side by side, each in Kafka "
+            "transactions of its own: 1 to 16. Topics are divided among them by name, so that one "
+            "topic is always sent by one shard, in its order. 1 is enough unless the messages of "
+            "one topic wait behind those of others; each shard needs three database sessions and "
+            "a connection to Kafka. It may be changed at any time: relays hand topics over between "
+            "two batches, within seconds.",
             "registry_url": "The root of its Confluent-compatible API, for example "
             "https://registry.example:8081, or of Apicurio …/apis/ccompat/v7.",
             "registry_username": "Empty: without a login.",
@@ -196,7 +205,9 @@ class ProviderTable(tables.Table):
     queue_count = Counted("Queues")
 
 
-def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
+def _more(request: HttpRequest, provider: Provider) -> Mapping[str, object]:
+    # All partners share a relay: what waits there is nothing for people who may know some of them.
+    is_whole = scope_of(request.user).is_whole
     return {
         "has_password": bool(provider.password),
         "has_key": bool(provider.client_key),
@@ -204,6 +215,7 @@ def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
         "has_registry_key": bool(provider.registry_client_key),
         "is_registry_by_tls": provider.registry_url.lower().startswith("https:"),
         "schemas": registry.known_schemas(provider),
+        "shards": shards.of_provider(provider.pk) if is_whole else [],
     }
 
 

@@ -8,19 +8,20 @@ from kombu.exceptions import OperationalError
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
 from crontasks.task_names import RUN_RELAY
-from integration.store import locks
+from integration.store import locks, relay_sharing
 from integration.store.sessions import django_connection
 
 EXPIRES_SECONDS: Final = 30
 # Asked when a provider has a shard nobody relays, and not more often than every ten seconds, so
 # that a relay worker that is away finds a few old requests and not a day's worth.
+_KEY: Final = locks.relay_key_sql("served.provider", "served.shard")
 _ASK: Final = f"""
     UPDATE crontasks_croninstance SET asked_at = clock_timestamp()
     WHERE id = %s
       AND (asked_at IS NULL OR asked_at < clock_timestamp() - interval '10 s')
       AND EXISTS (
-        SELECT 1 FROM integration_provider p
-        WHERE NOT {locks.is_held(locks.LockClass.RELAY, locks.relay_key_sql("p.id"))})
+        SELECT 1 FROM ({relay_sharing.SERVED}) served (provider, shard)
+        WHERE NOT {locks.is_held(locks.LockClass.RELAY, _KEY)})
     RETURNING id"""
 
 

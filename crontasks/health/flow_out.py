@@ -47,19 +47,27 @@ def switches(queue: Queue) -> Finding:
 
 def lease(queue: Queue) -> Finding:
     relay = sending(queue)
+    name = queue.provider.name
+    who = name if relay.shards == 1 else f"{name} (shard {relay.shard})"
     if relay.in_doubt_since is not None:
         return Situation(
-            f"The relay of {queue.provider.name} is in doubt since "
+            f"The relay of {who} is in doubt since "
             f"{relay.in_doubt_since:%d %B %Y, %H:%M:%S} UTC and sends nothing. "
             f"{relay.in_doubt_text}",
             "Open the outbox in the console: look whether the topic has the messages of the "
             "batch, then say whether they were sent.",
         )
     if relay.trouble:
-        text = f"The relay of {queue.provider.name} waits for Kafka. {relay.trouble}"
+        text = f"The relay of {who} waits for Kafka. {relay.trouble}"
         return Situation(text, "Correct what it says; the relay tries again by itself.")
     if relay.owner:
-        return f"{queue.provider.name} is relayed by {relay.owner}."
+        return f"{who} is relayed by {relay.owner}."
+    if relay.shards > 1:
+        return Situation(
+            f"Nobody serves shard {relay.shard} of {name}, which sends {queue.topic}.",
+            "Look whether a worker for the relay lives, and that it is not of an earlier release; "
+            "its log says why it cannot take the shard.",
+        )
     return "No relay is running at this moment; the next tick starts one."
 
 

@@ -16,11 +16,13 @@ from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough, spoken
+from integration.policy.relay_shares import BUCKETS
 from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
+from integration.store.relay_sharing import BUCKET
 from integration.store.sessions import django_connection
 from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
@@ -92,20 +94,23 @@ _UNREAD: Final = f"""
               + make_interval(secs => {UNREAD_SECONDS}))
       AND coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz)
           < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""
+# The shard that holds a topic, or else whose share it is in: as policy.relay_shares.shard_of.
+_SENDER: Final = f"coalesce(l.shard, ((d.bucket + 1) * v.shards - 1) / {BUCKETS})"
 # Nobody relays (the trouble is null), or a relay waits for Kafka; one that is just late is neither.
 _UNSENT: Final = f"""
     WITH due AS (
-        SELECT o.provider_id, o.shard, count(*) AS count FROM integration_outboxrow o
+        SELECT o.provider_id, {BUCKET} AS bucket, count(*) AS count FROM integration_outboxrow o
         WHERE o.state IN ('PENDING', 'STAMPED')
           AND greatest(o.created_at, o.not_before)
               < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
         GROUP BY 1, 2
     ), met AS (
         SELECT d.*, CASE
-            WHEN {locks.is_held(LockClass.RELAY, locks.relay_key_sql("d.provider_id", "d.shard"))}
+            WHEN {locks.is_held(LockClass.RELAY, locks.relay_key_sql("d.provider_id", _SENDER))}
             THEN coalesce(l.trouble, '') END AS trouble
-        FROM due d LEFT JOIN integration_relaylease l
-          ON l.provider_id = d.provider_id AND l.shard = d.shard
+        FROM due d JOIN integration_provider v ON v.id = d.provider_id
+        LEFT JOIN integration_relaylease l ON l.provider_id = d.provider_id
+          AND d.bucket >= l.first_bucket AND d.bucket < l.end_bucket
     )
     SELECT v.name, sum(met.count)::bigint, max(met.trouble)
     FROM met JOIN integration_provider v ON v.id = met.provider_id

@@ -15,6 +15,7 @@ from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease
+from integration.models.outbox import of_lease
 from integration.policy.states import OutboxState
 from integration.store.sessions import database_now
 
@@ -136,12 +137,7 @@ def resolve_in_doubt(
         lease = RelayLease.objects.select_for_update().filter(pk=lease_id).first()
         if lease is None or lease.in_doubt_since is None:
             raise NotInDoubtError
-        stamped = OutboxRow.objects.filter(
-            provider_id=lease.provider_id,
-            shard=lease.shard,
-            state=OutboxState.STAMPED,
-            batch=batch,
-        )
+        stamped = of_lease(lease).filter(state=OutboxState.STAMPED, batch=batch)
         topics = sorted(set(stamped.values_list("topic", flat=True)))
         if not topics:
             raise NotInDoubtError

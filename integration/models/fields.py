@@ -33,6 +33,13 @@ def known_states(states: type[StrEnum], name: str) -> models.CheckConstraint:
     return models.CheckConstraint(condition=condition, name=name)
 
 
+class TopicBucket(models.Func):
+    """The bucket that a topic falls into: policy.relay_shares.bucket, in SQL."""
+
+    template = "get_byte(decode(md5(%(expressions)s), 'hex'), 0)"
+    output_field = models.IntegerField()
+
+
 class SecretField(models.TextField):  # type: ignore[type-arg] # not subscriptable at run time
     """Text encrypted with SLUICE_ENCRYPTION_KEYS; empty stays empty. Never filter on it."""
 

@@ -1,10 +1,13 @@
 """The outbox: everything that is to be written to Kafka, committed with its cause."""
 
-from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import ArrayField, BigIntegerRangeField, RangeOperators
 from django.db import models
+from django.db.models import ExpressionWrapper, F, Func
 
-from integration.models.fields import known_states
+from integration.models.fields import TopicBucket, known_states
 from integration.models.provider import Provider
+from integration.policy.relay_shares import BUCKETS, EVERYTHING, Share
 from integration.policy.states import OutboxKind, OutboxState
 
 
@@ -16,6 +19,7 @@ class OutboxRow(models.Model):
     provider = models.ForeignKey(
         Provider, on_delete=models.PROTECT, related_name="outbox", db_index=False
     )
+    # Always 0: which shard of the relay sends a row is decided by its topic, when it is read.
     shard = models.SmallIntegerField(default=0)
     topic = models.CharField(max_length=249)
     partition = models.IntegerField(null=True)
@@ -44,9 +48,10 @@ class OutboxRow(models.Model):
         constraints = [known_states(OutboxState, "outbox_state_known")]
         indexes = [
             # Rows that are due at once come in id order from it, the others by their time: any
-            # number of retry markers that wait costs the relay nothing.
+            # number of retry markers that wait costs the relay nothing. What is of other shards
+            # is passed in the index, by the bucket of its topic.
             models.Index(
-                fields=["provider", "shard", "not_before", "id"],
+                *("provider", "shard", "not_before", "id", TopicBucket("topic")),
                 name="outbox_due",
                 condition=models.Q(state="PENDING"),
             ),
@@ -71,11 +76,33 @@ class OutboxRow(models.Model):
         return f"{self.id}: {self.kind} to {self.topic}"
 
 
+def _held_buckets() -> Func:
+    """What a lease holds as one range, in which no two providers have the same numbers.
+
+    It is empty where first and end are equal, and overlaps nothing then.
+    """
+    begin = F("provider") * BUCKETS
+    first, end = (
+        ExpressionWrapper(begin + F(place), output_field=models.BigIntegerField())
+        for place in ("first_bucket", "end_bucket")
+    )
+    return Func(first, end, function="int8range", output_field=BigIntegerRangeField())
+
+
 class RelayLease(models.Model):
     """The relay's owner for one shard of one provider, and whether its last batch is in doubt."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE)
     shard = models.SmallIntegerField(default=0)
+    # The topics that it sends.
+    first_bucket = models.PositiveSmallIntegerField(
+        default=EVERYTHING.first, db_default=EVERYTHING.first, help_text="The first it holds."
+    )
+    end_bucket = models.PositiveSmallIntegerField(
+        default=EVERYTHING.end,
+        db_default=EVERYTHING.end,
+        help_text="The first it does not hold any more; it holds none if this is the same.",
+    )
     owner = models.CharField(max_length=200, blank=True)
     epoch = models.BigIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
@@ -95,11 +122,30 @@ class RelayLease(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["provider", "shard"], name="one_relay_per_shard")
+            models.UniqueConstraint(fields=["provider", "shard"], name="one_relay_per_shard"),
+            # A topic has one sender, whatever a relay believes.
+            ExclusionConstraint(
+                name="one_holder_per_bucket",
+                expressions=[(_held_buckets(), RangeOperators.OVERLAPS)],
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.provider_id}/{self.shard}"
+
+    @property
+    def held(self) -> Share:
+        """The share of all topics that it holds."""
+        return Share(self.first_bucket, self.end_bucket)
+
+
+def of_lease(lease: RelayLease) -> models.QuerySet[OutboxRow]:
+    """The rows whose topics the lease holds."""
+    rows = OutboxRow.objects.filter(provider=lease.provider_id, shard=0)
+    if lease.held == EVERYTHING:
+        return rows
+    within = {"bucket__gte": lease.first_bucket, "bucket__lt": lease.end_bucket}
+    return rows.alias(bucket=TopicBucket("topic")).filter(**within)
 
 
 class OutboxChange(models.Model):

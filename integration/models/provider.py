@@ -3,10 +3,12 @@
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration.models.fields import SecretField
 from integration.policy import client_properties
+from integration.policy.relay_shares import MOST_SHARDS
 
 
 class Provider(models.Model):
@@ -44,6 +46,13 @@ class Provider(models.Model):
     client_key = SecretField(blank=True, help_text="PEM; stored encrypted, never shown")
     properties = models.JSONField(
         default=dict, blank=True, help_text="Further client properties from the allowed list."
+    )
+    shards = models.PositiveSmallIntegerField(
+        "shards of the relay",
+        default=1,
+        db_default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_SHARDS)],
+        help_text="How many relays send its outgoing messages side by side, divided by topic.",
     )
     # A schema registry beside the cluster, and how to reach it; its login is its own.
     registry_url = models.CharField(

@@ -196,11 +196,11 @@ def _deliver(decision: Decision) -> str:
 
 
 def _mark_sent(decision: Decision) -> str:
-    lease = _lease(decision)
-    rows = _waiting(lease).filter(pk__in=decision.finding.facts["sent"])
+    _begin_anew(decision)
+    rows = _waiting(decision).filter(pk__in=decision.finding.facts["sent"])
     marked = rows.update(state=OutboxState.PUBLISHED, published_at=database_now())
-    left = _give_back(lease)
-    _note_relay(decision, lease, (marked, OutboxState.PUBLISHED))
+    left = _give_back(decision)
+    _note_relay(decision, (marked, OutboxState.PUBLISHED))
     return (
         f"{so_many(marked, 'message was', 'messages were')} marked as sent; "
         f"{left:,} will be sent now."
@@ -208,50 +208,50 @@ def _mark_sent(decision: Decision) -> str:
 
 
 def _send_all(decision: Decision) -> str:
-    lease = _lease(decision)
-    count = _give_back(lease)
-    _note_relay(decision, lease, (count, OutboxState.PENDING))
+    _begin_anew(decision)
+    count = _give_back(decision)
+    _note_relay(decision, (count, OutboxState.PENDING))
     return f"{so_many(count, 'waiting message', 'waiting messages')} will be sent."
 
 
-def _lease(decision: Decision) -> RelayLease:
-    """The relay, which knows Kafka's last batch from now on and begins anew."""
+def _begin_anew(decision: Decision) -> None:
+    """Let every shard of the relay know Kafka's last batch from now on, and begin anew.
+
+    Where Kafka could not be asked, nothing is known, and the next look is the first. A shard that
+    the database does not know finds its own batch when it begins.
+    """
     finding = decision.finding
-    assert finding.provider is not None and finding.shard is not None  # noqa: S101, PT018 - as found
-    lease = RelayLease.objects.select_for_update().get(
-        provider=finding.provider, shard=finding.shard
-    )
-    # Kafka could not be asked: then nothing is known, and the next look is the first.
-    last = finding.facts.get("watermark")
-    RelayLease.objects.filter(pk=lease.pk).update(
-        watermark=last,
-        epoch=F("epoch") + 1,
-        batch=None,
-        batch_rows=None,
-        in_doubt_since=None,
-        in_doubt_text="",
-    )
-    return lease
+    leases = RelayLease.objects.select_for_update().filter(provider=finding.provider)
+    ahead = finding.facts.get("watermarks")
+    for lease in leases.order_by("pk"):
+        known = None if ahead is None else ahead.get(str(lease.shard), lease.watermark)
+        RelayLease.objects.filter(pk=lease.pk).update(
+            watermark=known,
+            epoch=F("epoch") + 1,
+            batch=None,
+            batch_rows=None,
+            in_doubt_since=None,
+            in_doubt_text="",
+        )
 
 
-def _waiting(lease: RelayLease) -> QuerySet[OutboxRow]:
-    return OutboxRow.objects.filter(
-        provider=lease.provider_id, shard=lease.shard, state__in=WAITING
-    )
+def _waiting(decision: Decision) -> QuerySet[OutboxRow]:
+    return OutboxRow.objects.filter(provider=decision.finding.provider, state__in=WAITING)
 
 
-def _give_back(lease: RelayLease) -> int:
+def _give_back(decision: Decision) -> int:
     """A batch of the lost time is none any more; returns how many rows wait."""
-    stamped = _waiting(lease).filter(state=OutboxState.STAMPED)
+    stamped = _waiting(decision).filter(state=OutboxState.STAMPED)
     stamped.update(state=OutboxState.PENDING, batch=None)
-    return _waiting(lease).count()
+    return _waiting(decision).count()
 
 
-def _note_relay(decision: Decision, lease: RelayLease, done: tuple[int, OutboxState]) -> None:
+def _note_relay(decision: Decision, done: tuple[int, OutboxState]) -> None:
     count, state = done
+    provider = decision.finding.provider
+    assert provider is not None  # noqa: S101 - as found
     OutboxChange.objects.create(
-        provider_id=lease.provider_id,
-        shard=lease.shard,
+        provider_id=provider,
         topic=", ".join(decision.finding.facts.get("topics", []))[:249],
         count=count,
         at=database_now(),

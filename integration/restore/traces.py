@@ -24,6 +24,7 @@ from integration.models import (
     RelayLease,
     RestoreFinding,
 )
+from integration.policy.relay_shares import MOST_SHARDS
 from integration.policy.states import (
     OPEN,
     DeliveryState,
@@ -83,8 +84,7 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
     by_topic = looks.look(provider, [queue.topic for queue in queues])
     for queue in queues:
         _of_queue(provider, queue, by_topic.get(queue.topic), traces)
-    for lease in RelayLease.objects.filter(provider=provider).order_by("shard"):
-        _of_relay(provider, lease, traces)
+    _of_relay(provider, traces)
 
 
 def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: Traces) -> None:
@@ -145,46 +145,66 @@ def _position(queue: Queue, place: QueuePartition, facts: Mapping[str, object]) 
     )
 
 
-def _of_relay(provider: Provider, lease: RelayLease, traces: Traces) -> None:
-    last = aftermath.last_batch(provider, transactional_id(provider.pk, lease.shard))
-    rows = OutboxRow.objects.filter(
-        provider=provider, shard=lease.shard, state__in=WAITING
-    ).order_by("pk")
-    left = rows.filter(state=OutboxState.STAMPED).values_list("batch", flat=True).first()
-    stamped = lease.batch or left
-    # Never noted is not the same as nothing sent: after a restore it has to be looked at.
-    if not policy.is_ahead(last, known=lease.watermark or "", stamped=stamped):
+def _of_relay(provider: Provider, traces: Traces) -> None:
+    """Look at all shards together: which topics each has had since the backup, nobody knows."""
+    leases = {lease.shard: lease for lease in RelayLease.objects.filter(provider=provider)}
+    if not leases:
         return
+    ahead = _ahead(provider, leases)
+    if not ahead:
+        return
+    rows = OutboxRow.objects.filter(provider=provider, state__in=WAITING).order_by("pk")
     facts = rows.aggregate(oldest=Min("created_at"), first=Min("pk"), last=Max("pk"))
     if facts["oldest"] is None:
-        traces.watermarks[lease.pk] = last or ""
+        traces.watermarks |= {leases[n].pk: last for n, last in ahead.items() if n in leases}
         traces.remarks.append(
             f"{provider.name}: messages were sent since the backup; none of those that wait "
             "here is among them."
         )
         return
     facts |= {
-        "watermark": last,
+        "watermarks": ahead,
         "waiting": rows.count(),
-        "sent": _sent(provider, lease),
+        "sent": _sent(provider),
         "oldest": facts["oldest"].isoformat(),
         "topics": sorted(set(rows.order_by().values_list("topic", flat=True))),
     }
-    traces.findings.append(_relay(provider, lease, facts))
+    traces.findings.append(_relay(provider, facts))
 
 
-def _relay(provider: Provider, lease: RelayLease, facts: Mapping[str, object]) -> RestoreFinding:
+def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, str]:
+    """The last batches in Kafka that this database never sent, by shard.
+
+    Also of shards that it does not know, as there were fewer when the backup was made; they begin
+    with the lowest number, so the first that Kafka does not know either is the last to be asked.
+    """
+    rows = OutboxRow.objects.filter(provider=provider, state=OutboxState.STAMPED).order_by("pk")
+    left = {str(batch) for batch in rows.values_list("batch", flat=True)}
+    ahead = {}
+    for shard in range(MOST_SHARDS):
+        lease = leases.get(shard)
+        last = aftermath.last_batch(provider, transactional_id(provider.pk, shard))
+        if lease is None and last is None:
+            break
+        known, stamped = ("", None) if lease is None else (lease.watermark or "", lease.batch)
+        # Never noted is not the same as nothing sent: after a restore it has to be looked at.
+        if policy.is_ahead(last, known=known, stamped=stamped) and last not in left:
+            ahead[shard] = last or ""
+    return ahead
+
+
+def _relay(provider: Provider, facts: Mapping[str, object]) -> RestoreFinding:
     return RestoreFinding(
         kind=RestoreFinding.Kind.SENT,
         provider=provider.pk,
-        shard=lease.shard,
+        shard=0,
         facts={"name": provider.name, **facts},
     )
 
 
-def _sent(provider: Provider, lease: RelayLease) -> list[int]:
+def _sent(provider: Provider) -> list[int]:
     """The waiting rows whose very record is in Kafka: found by what it contains, never by age."""
-    rows = OutboxRow.objects.filter(provider=provider, shard=lease.shard, state__in=WAITING)
+    rows = OutboxRow.objects.filter(provider=provider, state__in=WAITING)
     since = dict(rows.values_list("topic").annotate(Min("created_at")).order_by())
     digests: dict[bytes, list[int]] = {}
     for row in rows.order_by("pk").iterator(ROWS_AT_ONCE):
@@ -269,9 +289,9 @@ def _in_doubt(traces: Traces) -> None:
 
 
 def _of_silent(provider: Provider, text: str) -> list[RestoreFinding]:
-    """Tell what is held of a silent cluster: one finding a partition, one a relay."""
+    """Tell what is held of a silent cluster: one finding a partition, one for the relay."""
     places = QueuePartition.objects.filter(queue__provider=provider).select_related("queue")
     in_order = places.order_by("queue__name", "partition")
     read = [_position(place.queue, place, {"problem": text}) for place in in_order]
-    leases = RelayLease.objects.filter(provider=provider)
-    return [*read, *(_relay(provider, lease, {"problem": text}) for lease in leases)]
+    is_relayed = RelayLease.objects.filter(provider=provider).exists()
+    return [*read, *([_relay(provider, {"problem": text})] if is_relayed else [])]

@@ -15,7 +15,7 @@ from integration.kafka.client import connection
 from integration.kafka.errors import ProviderUnusableError
 from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
-from integration.store import deployments, relay_lease
+from integration.store import deployments, relay_lease, relay_sharing
 from integration.store.sessions import alias
 from integration.worker import worker_name
 
@@ -66,6 +66,7 @@ def shards() -> list[tuple[int, int]]:
         with connections[alias()].cursor() as cursor:
             if not deployments.may_act(cursor):
                 return []
-        return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
+            cursor.execute(relay_sharing.SERVED)
+            return [(provider, shard) for provider, shard in cursor.fetchall()]
     finally:
         connections[alias()].close()

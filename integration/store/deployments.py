@@ -38,9 +38,9 @@ def holds_queue(queue: str) -> str:
     return _OPEN.format(f"f.queue = {queue}")
 
 
-def holds_relay(provider: str, shard: str) -> str:
-    """SQL condition: a restore holds the relay of these two SQL expressions."""
-    return _OPEN.format(f"f.provider = {provider} AND f.shard = {shard}")
+def holds_relay(provider: str) -> str:
+    """SQL condition: a restore holds the relay of the provider of this SQL expression."""
+    return _OPEN.format(f"f.provider = {provider}")
 
 
 @dataclass(frozen=True, slots=True)

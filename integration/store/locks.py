@@ -12,6 +12,8 @@ from typing import Any
 
 import psycopg
 
+from integration.policy.relay_shares import MOST_SHARDS
+
 
 class LockClass(IntEnum):
     """First number of a lock; the second tells which of the kind."""
@@ -29,13 +31,12 @@ class LockClass(IntEnum):
     IDLE = 20_011  # the watch of idle queues that leads; id = 0
 
 
-SHARDS_PER_PROVIDER = 16
 TAKEOVER_PAUSE_SECONDS = 0.05
 
 
 def relay_key(provider_id: int, shard: int) -> int:
     """Second number of a relay's lock."""
-    return provider_id * SHARDS_PER_PROVIDER + shard
+    return provider_id * MOST_SHARDS + shard
 
 
 TRY = "SELECT pg_try_advisory_lock(%s, %s)"
@@ -64,9 +65,9 @@ def is_held(lock: LockClass, key: str) -> str:
     return f"EXISTS ({held(lock)} AND objid::bigint = {key})"
 
 
-def relay_key_sql(provider: str, shard: str = "0") -> str:
+def relay_key_sql(provider: str, shard: str) -> str:
     """SQL: `relay_key` of two SQL expressions."""
-    return f"({provider} * {SHARDS_PER_PROVIDER} + {shard})"
+    return f"({provider} * {MOST_SHARDS} + {shard})"
 
 
 def take(session: psycopg.Connection[Any], key: Sequence[int], tries: int = 1) -> bool:

@@ -9,8 +9,11 @@ import psycopg
 from django.conf import settings
 
 from integration.delivery.relay.ports import RelayLostError
+from integration.policy import relay_shares
+from integration.policy.relay_shares import Share
 from integration.store import locks
-from integration.store.relay_rows import Ownership, RelayOutbox, Session
+from integration.store.relay_rows import Ownership, RelayOutbox
+from integration.store.relay_sharing import Session
 from integration.store.sessions import raw_connection
 
 # A terminated session frees its locks as soon as the server has ended it.
@@ -19,23 +22,29 @@ TAKEOVER_TRIES: Final = 40
 LONGEST_STEP_SECONDS: Final = 120.0
 
 ENTER: Final = """
-INSERT INTO integration_relaylease (provider_id, shard, owner, epoch, in_doubt_text)
-VALUES (%s, %s, '', 0, '') ON CONFLICT (provider_id, shard) DO NOTHING
+INSERT INTO integration_relaylease
+  (provider_id, shard, owner, epoch, in_doubt_text, first_bucket, end_bucket)
+VALUES (%s, %s, '', 0, '', 0, 0) ON CONFLICT (provider_id, shard) DO NOTHING
 """
 LOOK: Final = (
     "SELECT id, owner, lease_until < clock_timestamp() FROM integration_relaylease "
     "WHERE provider_id = %s AND shard = %s"
 )
+# Both tell how many shards people want, so that nobody has to ask for it.
 RAISE: Final = """
-UPDATE integration_relaylease SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
+UPDATE integration_relaylease l SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
   lease_until = clock_timestamp() + %s * interval '1 second'
-WHERE id = %s RETURNING epoch
+FROM integration_provider p WHERE l.id = %s AND p.id = l.provider_id
+RETURNING l.epoch, p.shards, l.first_bucket, l.end_bucket
 """
 RENEW: Final = """
-UPDATE integration_relaylease SET seen_at = clock_timestamp(),
+UPDATE integration_relaylease l SET seen_at = clock_timestamp(),
   lease_until = clock_timestamp() + %s * interval '1 second'
-WHERE id = %s AND epoch = %s
+FROM integration_provider p WHERE l.id = %s AND l.epoch = %s AND p.id = l.provider_id
+RETURNING p.shards
 """
+# At least so often, also where the lease would last: a new number of shards is noticed by it.
+RENEW_SECONDS: Final = 1.0
 # All sessions of an owner carry its mark in their name. One statement finds and ends them, so
 # that no recycled pid can be hit.
 TERMINATE: Final = (
@@ -55,8 +64,11 @@ class RelayTenure:
     The lock, held, with a thread that renews the lease while the relay makes progress.
     """
 
-    def __init__(self, session: Session, outbox: RelayOutbox, ownership: Ownership) -> None:
+    def __init__(
+        self, session: Session, outbox: RelayOutbox, ownership: Ownership, share: Share
+    ) -> None:
         self.outbox = outbox
+        self.share = share
         self._ownership = ownership
         self._session = session
         self._over = threading.Event()
@@ -73,16 +85,17 @@ class RelayTenure:
     def _renew(self) -> None:
         seconds: float = settings.SLUICE_LEASE_SECONDS
         mine = [seconds, self._ownership.lease, self._ownership.epoch]
-        while not self._over.wait(seconds / 3):
+        while not self._over.wait(min(seconds / 3, RENEW_SECONDS)):
             if time.monotonic() - self._last_sign > LONGEST_STEP_SECONDS:
                 continue
             try:
-                if self._session.execute(RENEW, mine).rowcount != 1:
-                    self._is_lost = True
+                renewed = self._session.execute(RENEW, mine).fetchone()
             except psycopg.Error:
+                renewed = None
+            if renewed is None:
                 self._is_lost = True
-            if self._is_lost:
                 return
+            self.share = relay_shares.share(self._ownership.shard, renewed[0])
 
     def close(self) -> None:
         self._over.set()
@@ -118,10 +131,10 @@ def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTe
         return None
     lease_id = _first(session, LOOK, [provider_id, shard])[0]
     seconds: float = settings.SLUICE_LEASE_SECONDS
-    epoch = _first(session, RAISE, [owner, seconds, lease_id])[0]
-    ownership = Ownership(lease_id, epoch, provider_id, shard)
+    epoch, shards, *held = _first(session, RAISE, [owner, seconds, lease_id])
+    ownership = Ownership(lease_id, epoch, provider_id, shard, Share(*held))
     outbox = RelayOutbox(lambda: raw_connection(session_name(owner)), ownership)
-    return RelayTenure(session, outbox, ownership)
+    return RelayTenure(session, outbox, ownership, relay_shares.share(shard, shards))
 
 
 def _lock(session: Session, provider_id: int, shard: int) -> bool:

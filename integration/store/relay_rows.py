@@ -4,7 +4,7 @@ import json
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
@@ -13,10 +13,11 @@ import psycopg
 
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
-from integration.store import deployments
+from integration.policy.relay_shares import Share
+from integration.store import deployments, relay_sharing
+from integration.store.relay_sharing import BUCKET, Mine, Session
 
 _decode: Final = json.JSONDecoder().raw_decode
-Session = psycopg.Connection[tuple[Any, ...]]
 
 # Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
 # an earlier owner can appear that the new one has not seen.
@@ -24,7 +25,10 @@ OWN: Final = (
     "own AS (SELECT 1 FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s "
     "FOR SHARE)"
 )
-MINE: Final = "provider_id = %(provider)s AND shard = %(shard)s"
+# The shard of a row is always 0; what other shards hold is passed in the index.
+MINE: Final = (
+    f"provider_id = %(provider)s AND shard = 0 AND {BUCKET} >= %(first)s AND {BUCKET} < %(end)s"
+)
 # A dead row of a strict queue holds back what follows it.
 NOT_BLOCKED: Final = (
     "(strict_queue IS NULL OR strict_queue NOT IN (SELECT strict_queue FROM integration_outboxrow "
@@ -40,8 +44,8 @@ INDEX_ORDER: Final = "provider_id, shard, not_before, id"
 HAS_DUE: Final = f"""
 SELECT (SELECT id FROM integration_outboxrow
     WHERE {PENDING_AT_ONCE} ORDER BY {INDEX_ORDER} LIMIT 1) IS NOT NULL
-  OR coalesce((SELECT min(not_before) FROM integration_outboxrow
-    WHERE {MINE} AND state = 'PENDING' AND not_before IS NOT NULL) <= clock_timestamp(), false)
+  OR (SELECT id FROM integration_outboxrow
+    WHERE {PENDING_LATER} ORDER BY {INDEX_ORDER} LIMIT 1) IS NOT NULL
 """
 # Headers and what else a record is, besides its key and value.
 ROW_BYTES: Final = 100
@@ -117,7 +121,7 @@ carried AS (
 SELECT id FROM dead
 """
 IN_DOUBT: Final = (
-    f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id', 'l.shard')} "
+    f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id')} "
     "FROM integration_relaylease l WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 WATERMARK: Final = (
@@ -146,18 +150,21 @@ SELECT 1 FROM own
 """
 
 
-# Each statement here has an index of its own; a table read as a whole is never the better way.
-BY_INDEX: Final = "SET enable_seqscan = off"
+# Each statement here has an index of its own; a table read as a whole is never the better way. Nor
+# is a bitmap, which is never in order: nobody has counted the buckets, and so the planner may take
+# a large backlog for a few rows that are sorted quickly.
+BY_INDEX: Final = "SET enable_seqscan = off; SET enable_bitmapscan = off"
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The ownership that every write of the relay carries; the parameters of its statements."""
+    """The ownership that every write of the relay carries, and what it began with."""
 
     lease: int
     epoch: int
     provider: int
     shard: int
+    held: Share
 
 
 class RelayOutbox:
@@ -179,7 +186,36 @@ class RelayOutbox:
         self._marking: Future[None] | None = None
         self._being_marked: list[int] = []
         self._ids: list[int] = []
-        self._mine = asdict(ownership)
+        self._mine: Mine = {
+            "lease": ownership.lease,
+            "epoch": ownership.epoch,
+            "provider": ownership.provider,
+        }
+        self._hold(ownership.held)
+
+    @property
+    def held(self) -> Share:
+        return self._held
+
+    def _hold(self, share: Share) -> None:
+        """Of these topics the rows are, from the next statement on."""
+        self._held = share
+        self._mine |= {"first": share.first, "end": share.end}
+
+    def give_up(self, kept: Share) -> None:
+        self._hold_as_written(relay_sharing.give_up, kept)
+
+    def take(self, share: Share) -> bool:
+        return self._hold_as_written(relay_sharing.take, share)
+
+    def _hold_as_written(self, write: Callable[[Session, Mine, Share], bool], share: Share) -> bool:
+        try:
+            is_held = write(self._work, self._mine, share)
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
+        if is_held:
+            self._hold(share)
+        return is_held
 
     def has_due(self) -> bool:
         return bool(self._one(HAS_DUE))

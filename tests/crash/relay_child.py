@@ -1,7 +1,7 @@
 """A relay in a process of its own that dies, or stops, where it is told to.
 
-Arguments: provider id, step, signal's name, and any steps that have to be reached before that one
-counts. It says `there` on stdout in the instant before the signal.
+Arguments: provider id/shard, step, signal's name, and any steps that have to be reached before
+that one counts. It says `there` on stdout in the instant before the signal.
 """
 
 import os
@@ -12,7 +12,8 @@ import django
 
 
 def main() -> None:
-    provider_id, step, name, *behind = sys.argv[1:]
+    place, step, name, *behind = sys.argv[1:]
+    provider_id, shard = map(int, place.split("/"))
     django.setup()
     from integration.delivery.relay.steps import RelayStep  # noqa: PLC0415 - Django is set up first
     from integration.runs.relay import run_relay  # noqa: PLC0415 - Django is set up first
@@ -26,7 +27,7 @@ def main() -> None:
             sys.stdout.flush()
             os.kill(os.getpid(), signal.Signals[name])
 
-    end = run_relay(int(provider_id), 0, stop=lambda: False, observer=observe)
+    end = run_relay(provider_id, shard, stop=lambda: False, observer=observe)
     sys.stdout.write(f"{end.value}\n")
     sys.stdout.flush()
 

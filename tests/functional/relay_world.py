@@ -62,7 +62,9 @@ def a_dead_row(provider: Provider, **fields: object) -> OutboxRow:
     return OutboxRow.objects.create(provider=provider, **{**values, **fields})
 
 
-def a_relay_in_doubt(provider: Provider, rows: int = 2) -> tuple[RelayLease, uuid.UUID]:
+def a_relay_in_doubt(
+    provider: Provider, rows: int = 2, **lease_fields: object
+) -> tuple[RelayLease, uuid.UUID]:
     """A relay that waits for a person's word on its stamped batch."""
     batch = uuid.uuid4()
     for number in range(rows):
@@ -79,6 +81,7 @@ def a_relay_in_doubt(provider: Provider, rows: int = 2) -> tuple[RelayLease, uui
         epoch=4,
         in_doubt_since=timezone.now(),
         in_doubt_text=f"{rows} messages were about to be sent when the relay ended.",
+        **lease_fields,
     )
     return lease, batch
 

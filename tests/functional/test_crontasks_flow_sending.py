@@ -1,7 +1,7 @@
 """check_flow of a queue that sends names the broken link on the whole way out."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -14,11 +14,13 @@ from integration.models import (
     Endpoint,
     EndpointCircuit,
     ExternalSystem,
+    Provider,
     PublishChannel,
     Queue,
     QueuePartition,
     RelayLease,
 )
+from integration.policy.relay_shares import shard_of
 from tests.functional.flow_world import a_heart
 from tests.support.kafka_world import Kafka
 from tests.support.partners import an_endpoint, an_outbound_queue
@@ -42,9 +44,13 @@ def queue(servers) -> Queue:
     return Queue.objects.select_related("provider", "system", "default_service").get(pk=made.pk)
 
 
+def fresh(queue: Queue) -> Queue:
+    related = Queue.objects.select_related("provider", "system", "default_service")
+    return related.get(pk=queue.pk)
+
+
 def broken_in(queue: Queue) -> list[str]:
-    fresh = Queue.objects.select_related("provider", "system", "default_service")
-    return [link.name for link in check_flow(fresh.get(pk=queue.pk)) if not link.ok]
+    return [link.name for link in check_flow(fresh(queue)) if not link.ok]
 
 
 def test_a_whole_way_out_is_walked_from_provider_to_delivery(queue: Queue) -> None:
@@ -86,6 +92,27 @@ BREAKS: dict[str, Break] = {
 def test_each_broken_link_is_named(queue: Queue, name: str) -> None:
     BREAKS[name](queue)
     assert broken_in(queue) == [name]
+
+
+def test_a_shard_that_nobody_serves_is_named(queue: Queue) -> None:
+    provider = queue.provider
+    Provider.objects.filter(pk=provider.pk).update(shards=4)
+    shard = shard_of(queue.topic, 4)
+    RelayLease.objects.update_or_create(
+        provider=provider,
+        shard=(shard + 1) % 4,
+        defaults={"owner": "relay", "lease_until": _soon(), "end_bucket": 0},
+    )
+    assert broken_in(queue) == ["lease"]
+    [lease] = [link for link in check_flow(fresh(queue)) if link.name == "lease"]
+    assert f"shard {shard} of {provider.name}" in str(lease)
+    # Another shard that has not given the topic up yet is the one that sends it.
+    RelayLease.objects.filter(shard=(shard + 1) % 4).update(end_bucket=256)
+    assert broken_in(queue) == []
+
+
+def _soon() -> datetime:
+    return timezone.now() + timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("switch", ["enabled", "paused_until"])

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from integration.models import OutboxChange, Provider
+from integration.models import OutboxChange, OutboxRow, Provider
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 from tests.support.rows import a_queue_row
 
@@ -107,3 +107,17 @@ def test_a_batch_in_doubt_is_shown_and_decided(provider: Provider, word: str, st
     assert "3 row(s) were" in said
     assert set(states()) == {state}
     assert outbox("list")[0] == 0
+
+
+def test_each_shard_in_doubt_is_decided_by_its_number(provider: Provider) -> None:
+    Provider.objects.update(shards=2)
+    for shard, topic in ((1, "workorders"), (0, "orders")):
+        place = {"first_bucket": shard * 128, "end_bucket": shard * 128 + 128}
+        _, batch = a_relay_in_doubt(provider, rows=shard + 1, shard=shard, **place)
+        OutboxRow.objects.filter(batch=batch).update(topic=topic)
+    assert "manage.py outbox sent main/1" in outbox("list")[1]
+    assert outbox("sent", "main")[0] == 2
+    code, said = outbox("sent", "main/1", "--reason", "looked")
+    assert (code, said.split()[0]) == (0, "2")
+    assert states() == ["PUBLISHED", "PUBLISHED", "STAMPED"]
+    assert outbox("not-sent", "main/0")[0] == 0

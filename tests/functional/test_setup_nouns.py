@@ -82,6 +82,25 @@ class TestSecrets:
         assert client.post(address, {**mine, "username": "x"}).status_code == 409
 
 
+class TestShards:
+    def test_their_number_is_set_and_each_one_is_shown(self, client: Client) -> None:
+        provider = a_row("provider")
+        address = reverse("provider-change", args=[provider.pk])
+        entered = as_entered(client, "provider", provider)
+        for wrong in ("0", "17"):
+            assert client.post(address, {**entered, "shards": wrong}).status_code == 422
+        assert "Shards of the relay" not in client.get(reverse("overview")).text
+        assert client.post(address, {**entered, "shards": "3"}).status_code == 303
+        shown = client.get(reverse("provider", args=[provider.pk])).text
+        assert shown.count("nobody serves it") == 3
+
+    def test_who_is_limited_does_not_see_what_waits_for_all(self) -> None:
+        provider = a_row("provider")
+        person = limited_to(ExternalSystem.objects.create(name="eam"))
+        page = person.get(reverse("provider", args=[provider.pk]))
+        assert "nobody serves it" not in page.text
+
+
 class TestStructureTryout:
     def test_paths_key_and_schema_are_shown_on_the_unsaved_form(self, client: Client) -> None:
         entered = {

@@ -62,6 +62,7 @@ def forms() -> dict[str, dict[str, Any]]:
         "provider": {
             "name": "main",
             "bootstrap_servers": "127.0.0.1:1",
+            "shards": "1",
             "security_protocol": "PLAINTEXT",
             "properties": "{}",
         },

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from integration.delivery.relay.steps import RelayObserver
 from integration.errors import IntegrationError
+from integration.policy.relay_shares import Share
 from integration.values import Headers
 
 
@@ -125,6 +126,16 @@ class Publisher(Protocol):
 class Outbox(Protocol):
     """The rows of one shard, under one ownership. Every method raises RelayLostError."""
 
+    @property
+    def held(self) -> Share:
+        """The topics whose rows these are, as the lease says; no other shard holds any of them."""
+
+    def give_up(self, kept: Share) -> None:
+        """Hold no more than `kept`, which is part of what is held. Nothing may be stamped."""
+
+    def take(self, share: Share) -> bool:
+        """Hold `share` from now on, if no other shard holds any of it; return whether it does."""
+
     def has_due(self) -> bool:
         """Return whether anything could be sent now. Writes nothing, so it may be asked often."""
 
@@ -174,6 +185,10 @@ class Tenure(Protocol):
     @property
     def outbox(self) -> Outbox:
         """The shard's rows; whatever is written through it counts only while this lasts."""
+
+    @property
+    def share(self) -> Share:
+        """What the shard is to hold, by the number of shards that people want. Asks nobody."""
 
     def sign(self) -> None:
         """Show progress. Raises RelayLostError when the shard is somebody else's."""

@@ -20,6 +20,7 @@ from integration.delivery.relay.ports import (
     Tenure,
     Unavailable,
 )
+from integration.delivery.relay.shares import LOOK_EVERY_SECONDS, Shares
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.errors import IntegrationError
 
@@ -42,6 +43,7 @@ class RelayEnd(StrEnum):
     STOPPED = "stopped"  # it was asked to
     HELD = "held"  # another process relays this shard
     LOST = "lost"  # the database or another process ended its ownership
+    SPARE = "spare"  # people want fewer shards, and it holds nothing any more
 
 
 def run(
@@ -94,14 +96,17 @@ class Relay:
 
     def __post_init__(self) -> None:
         self.outbox = self.tenure.outbox
+        self.shares = Shares(self.tenure, self.observer)
 
     def run(self, stop: Stop) -> RelayEnd:
         self.observer(RelayStep.TAKEN)
         while not stop():
             self.tenure.sign()
+            if self.shares.are_spare():
+                return RelayEnd.SPARE
             try:
                 publisher = self.publisher or self._settle()
-                pause_seconds = DOUBT_SECONDS if publisher is None else self._send(publisher)
+                pause_seconds = DOUBT_SECONDS if publisher is None else self._serve(publisher)
             except (FencedError, RelayLostError):
                 raise
             except IntegrationError as e:
@@ -165,6 +170,21 @@ class Relay:
                 log.error("%s outgoing messages are in doubt; a person must decide.", count)
                 return False
         return True
+
+    def _serve(self, publisher: Publisher) -> float:
+        """Keep to the share, then send of it; return how long to rest.
+
+        Earlier owners are fenced and accounted for by now. Once the last batch is marked, nothing
+        is on its way that another shard could meet.
+        """
+        if self.shares.are_due():
+            self._await_marked()
+            self.shares.balance()
+        if self.outbox.held:
+            return self._send(publisher)
+        # Not even asked for: what waits for others would have to be passed to find nothing.
+        self._keep_watermark(publisher)
+        return LOOK_EVERY_SECONDS
 
     def _send(self, publisher: Publisher) -> float:
         """Send one batch, if anything is due; return how long to rest before the next.

@@ -10,6 +10,8 @@ class RelayStep(StrEnum):
     TAKEN = "taken"  # lock held, epoch raised
     FENCED = "fenced"  # Kafka lets no earlier owner write any more
     SETTLED = "settled"  # the batch an earlier owner left is accounted for
+    GAVE_UP = "gave_up"  # topics that are no longer in its share are free for other shards
+    TOOK = "took"  # it holds its share
     BEGUN = "begun"  # a transaction is open in Kafka
     PRODUCED = "produced"  # its records are in the client's queue
     STAMPED = "stamped"  # the batch is noted, committed in the database

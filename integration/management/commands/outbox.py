@@ -96,11 +96,11 @@ class Command(BaseCommand):
 
     def _tell_doubt(self, doubt: Doubt) -> None:
         self.stdout.write(
-            f"IN DOUBT since {doubt.since:%d %B %Y, %H:%M:%S} UTC: the relay of {doubt.provider}. "
+            f"IN DOUBT since {doubt.since:%d %B %Y, %H:%M:%S} UTC: the relay of {doubt.relay}. "
             f"{doubt.text}\n  Rows {doubt.first} to {doubt.last}, to {', '.join(doubt.topics)}; "
             "together or not at all. Nothing is sent until you decide.\n"
-            f"  -> `manage.py outbox sent {doubt.provider}` if they are in Kafka, "
-            f"`manage.py outbox not-sent {doubt.provider}` if not."
+            f"  -> `manage.py outbox sent {doubt.relay}` if they are in Kafka, "
+            f"`manage.py outbox not-sent {doubt.relay}` if not."
         )
 
     def _decide(self, options: dict[str, Any]) -> bool:
@@ -122,7 +122,7 @@ class Command(BaseCommand):
 
     def _resolve(self, options: dict[str, Any]) -> bool:
         name = options["provider"]
-        doubts = {doubt.provider: doubt for doubt in outbox_rows.doubts()}
+        doubts = {doubt.relay: doubt for doubt in outbox_rows.doubts()}
         if name not in doubts:
             providers = ", ".join(doubts) or "none"
             message = f"No relay of a provider {name!r} is in doubt. In doubt are: {providers}."

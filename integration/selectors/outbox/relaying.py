@@ -6,24 +6,30 @@ from typing import Final
 
 from django.db.models import Q
 
-from integration.models import OutboxRow, Queue, RelayLease
+from integration.models import OutboxRow, Queue
+from integration.policy.relay_shares import shard_of
 from integration.policy.states import OutboxKind, OutboxState
+from integration.selectors.outbox.shards import lease_of, leases_of
 from integration.selectors.paging import capped_count
-from integration.store.sessions import database_now, fetch_all
+from integration.store.sessions import fetch_all
 
 PENDING_CAP: Final = 100_000
 COUNT_CAP: Final = 10_000
+# That of each row, whichever shard of the relay sends it.
 SHARD: Final = 0
 # The index of pending rows begins with (provider, shard, not_before): rows without a time are
 # asked for by the lowest id, those with one by the earliest time. Both are one probe.
 _RELAYS: Final = f"""
     SELECT v.name, pending.count, stamped.count, dead.count,
            extract(epoch FROM clock_timestamp() - least(at_once.due, timed.due))::float,
-           coalesce(l.lease_until > clock_timestamp(), false),
-           extract(epoch FROM clock_timestamp() - l.in_doubt_since)::float,
-           coalesce(l.epoch, 0), coalesce(l.trouble, '')
+           l.held >= v.shards, extract(epoch FROM clock_timestamp() - l.in_doubt_since)::float,
+           coalesce(l.takes, 0), coalesce(l.trouble, '')
     FROM integration_provider v
-    LEFT JOIN integration_relaylease l ON l.provider_id = v.id AND l.shard = {SHARD}
+    CROSS JOIN LATERAL (SELECT
+        count(*) FILTER (WHERE x.shard < v.shards AND x.lease_until > clock_timestamp()) AS held,
+        min(x.in_doubt_since) AS in_doubt_since, sum(x.epoch)::bigint AS takes,
+        max(x.trouble) FILTER (WHERE x.shard < v.shards OR x.first_bucket < x.end_bucket) AS trouble
+        FROM integration_relaylease x WHERE x.provider_id = v.id) l
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_outboxrow o
         WHERE o.provider_id = v.id AND o.shard = {SHARD} AND o.state = '{OutboxState.PENDING}'
@@ -51,7 +57,8 @@ class Relaying:
     """One provider's outbox. `pending` and `dead` are counted up to PENDING_CAP.
 
     `oldest_due_seconds` is how long the longest waiting due row has been due; None = none is.
-    `takeovers` counts how often a relay took the shard; `trouble` is why it waits for Kafka.
+    `is_held` is true while all shards are. `takeovers` counts how often a relay took one of them;
+    `trouble` is why one waits for Kafka.
     """
 
     provider: str
@@ -67,8 +74,13 @@ class Relaying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """`waiting` and `refused` stop one above the cap; a person decides about refused ones."""
+    """`waiting` and `refused` stop one above the cap; a person decides about refused ones.
 
+    `shard` is the one that sends the topic, `shards` how many people want.
+    """
+
+    shard: int
+    shards: int
     waiting: int
     oldest_at: datetime | None
     refused: int
@@ -99,18 +111,18 @@ def sending(queue: Queue) -> Sending:
     )
     open_ones = Q(state=OutboxState.PENDING) | Q(state=OutboxState.STAMPED)
     still = rows.filter(open_ones, shard=SHARD)
-    lease = (
-        RelayLease.objects.filter(provider=queue.provider_id, shard=SHARD)
-        .annotate(is_held=Q(lease_until__gt=database_now()))
-        .first()
-    )
+    lease = lease_of(leases_of([queue.provider_id]), queue.provider, queue.topic)
+    is_held = lease is not None and bool(getattr(lease, "is_held", False))
+    shards = queue.provider.shards
     return Sending(
+        shard=shard_of(queue.topic, shards) if lease is None else lease.shard,
+        shards=shards,
         waiting=capped_count(still, COUNT_CAP),
         oldest_at=still.order_by("id").values_list("created_at", flat=True).first(),
         refused=capped_count(rows.filter(state=OutboxState.DEAD), COUNT_CAP),
-        owner=lease.owner if lease is not None and lease.is_held else "",
+        owner=lease.owner if lease is not None and is_held else "",
         seen_at=None if lease is None else lease.seen_at,
         in_doubt_since=None if lease is None else lease.in_doubt_since,
         in_doubt_text="" if lease is None else lease.in_doubt_text,
-        trouble="" if lease is None or not lease.is_held else lease.trouble,
+        trouble=lease.trouble if lease is not None and is_held else "",
     )

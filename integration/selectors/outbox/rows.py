@@ -9,8 +9,10 @@ from uuid import UUID
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
 
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
+from integration.models.outbox import of_lease
 from integration.policy.states import OutboxState
 from integration.selectors.failures.failure import Account
+from integration.selectors.outbox.shards import lease_of, leases_of
 from integration.selectors.outbox.words import Place, account
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import EVERYTHING, Scope
@@ -52,9 +54,13 @@ class OutboxLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A batch of which nobody knows whether it is in Kafka."""
+    """A batch of which nobody knows whether it is in Kafka.
+
+    `relay` is the provider's name, and where there are several shards also the number of this one.
+    """
 
     lease_id: int
+    relay: str
     provider: str
     since: datetime
     text: str
@@ -214,23 +220,14 @@ def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
         .values_list("strict_queue")
         .annotate(head=Min("pk"))
     )
-    leases = {
-        (lease.provider_id, lease.shard): lease
-        for lease in RelayLease.objects.filter(
-            provider__in={row.provider_id for row in rows}
-        ).annotate(
-            is_held=ExpressionWrapper(
-                Q(lease_until__gt=database_now()), output_field=BooleanField()
-            )
-        )
-    }
+    leases = leases_of({row.provider_id for row in rows})
     return [
         (
             row,
             Place(
                 queue=names.get(row.strict_queue or 0, ""),
                 head=heads.get(row.strict_queue),
-                lease=leases.get((row.provider_id, row.shard)),
+                lease=lease_of(leases, row.provider, row.topic),
                 is_later=getattr(row, "is_later", False),
             ),
         )
@@ -244,7 +241,7 @@ def _behind(row: OutboxRow) -> int:
         return 0
     waiting = OutboxRow.objects.filter(
         provider=row.provider_id,
-        shard=row.shard,
+        shard=0,
         state=OutboxState.PENDING,
         strict_queue=row.strict_queue,
     )
@@ -252,15 +249,15 @@ def _behind(row: OutboxRow) -> int:
 
 
 def _doubt(lease: RelayLease) -> Doubt:
-    stamped = OutboxRow.objects.filter(
-        provider=lease.provider_id, shard=lease.shard, state=OutboxState.STAMPED
-    ).order_by()
+    stamped = of_lease(lease).filter(state=OutboxState.STAMPED).order_by()
     sums = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
     of = sums.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
     assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
+    name = lease.provider.name
     return Doubt(
         lease_id=lease.pk,
-        provider=lease.provider.name,
+        relay=name if lease.provider.shards == 1 and not lease.shard else f"{name}/{lease.shard}",
+        provider=name,
         since=lease.in_doubt_since,
         text=lease.in_doubt_text,
         topics=tuple(sorted(set(stamped.values_list("topic", flat=True)))),

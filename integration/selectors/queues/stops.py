@@ -6,6 +6,7 @@ from typing import Final
 from django.db.models import Count, Min
 
 from integration.models import OutboxRow, Queue, QueueChange, RelayLease
+from integration.policy.relay_shares import bucket
 from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.queues.rows import Standing
 from integration.selectors.queues.status import Situation, Status
@@ -39,15 +40,19 @@ def stuck(queues: Sequence[Queue]) -> dict[int, Standing]:
     outbound = [queue for queue in queues if queue.direction == Queue.Direction.OUTBOUND]
     if not outbound:
         return {}
-    doubtful = set(
-        RelayLease.objects.filter(in_doubt_since__isnull=False).values_list("provider", flat=True)
-    )
+    doubtful = list(RelayLease.objects.filter(in_doubt_since__isnull=False))
     refused = _refused()
     standings = {
-        queue.pk: _in_doubt(queue) if queue.provider_id in doubtful else _standing(queue, refused)
+        queue.pk: _in_doubt(queue) if _is_held(queue, doubtful) else _standing(queue, refused)
         for queue in outbound
     }
     return {pk: standing for pk, standing in standings.items() if standing is not None}
+
+
+def _is_held(queue: Queue, leases: Sequence[RelayLease]) -> bool:
+    """Return whether one of these shards holds the queue's topic."""
+    place = bucket(queue.topic)
+    return any(lease.provider_id == queue.provider_id and place in lease.held for lease in leases)
 
 
 def _refused() -> Refused:

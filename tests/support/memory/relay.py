@@ -1,4 +1,6 @@
-"""The in-memory fake of the publisher, and the broker it writes to. Same contract suite."""
+"""The in-memory fakes of the relay's ports: the publisher with the broker it writes to, and the
+ownership of a shard with the rows it sends. Same contract suites.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +10,15 @@ from integration.delivery.relay.ports import (
     FencedError,
     OutgoingRow,
     Refused,
+    RelayLostError,
     Sent,
     Unavailable,
     Verdict,
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka.errors import BrokerUnreachableError
+from integration.policy import relay_shares
+from integration.policy.relay_shares import NOTHING, Share, bucket
 
 
 @dataclass
@@ -101,3 +106,173 @@ class MemoryPublisher:
 
     def close(self) -> None:
         self._is_open = False
+
+
+@dataclass
+class MemoryLease:
+    """One shard as the database has it. `is_locked` is true while its owner lives."""
+
+    epoch: int = 0
+    held: Share = NOTHING
+    batch: UUID | None = None
+    ids: list[int] = field(default_factory=list)
+    watermark: str | None = None
+    in_doubt: str = ""
+    trouble: str = ""
+    is_locked: bool = False
+
+
+@dataclass
+class MemoryRelays:
+    """One provider's outbox, the leases of its shards, and how many shards people want."""
+
+    shards: int = 1
+    rows: dict[int, OutgoingRow] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
+    leases: dict[int, MemoryLease] = field(default_factory=dict)
+    # As few in a batch as in a test that has to see many.
+    batch_rows: int = 5_000
+
+    def put(self, topic: str, value: bytes) -> int:
+        number = len(self.rows) + 1
+        self.rows[number] = OutgoingRow(number, topic, None, None, value, ())
+        self.states[number] = "PENDING"
+        return number
+
+    def take(self, shard: int) -> "MemoryTenure | None":
+        lease = self.leases.setdefault(shard, MemoryLease())
+        if lease.is_locked:
+            return None
+        lease.is_locked = True
+        lease.epoch += 1
+        return MemoryTenure(self, shard, lease)
+
+    def served(self) -> list[int]:
+        """The shards that people want, and those beyond that still hold something."""
+        beyond = (shard for shard, lease in self.leases.items() if lease.held)
+        return sorted({*range(self.shards), *beyond})
+
+
+class MemoryOutbox:
+    """Implements integration.delivery.relay.ports.Outbox over MemoryRelays."""
+
+    def __init__(self, relays: MemoryRelays, lease: MemoryLease) -> None:
+        self._relays = relays
+        self._lease = lease
+        self._epoch = lease.epoch
+        self._held = lease.held
+        self._marking: tuple[UUID, int] | None = None
+
+    def check(self) -> None:
+        if self._lease.epoch != self._epoch:
+            raise RelayLostError
+
+    @property
+    def held(self) -> Share:
+        return self._held
+
+    def give_up(self, kept: Share) -> None:
+        self.check()
+        if self._lease.batch is not None or self._lease.in_doubt:
+            raise RelayLostError
+        self._held = self._lease.held = kept
+
+    def take(self, share: Share) -> bool:
+        others = [lease for lease in self._relays.leases.values() if lease is not self._lease]
+        if any(other.held.common(share) for other in others):
+            return False
+        self.check()
+        self._held = self._lease.held = share
+        return True
+
+    def has_due(self) -> bool:
+        return bool(self._due())
+
+    def due(self, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
+        return self._due()[: min(rows, self._relays.batch_rows)]
+
+    def _due(self) -> list[OutgoingRow]:
+        marked = self._lease.ids if self._marking else []
+        return [
+            row
+            for number, row in self._relays.rows.items()
+            if self._relays.states[number] == "PENDING"
+            and bucket(row.topic) in self._held
+            and number not in marked
+        ]
+
+    def stamp(self, batch: UUID, rows: Sequence[OutgoingRow]) -> None:
+        self.check()
+        self._lease.batch, self._lease.ids = batch, [row.id for row in rows]
+
+    def stamped(self) -> tuple[UUID, int] | None:
+        batch = self._lease.batch
+        return None if batch is None else (batch, len(self._lease.ids))
+
+    def mark_published(self, batch: UUID, count: int) -> None:
+        self._marking = batch, count
+
+    def await_marked(self) -> None:
+        if self._marking is None:
+            return
+        (batch, count), self._marking = self._marking, None
+        self._let_go(batch, count, "PUBLISHED")
+        self._lease.watermark = str(batch)
+
+    def unstamp(self, batch: UUID, count: int) -> None:
+        self._let_go(batch, count, "PENDING")
+
+    def bury(self, batch: UUID, *, code: str, text: str) -> None:
+        self._let_go(batch, 1, "DEAD")
+
+    def _let_go(self, batch: UUID, count: int, state: str) -> None:
+        self.check()
+        if self._lease.batch != batch or len(self._lease.ids) != count:
+            raise RelayLostError
+        for number in self._lease.ids:
+            self._relays.states[number] = state
+        self._lease.batch, self._lease.ids = None, []
+
+    def is_in_doubt(self) -> bool:
+        self.check()
+        return bool(self._lease.in_doubt)
+
+    def watermark(self) -> str | None:
+        return self._lease.watermark
+
+    def note_watermark(self, text: str) -> None:
+        self.check()
+        self._lease.watermark = text
+
+    def note_trouble(self, text: str) -> None:
+        self.check()
+        self._lease.trouble = text
+
+    def went_back(self) -> None:
+        self._lease.in_doubt = "went back"
+
+    def doubt(self, batch: UUID, text: str) -> None:
+        self.check()
+        self._lease.in_doubt = text
+
+
+class MemoryTenure:
+    """Implements integration.delivery.relay.ports.Tenure over MemoryRelays."""
+
+    def __init__(self, relays: MemoryRelays, shard: int, lease: MemoryLease) -> None:
+        self.outbox = MemoryOutbox(relays, lease)
+        self._relays = relays
+        self._shard = shard
+        self._lease = lease
+        self.renew()
+
+    def renew(self) -> None:
+        """Learn how many shards people want."""
+        self.share = relay_shares.share(self._shard, self._relays.shards)
+
+    def sign(self) -> None:
+        self.outbox.check()
+
+    def close(self) -> None:
+        if self._lease.epoch == self.outbox._epoch:
+            self._lease.is_locked = False
