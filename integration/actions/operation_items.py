@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions import errors
+from integration.actions import dead_letters, errors
 from integration.actions.problems import STATE_WORDS
 from integration.actions.transaction import short_transaction
 from integration.models import MessageError, Operation, OperationItem
@@ -26,6 +26,7 @@ from integration.policy.states import CLOSED, ErrorState, OperationState
 from integration.recipe_rules import rules_now, subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe
+from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import key_order
 from integration.store import operations as store
 from integration.store.operations import Ended, Item, Locked, Tenure
@@ -150,6 +151,12 @@ class Job:
         return moves.VERBS[self.operation.verb]
 
     @property
+    def scope(self) -> Scope:
+        """Return the scope of whoever let it run."""
+        systems = self.operation.systems
+        return EVERYTHING if systems is None else Scope(frozenset(systems))
+
+    @property
     def releases(self) -> bool:
         edits_and_releases = self.move is moves.EDIT and self.operation.release_after_edit
         return self.move is moves.RELEASE or edits_and_releases
@@ -242,6 +249,8 @@ def _absent(missing: Sequence[Item], *, patient: bool) -> list[Ended]:
 def _moved(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> list[Ended]:
     if job.move is moves.EDIT:
         return _edited(job, fit, locked)
+    if job.move is moves.SEND_BACK:
+        return _sent_back(job, fit, locked)
     _change(job, job.move, {item.error: locked[item.error] for item in fit})
     return [Ended(item.place, ItemOutcome.DONE, item.version + 1) for item in fit]
 
@@ -273,6 +282,20 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     if job.releases and to_release:
         _change(job, moves.RELEASE, to_release)
     return ended
+
+
+def _sent_back(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> list[Ended]:
+    """Write to the outbox what may go, and close it in the same commit."""
+    kept = dead_letters.send_back_together([item.error for item in fit], job.scope)
+    gone = {item.error: locked[item.error] for item in fit if item.error not in kept}
+    if gone:
+        _change(job, moves.SEND_BACK, gone)
+    return [
+        Ended(item.place, ItemOutcome.REFUSED, text=kept[item.error])
+        if item.error in kept
+        else Ended(item.place, ItemOutcome.DONE, item.version + 1)
+        for item in fit
+    ]
 
 
 def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:

@@ -18,7 +18,7 @@ from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_items, operations
 from integration.actions.operation_items import OperationStep
 from integration.actions.problems import StateMismatchError
-from integration.models import MessageError, Operation
+from integration.models import MessageError, Operation, OutboxRow
 from integration.policy.states import OperationState
 from integration.store import operations as store
 from tests.support import warm
@@ -129,6 +129,21 @@ def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment,
     account(operation, action="edit")
     account(operation, action="release")
     assert MessageError.objects.filter(state="READY", version=3).count() == MESSAGES
+
+
+@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
+def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment, step):
+    filled()
+    MessageError.objects.update(origin_topic="orders")
+    operation = started(plan("send back"))
+    process = child(operation, child_environment, step, 3, "SIGKILL")
+    assert process.wait(10) == -signal.SIGKILL
+    process.stdout.close()
+    finish(operation)
+    account(operation, action="send back")
+    sent = OutboxRow.objects.values_list("topic", "message_id")
+    assert len(sent) == len(set(sent)) == MESSAGES
+    assert MessageError.objects.filter(state="RESOLVED", ended="RETURNED").count() == MESSAGES
 
 
 @pytest.mark.parametrize("step", [OperationStep.TAKEN, OperationStep.COMMITTED])

@@ -9,7 +9,7 @@ from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
 from crontasks.cleanup import removing
 from crontasks.cleanup.pasts import RECEIPTS
 from crontasks.outcome import Context
-from integration.models import MessageTrack, OutboxRow, Queue, Receipt
+from integration.models import OutboxRow, Queue, Receipt
 from tests.support.http_api import a_partner
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -73,7 +73,6 @@ def test_a_key_outlives_its_messages_tracking_and_says_what_it_knows() -> None:
     OutboxRow.objects.all().delete()
     assert partner.ask(id_).json()["state"] == "in_kafka"
     cleaned(20, tracking_days=0, keys_days=30)
-    assert not MessageTrack.objects.exists()
     assert partner.ask(id_).json()["state"] == "no_longer_tracked"
     assert partner.post({"n": 1}, **KEY).json()["repeated"] is True
     assert not OutboxRow.objects.exists()
