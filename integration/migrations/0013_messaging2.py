@@ -1,4 +1,3 @@
-
 import django.contrib.postgres.fields
 from django.db import migrations, models
 
@@ -14,6 +13,11 @@ class Migration(migrations.Migration):
             model_name='operation',
             name='systems',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), help_text='The external systems that whoever let it run is limited to; empty = none.', null=True, size=None),
+        ),
+        migrations.AddField(
+            model_name='outboxrow',
+            name='timestamp_ms',
+            field=models.BigIntegerField(help_text="The record's time in Kafka; empty = when it is written there.", null=True),
         ),
         migrations.AlterField(
             model_name='operation',

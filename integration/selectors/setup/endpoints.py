@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.counting import so_many
 from integration.endpoints.declared import Shape, counts, declarations, default_of
-from integration.endpoints.properties import ENDPOINT_TYPES, read_secrets
+from integration.endpoints.properties import ENDPOINT_TYPES, forwards, read_secrets
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
 from integration.selectors.scope import Scope
@@ -30,6 +30,7 @@ def about(endpoint: Endpoint) -> Mapping[str, object]:
     return {
         "settings": settings_of(endpoint),
         "secrets": secrets_of(endpoint),
+        "forwards": forwards(endpoint.endpoint_type),
         "tests": list(EndpointTest.objects.filter(endpoint=endpoint)[:SHOWN_TESTS]),
     }
 
