@@ -27,8 +27,9 @@ from integration.endpoints.port import (
 from integration.endpoints.properties import read
 from integration.endpoints.registry import endpoint_function
 from integration.handlers import outage, permanent, transient
-from integration.models import Endpoint
+from integration.models import Endpoint, OutboxRow, Provider
 from tests.support.http_partner import HttpPartner
+from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer, Shelf
 
 
@@ -343,10 +344,45 @@ def take(message: OutboundMessage) -> object:
     return None
 
 
+class KafkaWorld(EndpointWorld):
+    """The topic's reader drops repeats by the message id; what it reads is in the outbox."""
+
+    never = frozenset({Refused, Later, Unknown})
+    never_endless = True
+    # Of the broker of the tests; set before it is made.
+    bootstrap = ""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        Provider.objects.create(name="world", bootstrap_servers=self.bootstrap)
+        self.topic = Kafka(self.bootstrap).topic()
+
+    def make(self) -> Deliverer:
+        return opened(an_endpoint("kafka", {"provider": "world", "topic": self.topic}))
+
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
+        if ending is Unreachable:
+            self.breaks()
+            return an_outbound_message(message_id)
+        return None
+
+    def breaks(self) -> bool:
+        Provider.objects.update(name="gone")
+        return True
+
+    def mend(self) -> None:
+        Provider.objects.update(name="world")
+
+    def arrived(self) -> list[str]:
+        rows = OutboxRow.objects.order_by("id").values_list("message_id", flat=True)
+        return list(dict.fromkeys(rows))
+
+
 WORLDS: dict[str, Callable[[Path], EndpointWorld]] = {
     "memory": MemoryWorld,
     "http": HttpWorld,
     "file": FileWorld,
     "database": DatabaseWorld,
     "python": PythonWorld,
+    "kafka": KafkaWorld,
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
-from tests.contract.endpoint_worlds import WORLDS, EndpointWorld
+from tests.contract.endpoint_worlds import WORLDS, EndpointWorld, KafkaWorld
 
 pytestmark = pytest.mark.servers
 
@@ -17,6 +17,9 @@ pytestmark = pytest.mark.servers
 def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
     if request.param == "database":
         request.getfixturevalue("postgres")
+    if request.param == "kafka":
+        request.getfixturevalue("transactional_db")
+        KafkaWorld.bootstrap = request.getfixturevalue("servers").kafka_bootstrap
     made = WORLDS[request.param](tmp_path)
     yield made
     made.close()
