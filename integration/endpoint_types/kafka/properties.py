@@ -41,8 +41,7 @@ class KafkaProperties(Properties):
     provider: str = declare("Provider", help="The cluster that has the topic.", is_needed=True)
     topic: str = declare(
         "Topic",
-        help="What Kafka does with its records decides about partitions: records of one key go "
-        "to one partition.",
+        help="Where the records are written; those of one key go to one partition.",
         is_needed=True,
         check=_topic,
     )
