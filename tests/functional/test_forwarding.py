@@ -1,11 +1,14 @@
 """Queues that forward: each message becomes one record of another topic, in the same commit."""
 
 import json
+import time
 import uuid
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import connection
+from django.utils import timezone
 
 from crontasks.health.flow_out import delivered
 from integration.actions import endpoint_switches, errors
@@ -27,7 +30,8 @@ from integration.models import (
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
 from tests.support.kafka_world import Kafka
-from tests.support.partners import an_endpoint, an_outbound_queue
+from tests.support.memory.endpoint import MemoryDeliverer
+from tests.support.partners import an_endpoint, an_outbound_queue, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 BINARY = b"\x00\xff not JSON"
@@ -229,6 +233,47 @@ class TestCircles:
         run_queue(queue.pk)
         assert MessageError.objects.get().code == "FORWARD_LOOP"
         assert not OutboxRow.objects.exists()
+
+
+def test_what_another_endpoint_took_beyond_the_position_is_not_forwarded(broker):
+    queue = a_forward(broker, "there")
+    post(broker, queue, 3)
+    place = QueuePartition.objects.get(queue=queue)
+    Delivery.objects.create(
+        queue=queue,
+        endpoint=queue.endpoint,
+        topic_uuid=place.topic_uuid,
+        partition=0,
+        offset=1,
+        message_id="m1",
+        epoch=0,
+        state="DELIVERED",
+        started_at=timezone.now(),
+        ended_at=timezone.now(),
+    )
+    run_queue(queue.pk)
+    assert [one["n"] for one in values()] == [0, 2]
+    assert QueuePartition.objects.get(queue=queue).next_offset == 3
+
+
+def test_a_queue_that_begins_to_forward_in_the_middle_sends_each_message_one_way(broker):
+    queue = an_outbound_queue(broker, stay_seconds=0.0)
+    post(broker, queue, 6)
+    stored = {"provider": "main", "topic": "there"}
+    topic = an_endpoint(endpoint_type="kafka", properties=stored)
+
+    def switching(message: OutboundMessage) -> None:
+        if message.message_id == "m0":
+            Queue.objects.filter(pk=queue.pk).update(endpoint=topic, changed_at=timezone.now())
+            connection.close()
+            time.sleep(1.1)
+
+    partner = MemoryDeliverer(script=switching)
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    written = OutboxRow.objects.order_by("id").values_list("message_id", flat=True)
+    assert [*partner.shelf.ids, *written] == [f"m{n}" for n in range(6)]
+    assert written
+    assert not MessageError.objects.exists()
 
 
 def test_nothing_names_another_endpoint_beside_a_forward(broker):
