@@ -32,6 +32,7 @@ def forward(
     """
     stop = _hindrance(sender, context)
     if stop is None:
+        _read_anew(context, units)
         _pass_delivered(sender, context, owned, units)
         return deliver(context, owned, units, report)
     results = Results(context, owned, units)
@@ -54,6 +55,18 @@ def _hindrance(sender: Sender, context: RunContext) -> StateChange | None:
         text = queue.forward.problem
         return StateChange(state=PartitionState.WAITING, code="ENDPOINT_UNUSABLE", text=text)
     return stopped
+
+
+def _read_anew(context: RunContext, units: Sequence[Unit]) -> None:
+    """Give each its handler, also where it was read before the queue forwarded.
+
+    The configuration may have become another while a batch before this one was sent; a message
+    without a handler would count as applied.
+    """
+    taker = None if context.queue.forward is None else context.queue.forward.taker
+    for unit in units:
+        if unit.known is None and unit.taker is not taker:
+            context.reader.fill(unit)
 
 
 def _pass_delivered(
