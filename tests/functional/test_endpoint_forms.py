@@ -276,7 +276,7 @@ class TestTopics:
         assert "round for ever" in answer.text
         page = client.get(reverse("endpoint", args=[row.pk])).text
         assert "exactly once" in page
-        assert "Calls at the same time" not in page
+        assert "8 for each queue" not in page
 
     def test_a_file_carries_it_and_names_what_is_missing(self, client: Client, tmp_path) -> None:
         made(client, name="k", endpoint_type="kafka", **_a_topic())

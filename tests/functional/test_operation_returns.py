@@ -62,8 +62,8 @@ def test_each_goes_back_once_in_order_and_is_closed_and_told_of():
         ("eam.assets", b'{"n": 2}'),
     ]
     assert dict(decode_headers(sent[0].headers)) == {"tenant": b"north", "retryCount": b"3"}
-    ends = MessageError.objects.values_list("state", "ended", "version", "closed_at__isnull")
-    assert set(ends) == {("RESOLVED", "RETURNED", 2, False)}
+    ends = MessageError.objects.exclude(closed_at=None).values_list("state", "ended", "version")
+    assert list(ends) == [("RESOLVED", "RETURNED", 2)] * 3
     told = set(ErrorChange.objects.values_list("actor", "action", "reason", "operation"))
     assert told == {("otto", VERB, "stock is there again", operation.pk)}
     assert list(MessageTrack.objects.values_list("ended", flat=True)) == ["RETURNED"] * 3
