@@ -3,17 +3,20 @@
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from django.conf import settings
+from django.db import connections
 from psycopg.conninfo import make_conninfo
 
 from integration.endpoint_types.database.endpoint import DatabaseEndpoint
 from integration.endpoint_types.file.endpoint import FileEndpoint
 from integration.endpoint_types.file.properties import FileProperties
+from integration.endpoint_types.kafka.endpoint import KafkaEndpoint
+from integration.endpoint_types.kafka.properties import KafkaProperties
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import (
     Answer,
@@ -344,6 +347,17 @@ def take(message: OutboundMessage) -> object:
     return None
 
 
+class _LeavingNothing(KafkaEndpoint):
+    """The endpoint, called by threads that end without a connection of Django's."""
+
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
+        try:
+            return super().deliver(messages)
+        finally:
+            if threading.current_thread() is not threading.main_thread():
+                connections.close_all()
+
+
 class KafkaWorld(EndpointWorld):
     """The topic's reader drops repeats by the message id; what it reads is in the outbox."""
 
@@ -358,7 +372,9 @@ class KafkaWorld(EndpointWorld):
         self.topic = Kafka(self.bootstrap).topic()
 
     def make(self) -> Deliverer:
-        return opened(an_endpoint("kafka", {"provider": "world", "topic": self.topic}))
+        found = read("kafka", {"provider": "world", "topic": self.topic}, {})
+        assert isinstance(found, KafkaProperties)
+        return _LeavingNothing(found)
 
     def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
         if ending is Unreachable:

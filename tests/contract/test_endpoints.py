@@ -13,7 +13,11 @@ from tests.contract.endpoint_worlds import WORLDS, EndpointWorld, KafkaWorld
 pytestmark = pytest.mark.servers
 
 
-@pytest.fixture(params=sorted(WORLDS))
+# Only the world whose messages go through Django's own connection needs it.
+IN_DATABASE = {"kafka": [pytest.mark.django_db(transaction=True)]}
+
+
+@pytest.fixture(params=[pytest.param(n, marks=IN_DATABASE.get(n, ())) for n in sorted(WORLDS)])
 def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
     if request.param == "database":
         request.getfixturevalue("postgres")
