@@ -72,18 +72,17 @@ def send_back_together(error_ids: Sequence[UUID], scope: Scope) -> dict[UUID, st
     refused = {way: refusal(queue, way[1], scope) for way, queue in ways.items()}
     strict = {way: _strict_queue(queue.provider_id, way[1]) for way, queue in ways.items()}
     kept: dict[UUID, str] = {}
-    outgoing: list[Outgoing] = []
+    gone: list[MessageError] = []
     for row in (rows[id_] for id_ in error_ids):
-        way = row.queue_id, row.origin_topic
-        if why := refused[way]:
+        if why := refused[row.queue_id, row.origin_topic]:
             kept[row.pk] = why
-            continue
-        outgoing.append(_outgoing(row, 0, strict[way]))
-        tracked.ended(row, Ended.RETURNED)
+        else:
+            gone.append(row)
     try:
-        outbox.insert(outgoing)
+        outbox.insert([_outgoing(row, 0, strict[row.queue_id, row.origin_topic]) for row in gone])
     except QueueLockTimeoutError as e:
         raise RowBusyError from e
+    tracked.ended_together(gone, Ended.RETURNED)
     return kept
 
 

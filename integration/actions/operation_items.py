@@ -34,7 +34,7 @@ from integration.recipes import Misfit, compile_recipe
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import key_order
 from integration.store import operations as store
-from integration.store.operations import Content, Ended, Item, Locked, Tenure
+from integration.store.operations import Content, Ended, Item, Locked, Orders, Tenure
 from integration.store.sessions import execute
 from integration.store.starts import leave_request
 
@@ -65,23 +65,19 @@ def _silent(_: OperationStep) -> None:
 class Job:
     """The work on each message; fixed for as long as a runner holds the operation.
 
-    But for `schemas`, which those of the next chunk were written by.
+    But for `schemas`, which those of the next chunk were written by, and `scope`, that of whoever
+    let it run last.
     """
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
     observe: Observe = _silent
     schemas: Schemas = field(default_factory=dict)
+    scope: Scope = EVERYTHING
 
     @property
     def move(self) -> Move:
         return moves.VERBS[self.operation.verb]
-
-    @property
-    def scope(self) -> Scope:
-        """Return the scope of whoever let it run."""
-        systems = self.operation.systems
-        return EVERYTHING if systems is None else Scope(frozenset(systems))
 
     @property
     def releases(self) -> bool:
@@ -140,6 +136,7 @@ def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: boo
             return Chunk(is_ours=False)
         limit = 1 if orders.first_only else most
         items = store.next_items(tenure, from_place, limit)
+        job = replace(job, scope=_scope(orders))
         ended, queues = _carried_out(job, items, patient=patient)
         is_over = len(items) < limit and len(ended) == len(items)
         if ended:
@@ -163,6 +160,10 @@ def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: boo
         rate=orders.rate,
         queues=queues,
     )
+
+
+def _scope(orders: Orders) -> Scope:
+    return EVERYTHING if orders.systems is None else Scope(frozenset(orders.systems))
 
 
 def _carried_out(

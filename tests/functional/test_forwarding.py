@@ -14,6 +14,7 @@ from django.utils import timezone
 from crontasks.health.flow_out import delivered
 from integration.actions import endpoint_switches, errors
 from integration.actions.configuration import Author
+from integration.codec import decode_headers
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import OutboundMessage
 from integration.endpoints.registry import endpoint_function
@@ -94,20 +95,19 @@ def test_any_record_goes_on_as_it_is_with_key_headers_and_timestamp(broker):
 
 
 def test_without_headers_and_timestamp_the_way_and_the_id_stay(broker):
-    target = broker.topic()
-    queue = a_forward(broker, target, properties={"keep_headers": False, "key_from": "none"})
+    made = {"keep_headers": False, "key_from": "none"}
+    queue = a_forward(broker, "there", properties=made)
     broker.send(
         queue.topic, [{"n": 1}], key=b"k", timestamp=EARLIER, headers=[("tenant", b"north")]
     )
     run_queue(queue.pk)
-    relayed(queue)
-    [one] = broker.read_all(target)
+    row = OutboxRow.objects.get()
     place = f"main~{queue.topic}~0~0".encode()
-    assert dict(one.headers()) == {
+    assert dict(decode_headers(row.headers)) == {
         "sluice-message-id": place,
         "sluice-forwards": f"{settings.SLUICE_DEPLOYMENT}/{queue.name}".encode(),
     }
-    assert (one.key(), one.timestamp()[1] > EARLIER) == (None, True)
+    assert (row.key, row.timestamp_ms) == (None, None)
 
 
 def test_fields_make_a_document_and_a_key(broker):
@@ -223,12 +223,13 @@ class TestCircles:
         first, second = broker.topic(), broker.topic()
         there, back = a_forward(broker, second, topic=first), a_forward(broker, first, topic=second)
         broker.send(first, [{"n": 1}, {"n": 2}], key=b"k")
-        for queue in (there, back, there, back):
+        for queue in (there, back):
             run_queue(queue.pk)
             relayed(queue)
+        run_queue(there.pk)
         held = MessageError.objects.values_list("queue", "code", "state")
         assert list(held) == [(there.pk, "FORWARD_LOOP", "HOLD")] * 2
-        assert len(broker.read_all(first)) == 4
+        assert not OutboxRow.objects.filter(state="PENDING").exists()
         assert len(broker.read_all(second)) == 2
 
     def test_a_way_that_is_too_long_ends(self, broker) -> None:

@@ -5,7 +5,9 @@ import base64
 import pytest
 from django.urls import reverse
 
+from crontasks.running.operating import run_operation
 from integration.actions import operations
+from integration.actions.operation_items import OperationStep
 from integration.actions.operations import Options
 from integration.codec import decode_headers
 from integration.models import (
@@ -51,6 +53,18 @@ def letters(*origins: str, **fields) -> list[MessageError]:
 
 def test_each_goes_back_once_in_order_and_is_closed_and_told_of():
     rows = letters("eam.orders", "eam.orders", "eam.assets")
+    for offset, number in ((1, "P-7"), (1, "P-8")):
+        MessageTrack.objects.create(
+            queue=rows[0].queue,
+            partition=0,
+            offset=offset,
+            arrival_batch=1,
+            message_id=rows[offset].message_id,
+            interface="",
+            ended="HOLD",
+            external_id=number,
+            caused_by="order-1",
+        )
     operation = started(plan(VERB), reason="stock is there again")
     assert operation.title == f"Send back 3 messages of {rows[0].queue.name}"
     assert run(operation) is OperationState.DONE
@@ -66,7 +80,11 @@ def test_each_goes_back_once_in_order_and_is_closed_and_told_of():
     assert list(ends) == [("RESOLVED", "RETURNED", 2)] * 3
     told = set(ErrorChange.objects.values_list("actor", "action", "reason", "operation"))
     assert told == {("otto", VERB, "stock is there again", operation.pk)}
-    assert list(MessageTrack.objects.values_list("ended", flat=True)) == ["RETURNED"] * 3
+    tracks = MessageTrack.objects.filter(ended="RETURNED").order_by("offset")
+    found = list(tracks.values_list("external_id", "caused_by"))
+    assert found == [(None, None), ("P-8", "order-1"), (None, None)]
+    assert [one.batch_rows for one in tracks] == [3, None, None]
+    assert len({one.at for one in tracks}) == 1
 
 
 def test_what_may_not_go_stays_with_its_reason_and_the_plan_says_so_before():
@@ -118,6 +136,21 @@ def test_whoever_resumes_it_lends_it_their_scope():
     operations.resume(operation.pk, version=operation.version, actor="adam")
     assert run(operation) is OperationState.DONE
     assert outcomes(operation) == ["DONE", "DONE"]
+
+
+def test_whoever_lets_it_go_on_in_the_midst_of_a_turn_lends_it_their_scope_at_once():
+    letters("lab.orders", "lab.orders")
+    operation = started(plan(VERB), rate=1)
+
+    def lends(step: OperationStep) -> None:
+        if step is OperationStep.COMMITTED and Operation.objects.get().done == 1:
+            operations.pause(operation.pk, actor="ann")
+            version = Operation.objects.get().version
+            nothing = Scope(frozenset())
+            operations.resume(operation.pk, version=version, actor="ann", scope=nothing)
+
+    assert run_operation(operation.pk, stop=lambda: None, observe=lends) is OperationState.DONE
+    assert outcomes(operation) == ["DONE", "REFUSED"]
 
 
 def test_the_list_offers_it_for_dead_letters_to_those_who_may_operate():
