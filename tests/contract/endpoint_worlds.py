@@ -3,20 +3,16 @@
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db import connections
 from psycopg.conninfo import make_conninfo
 
 from integration.endpoint_types.database.endpoint import DatabaseEndpoint
 from integration.endpoint_types.file.endpoint import FileEndpoint
 from integration.endpoint_types.file.properties import FileProperties
-from integration.endpoint_types.kafka.endpoint import KafkaEndpoint
-from integration.endpoint_types.kafka.properties import KafkaProperties
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import (
     Answer,
@@ -30,9 +26,8 @@ from integration.endpoints.port import (
 from integration.endpoints.properties import read
 from integration.endpoints.registry import endpoint_function
 from integration.handlers import outage, permanent, transient
-from integration.models import Endpoint, OutboxRow, Provider
+from integration.models import Endpoint
 from tests.support.http_partner import HttpPartner
-from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer, Shelf
 
 
@@ -345,60 +340,3 @@ def take(message: OutboundMessage) -> object:
         case _:
             world.shelf.put([message])
     return None
-
-
-class _LeavingNothing(KafkaEndpoint):
-    """The endpoint, called by threads that end without a connection of Django's."""
-
-    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
-        try:
-            return super().deliver(messages)
-        finally:
-            if threading.current_thread() is not threading.main_thread():
-                connections.close_all()
-
-
-class KafkaWorld(EndpointWorld):
-    """The topic's reader drops repeats by the message id; what it reads is in the outbox."""
-
-    never = frozenset({Refused, Later, Unknown})
-    never_endless = True
-    # Of the broker of the tests; set before it is made.
-    bootstrap = ""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        Provider.objects.create(name="world", bootstrap_servers=self.bootstrap)
-        self.topic = Kafka(self.bootstrap).topic()
-
-    def make(self) -> Deliverer:
-        found = read("kafka", {"provider": "world", "topic": self.topic}, {})
-        assert isinstance(found, KafkaProperties)
-        return _LeavingNothing(found)
-
-    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
-        if ending is Unreachable:
-            self.breaks()
-            return an_outbound_message(message_id)
-        return None
-
-    def breaks(self) -> bool:
-        Provider.objects.update(name="gone")
-        return True
-
-    def mend(self) -> None:
-        Provider.objects.update(name="world")
-
-    def arrived(self) -> list[str]:
-        rows = OutboxRow.objects.order_by("id").values_list("message_id", flat=True)
-        return list(dict.fromkeys(rows))
-
-
-WORLDS: dict[str, Callable[[Path], EndpointWorld]] = {
-    "memory": MemoryWorld,
-    "http": HttpWorld,
-    "file": FileWorld,
-    "database": DatabaseWorld,
-    "python": PythonWorld,
-    "kafka": KafkaWorld,
-}

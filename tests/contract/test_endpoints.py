@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
-from tests.contract.endpoint_worlds import WORLDS, EndpointWorld, KafkaWorld
+from tests.contract.endpoint_worlds import EndpointWorld
+from tests.contract.every_endpoint_world import WORLDS
+from tests.contract.topic_endpoint_world import TopicWorld
 
 pytestmark = pytest.mark.servers
 
-
-# Only the world whose messages go through Django's own connection needs it.
+# The only world whose messages go through Django's own connection.
 IN_DATABASE = {"kafka": [pytest.mark.django_db(transaction=True)]}
 
 
@@ -23,7 +24,7 @@ def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
         request.getfixturevalue("postgres")
     if request.param == "kafka":
         request.getfixturevalue("transactional_db")
-        KafkaWorld.bootstrap = request.getfixturevalue("servers").kafka_bootstrap
+        TopicWorld.bootstrap = request.getfixturevalue("servers").kafka_bootstrap
     made = WORLDS[request.param](tmp_path)
     yield made
     made.close()
