@@ -20,7 +20,7 @@ from integration.endpoints.declared import (
     pairs_of,
 )
 from integration.endpoints.registry import functions
-from integration.models import Provider
+from integration.selectors.setup.endpoints import provider_names
 
 # The property that names a function of an installed app.
 FUNCTION: Final = "function"
@@ -172,8 +172,7 @@ def _field(name: str, declared: Declared) -> forms.Field:
 
 
 def _providers() -> list[tuple[str, str]]:
-    names = Provider.objects.order_by("name").values_list("name", flat=True)
-    return [("", "Choose one"), *((name, name) for name in names)]
+    return [("", "Choose one"), *((name, name) for name in provider_names())]
 
 
 def _installed() -> str:

@@ -37,10 +37,9 @@ from integration.endpoints.properties import (
     read_secrets,
     secret_mistakes,
 )
-from integration.models import Endpoint, EndpointTest, Provider, Queue
+from integration.models import Endpoint, EndpointTest
 from integration.selectors.setup import endpoints as shown
 from integration.selectors.setup import nouns
-from integration.selectors.setup.queues import is_foreign
 
 OWN: Final = ("name", "system")
 TEST_CHARACTERS: Final = 200
@@ -49,10 +48,6 @@ NOT_YOUR_FOLDER: Final = (
     "Your account is limited to some external systems: choose the folder {own}, or one below it. "
     "Other folders may contain files of other partners; only an administrator without that limit "
     "can choose one."
-)
-NOT_YOUR_TOPIC: Final = (
-    "topic must be one of the external systems you look after: a topic of their queues, or one "
-    "whose name begins with that of the system."
 )
 ENTER_AGAIN: Final = (
     "Enter it again: the destination has changed, and a stored secret is only ever sent to the "
@@ -167,14 +162,8 @@ class EndpointForm(SetupForm):
         """Limited people forward to topics of their own systems only."""
         if not ENDPOINT_TYPES[self.endpoint_type].forwards:
             return {}
-        provider = Provider.objects.filter(name=properties.get("provider", "")).first()
-        if provider is None:
-            return {"provider": "provider is none that is set up: choose one."}
-        system, topic = self.cleaned_data.get("system"), str(properties.get("topic", ""))
-        there = Queue(provider=provider, topic=topic, system=system)
-        if is_foreign(there, self.scope, is_made=False):
-            return {"topic": NOT_YOUR_TOPIC}
-        return {}
+        there = str(properties.get("provider", "")), str(properties.get("topic", ""))
+        return shown.topic_mistakes(*there, self.cleaned_data.get("system"), self.scope)
 
     def _update_errors(self, errors: ValidationError) -> None:
         """Leave out what the row says of its properties: their fields say it already."""
