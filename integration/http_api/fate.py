@@ -124,8 +124,8 @@ def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
     if all(id_ in fates for id_ in ids):
         return [fates[id_] for id_ in ids]
     # Its row is cleaned up only once it is in Kafka.
-    rest = "no_longer_tracked" if _is_forgotten(receipt) else "in_kafka"
-    return [fates.get(id_) or Fate(id_, rest, None) for id_ in ids]
+    unknown = "no_longer_tracked" if _is_forgotten(receipt) else "in_kafka"
+    return [fates.get(id_) or Fate(id_, unknown, None) for id_ in ids]
 
 
 def _is_forgotten(receipt: Receipt) -> bool:

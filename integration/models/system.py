@@ -92,7 +92,7 @@ class Endpoint(models.Model):
         provider, _ = target_of(self)
         if not Provider.objects.filter(name=provider).exists():
             raise ValidationError(f"There is no provider {provider}: choose one that is set up.")
-        if self.pk is None:
+        if self._state.adding:
             return
         queues = list(forwarding(self.queues.all()))
         for queue in queues:
