@@ -90,8 +90,9 @@ def show(
     context |= _plan(operation, may_see=may_see)
     if operation.verb == SEND_BACK.action:
         ways = returns.ways_of(operation, scope_of(request.user))
-        context["ways"] = ways
-        context["fit"] -= sum(way.messages for way in ways if way.refusal)
+        refused = sum(way.messages for way in ways if way.refusal)
+        context |= {"ways": ways, "refused": refused}
+        context["fit"] -= refused
     has_late = bool(context["blast"].late)
     recipe = operation.recipe if sees_recipe else ""
     is_start, is_recipe = isinstance(form, StartForm), isinstance(form, RecipeForm)

@@ -94,6 +94,7 @@ def test_what_may_not_go_stays_with_its_reason_and_the_plan_says_so_before():
     operation, client = plan(VERB), logged_in()
     page = " ".join(client.get(reverse("operation", args=[operation.pk])).text.split())
     assert "Send back 1 message?" in page
+    assert "may not go where they came from" in page
     for why in ("from which topic it came", "internal to Kafka", "reads itself"):
         assert why in page
     assert run(started(operation)) is OperationState.DONE
