@@ -66,7 +66,7 @@ DELIVERING: Final[Mapping[str, str]] = {
     "below, and release the message when the new version is installed on every worker.",
     "PROVIDER_MISSING": SETTINGS,
     "TOPIC_MISSING": SETTINGS,
-    "FORWARD_LOOP": "Look at the topics that its text names: one of them leads back here. Change "
+    "FORWARD_LOOP": "Look at the queues that its text names: one of them leads back here. Change "
     "where one of the queues forwards to, and delete this message: its way is noted in it.",
     "FOLDER_FULL": ROOM,
     "FOLDER_READ_ONLY": ROOM,
