@@ -101,7 +101,10 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One record for the outbox. `delay_seconds` makes it due later, by the database's clock."""
+    """One record for the outbox. `delay_seconds` makes it due later, by the database's clock.
+
+    `timestamp_ms` is the record's time in Kafka; None: when it is written there.
+    """
 
     topic: str
     value: bytes | None
@@ -115,3 +118,4 @@ class Outgoing:
     retry_no: int | None = None
     strict_queue: int | None = None
     delay_seconds: float | None = None
+    timestamp_ms: int | None = None

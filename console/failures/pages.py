@@ -88,6 +88,8 @@ def failure_list(request: HttpRequest) -> HttpResponse:
         if is_search
         else failures.page(wanted, scope, cursor),
     }
+    rows, asked = context["page"].rows, wanted.origin_topic or wanted.cause_class
+    context["has_letters"] = bool(asked) or any(row.origin_topic for row in rows)
     return render(request, "console/failures/list.html", context)
 
 

@@ -17,8 +17,9 @@ from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
 from integration.actions.operation_trials import trial_of
 from integration.models import Operation
-from integration.policy.moves import EDIT
+from integration.policy.moves import EDIT, SEND_BACK
 from integration.policy.states import OperationState
+from integration.selectors.failures import returns
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.operations import operations as selector
 from integration.selectors.operations import plans
@@ -87,6 +88,11 @@ def show(
         context |= _under_way(request, operation)
         return render(request, "console/operations/operation.html", context, status=status)
     context |= _plan(operation, may_see=may_see)
+    if operation.verb == SEND_BACK.action:
+        ways = returns.ways_of(operation, scope_of(request.user))
+        refused = sum(way.messages for way in ways if way.refusal)
+        context |= {"ways": ways, "refused": refused}
+        context["fit"] -= refused
     has_late = bool(context["blast"].late)
     recipe = operation.recipe if sees_recipe else ""
     is_start, is_recipe = isinstance(form, StartForm), isinstance(form, RecipeForm)

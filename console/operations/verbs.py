@@ -118,9 +118,14 @@ def start(request: HttpRequest, operation: Operation) -> HttpResponse | None:
     if not form.is_valid():
         return show(request, operation, status=422, form=form)
     options = form.options(first_only=request.POST.get("first") == "1")
-    version, actor = version_of(request), actor_of(request)
     try:
-        operations.start(operation.pk, options, version=version, actor=actor)
+        operations.start(
+            operation.pk,
+            options,
+            version=version_of(request),
+            actor=actor_of(request),
+            scope=scope_of(request.user),
+        )
     except IntegrationError as problem:
         return _refused(request, operation, problem, form)
     return None
@@ -136,7 +141,13 @@ def pause(request: HttpRequest, operation: Operation) -> None:
 def resume(request: HttpRequest, operation: Operation) -> None:
     _need_right_of(request, operation.verb)
     version, one_first = version_of(request), request.POST.get("first") == "1"
-    operations.resume(operation.pk, version=version, actor=actor_of(request), one_first=one_first)
+    operations.resume(
+        operation.pk,
+        version=version,
+        actor=actor_of(request),
+        one_first=one_first,
+        scope=scope_of(request.user),
+    )
 
 
 @_verb("Cancelled. What is done stays done; the rest was left as it is.")

@@ -29,6 +29,12 @@ WORDS: Final[Mapping[str, Wording]] = {
         "changed",
         "The same change is made in each document. The originals are kept, byte for byte.",
     ),
+    "send back": Wording(
+        "Send back",
+        "sent back",
+        "Each is written once to the topic it came from, as it is now, and closed here. Whoever "
+        "reads that topic gets it once more.",
+    ),
 }
 STATES: Final = {
     OperationState.PLANNED: ("secondary", "·", "Planned"),
@@ -46,6 +52,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     ItemOutcome.IN_WORK: "Left alone: it was being worked on",
     ItemOutcome.LATE: "Left alone: it would be applied after newer messages",
     ItemOutcome.INVALID: "Left alone: the change does not fit",
+    ItemOutcome.REFUSED: "Left alone: it cannot be sent back",
     ItemOutcome.UNCHANGED: "Left alone: it has that value already",
 }
 BECAME: Final = {

@@ -20,9 +20,12 @@ from integration.endpoints.declared import (
     pairs_of,
 )
 from integration.endpoints.registry import functions
+from integration.selectors.setup.endpoints import provider_names
 
 # The property that names a function of an installed app.
 FUNCTION: Final = "function"
+# The one that names a cluster.
+PROVIDER: Final = "provider"
 # What stands between the two of a pair, by the property's name.
 SIGNS: Final = {"headers": ":"}
 LINES: Final = {"rows": 4, "class": "lines", "spellcheck": "false"}
@@ -150,6 +153,8 @@ def _field(name: str, declared: Declared) -> forms.Field:
             field, given = forms.ChoiceField, {"choices": declared.choices}
         case Shape.FLAG:
             field = forms.BooleanField
+        case Shape.TEXT if name == PROVIDER:
+            field, given = forms.ChoiceField, {"choices": _providers}
         case Shape.NUMBER:
             field = forms.IntegerField if declared.is_whole else forms.FloatField
             given = {"min_value": declared.least, "max_value": declared.most}
@@ -164,6 +169,10 @@ def _field(name: str, declared: Declared) -> forms.Field:
         required=False,
         **given,
     )
+
+
+def _providers() -> list[tuple[str, str]]:
+    return [("", "Choose one"), *((name, name) for name in provider_names())]
 
 
 def _installed() -> str:

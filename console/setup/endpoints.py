@@ -105,6 +105,11 @@ class EndpointForm(SetupForm):
         known = self.initial.get("properties")
         of_type = initial_of(properties_class, known if isinstance(known, dict) else {})
         self.initial = {**of_type, **self.initial}
+        if properties_class.forwards:
+            # No call is made: there is nothing to limit, and nothing may have arrived.
+            for name in DELIVERY:
+                del self.fields[name]
+            return
         repeats = self.fields["idempotent"]
         repeats.help_text = f"{repeats.help_text} {properties_class.repeats}"
         if self.instance.pk is None:
@@ -115,7 +120,8 @@ class EndpointForm(SetupForm):
         typed = (
             [] if self.properties_class is None else parts_of(self.properties_class, self.fields)
         )
-        self.helper.layout = Layout(own, *typed, Fieldset("Deliveries", *DELIVERY), "reason")
+        calls = [Fieldset("Deliveries", *DELIVERY)] if DELIVERY[0] in self.fields else []
+        self.helper.layout = Layout(own, *typed, *calls, "reason")
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()
@@ -128,7 +134,8 @@ class EndpointForm(SetupForm):
         wrong = mistakes(self.endpoint_type, properties) or secret_mistakes(
             self.endpoint_type, properties, secrets
         )
-        for name, sentence in (wrong or self._foreign_folder(properties)).items():
+        wrong = wrong or self._foreign_folder(properties) or self._foreign_topic(properties)
+        for name, sentence in wrong.items():
             field = self.fields.get(name)
             label = str(field.label or name).rstrip("*") if field is not None else name
             words = f"{label}{sentence.removeprefix(name)}"
@@ -150,6 +157,13 @@ class EndpointForm(SetupForm):
         own = str(system)
         is_own = f"{properties.get(name, '')}/".startswith(f"{own}/")
         return {} if is_own else {name: NOT_YOUR_FOLDER.format(own=own)}
+
+    def _foreign_topic(self, properties: Mapping[str, Any]) -> dict[str, str]:
+        """Limited people forward to topics of their own systems only."""
+        if not ENDPOINT_TYPES[self.endpoint_type].forwards:
+            return {}
+        there = str(properties.get("provider", "")), str(properties.get("topic", ""))
+        return shown.topic_mistakes(*there, self.cleaned_data.get("system"), self.scope)
 
     def _update_errors(self, errors: ValidationError) -> None:
         """Leave out what the row says of its properties: their fields say it already."""
@@ -194,7 +208,8 @@ ENDPOINTS = Noun(
     one="endpoint",
     title="Endpoints",
     about="Where messages of a partner are delivered: over HTTP, as files, into another database, "
-    "or to your own function. A queue, or a target of a publish channel, refers to it.",
+    "to your own function, or to another topic. A queue, or a target of a publish channel, refers "
+    "to it.",
     form=EndpointForm,
     table=EndpointTable,
     filters=filters_by(

@@ -27,6 +27,13 @@ class HistoryParameters:
         least=7,
         most=3_650,
     )
+    keys_days: int = option(
+        30,
+        "Idempotency keys of the HTTP API, in days: so long a repeated post is answered as the "
+        "first one was.",
+        least=1,
+        most=3_650,
+    )
     notices_days: int = option(90, "Notices that are over, in days.", least=1, most=3_650)
     operations_days: int = option(
         90, "Bulk operations that have ended, in days.", least=1, most=3_650
@@ -54,7 +61,7 @@ class HistoryCleanup:
     """Removes runs beyond each instance's number to keep, and other history past its days.
 
     That is: sent outbox rows, tracking, batch logs and message
-    ids the topic has outlived, notices that are
+    ids the topic has outlived, receipts and idempotency keys of the HTTP API, notices that are
     over, ended bulk operations and abandoned ones, ended bulk runs, what they staged and what was
     uploaded for them, and, where days are set, what people decided. Rows that still wait, are in
     doubt or dead stay.

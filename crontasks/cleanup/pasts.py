@@ -40,8 +40,13 @@ PASSED: Final = """NOT EXISTS (SELECT 1 FROM integration_queuepartition p
 CALLED: Final = f"""t.state IN ('DELIVERED', 'FAILED') AND {PASSED}
     AND {older_than("t.ended_at", "tracking_days")}"""
 LEAST_DAYS: Final = 7
-ANSWERED: Final = f"""t.received_at < {{at}} - interval '{LEAST_DAYS} days'
+# A receipt without a key is only asked what became of its messages.
+UNKEYED: Final = "t.sender_id IS NULL"
+ANSWERED: Final = f"""{UNKEYED} AND t.received_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.received_at < {{at}} - make_interval(secs => coalesce(q.retention_seconds, 0))"""
+# A key lives by its own days, whatever became of its messages, their queue and their tracking.
+KEYED: Final = "t.sender_id IS NOT NULL"
+UNUSED: Final = f"{KEYED} AND {older_than('t.received_at', 'keys_days')}"
 AUDIT: Final = "Kept forever unless days are set."
 
 
@@ -67,14 +72,26 @@ def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
 RECEIPTS: Final = Rule(
     name="receipts",
     title="Receipts of the HTTP API",
-    what="What was answered to posts, once the retention of their queue is over. A sender that "
-    "repeats a post later than that has it accepted again.",
+    what="What was answered to posts without an idempotency key, once the retention of their queue "
+    "is over.",
     keeps=f"the queue's retention, at least {LEAST_DAYS} days",
     source="integration_receipt t LEFT JOIN integration_queue q ON q.id = t.queue_id",
     due=ANSWERED,
     since="t.received_at",
     order="t.received_at",
-    kept=(Spared("Within the retention of its queue", f"NOT ({ANSWERED})"),),
+    kept=(Spared("Within the retention of its queue", f"{UNKEYED} AND NOT ({ANSWERED})"),),
+)
+KEYS: Final = Rule(
+    name="idempotency_keys",
+    title="Idempotency keys",
+    what="The senders' own ids of posts to the HTTP API, with what was answered. A sender that "
+    "repeats a post later than that has it accepted again.",
+    source="integration_receipt t",
+    due=UNUSED,
+    since="t.received_at",
+    order="t.received_at",
+    days="keys_days",
+    kept=(Spared("A repeat is still answered", f"{KEYED} AND NOT ({UNUSED})"),),
 )
 ARRIVALS: Final = Rule(
     name="arrivals",
@@ -166,6 +183,7 @@ HISTORY: Final = (
         ),
     ),
     RECEIPTS,
+    KEYS,
     Rule(
         name="runs",
         title="Runs of cron tasks",

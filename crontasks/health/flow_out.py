@@ -9,7 +9,8 @@ from crontasks.health.checks import Finding
 from crontasks.health.readiness import UNSENT_SECONDS
 from integration.counting import so_many
 from integration.durations import rough
-from integration.models import Queue
+from integration.models import Provider, Queue
+from integration.models.forwards import target_of
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.delivering.standing import Standing
 from integration.selectors.outbox.relaying import sending
@@ -119,6 +120,8 @@ def unknown(queue: Queue) -> Finding:
 
 def delivered(queue: Queue) -> Finding:
     """Tell when something was delivered last, beside what waits."""
+    if queue.forwards:
+        return _forwarded(queue)
     rows = of_queue(queue)
     last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
     waiting = sum(row.waiting or 0 for row in rows)
@@ -133,3 +136,19 @@ def delivered(queue: Queue) -> Finding:
         f"Nothing within {minutes} minutes; {waits}.",
         "Fix what is broken above; if nothing is, check the last run of the queue.",
     )
+
+
+def _forwarded(queue: Queue) -> Finding:
+    """Check the rest of the way of what was forwarded: the relay and outbox of the other topic."""
+    name, topic = target_of(queue.endpoint)
+    provider = Provider.objects.filter(name=name).first()
+    if provider is None:
+        why = f"There is no provider {name}, to whose topic {topic} it forwards."
+        return Situation(why, "Correct the endpoint under Endpoints, and test it there.")
+    there = Queue(name=queue.name, provider=provider, topic=topic, kind=queue.kind)
+    broken = [found for look in (lease, outbox) if isinstance(found := look(there), Situation)]
+    if broken:
+        return broken[0]
+    waiting = sum(row.waiting or 0 for row in of_queue(queue))
+    waits = so_many(waiting, "message waits", "messages wait") if waiting else "nothing waits"
+    return f"What is read is written to {topic} of {name} in the same commit; {waits}."

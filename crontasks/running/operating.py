@@ -27,6 +27,7 @@ from integration.actions.operation_items import (
 )
 from integration.actions.problems import RowBusyError
 from integration.models import Operation
+from integration.policy.moves import READS_CONTENT
 from integration.policy.operations import (
     BURST_SECONDS,
     CHUNK_ROWS,
@@ -143,7 +144,7 @@ class Turn:
         idle = BURST_SECONDS if tenure.idle_seconds is None else tenure.idle_seconds
         self.rate = job.operation.rate
         self.pace = Pace(self.rate, time.monotonic(), idle)
-        self.most = EDIT_ROWS if job.operation.verb == "edit" else CHUNK_ROWS
+        self.most = EDIT_ROWS if job.operation.verb in READS_CONTENT else CHUNK_ROWS
         self.has_worked = False
         self.from_place = 0
         self.moved_at = time.monotonic()

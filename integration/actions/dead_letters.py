@@ -1,22 +1,22 @@
 """Sending a dead letter back to the topic it came from: to which one, as what, and how often."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
-from integration import registration
 from integration.actions import tracked
-from integration.actions.errors import Request, as_seen, carry_out
-from integration.actions.problems import ReturnRefusedError
+from integration.actions.errors import COLUMNS, Request, as_seen, carry_out
+from integration.actions.problems import ReturnRefusedError, RowBusyError
 from integration.actions.transaction import short_transaction
 from integration.codec import decode_headers
 from integration.envelope.dead_letters import without_telling
 from integration.envelope.retry_wrapper import resends, unwrap, with_resends, wrap
+from integration.handlers.failures import QueueLockTimeoutError
 from integration.models import MessageError, Queue
 from integration.policy.moves import GIVE_UP, SEND_BACK
 from integration.policy.states import Ended
-from integration.selectors.scope import Scope
-from integration.selectors.setup.queues import is_foreign
+from integration.selectors.failures.returns import refusal
+from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import outbox
-from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 from integration.values import Outgoing
 
@@ -40,9 +40,10 @@ def send_back(
     with short_transaction():
         row = as_seen(error_id, version, request)
         row.origin_topic = row.origin_topic or origin
-        outgoing = _outgoing(row, sent_before)
-        closed = {"closed_at": database_now(), "ended": Ended.RETURNED, "not_before": None}
-        carry_out(row, request, {**closed, "origin_topic": row.origin_topic})
+        check(row)
+        strict = _strict_queue(row.queue.provider_id, row.origin_topic)
+        outgoing = _outgoing(row, sent_before, strict)
+        carry_out(row, request, {**COLUMNS[SEND_BACK], "origin_topic": row.origin_topic})
         outbox.insert([outgoing])
         tracked.ended(row, Ended.RETURNED)
     leave_request(row.queue_id)
@@ -59,30 +60,43 @@ def give_up(error_id: UUID, *, version: int, actor: str, code: str, text: str) -
         carry_out(row, request, {"code": code, "text": text})
 
 
-def check(error: MessageError, scope: Scope | None = None) -> None:
+def send_back_together(error_ids: Sequence[UUID], scope: Scope) -> dict[UUID, str]:
+    """Write many dead letters to their topics, in this order, within the caller's transaction.
+
+    The caller has locked them, and closes them in the same transaction, but those that are
+    returned: they may not go, each with the sentence why. `scope` as for `check`. Raises
+    RowBusyError where the turn of a strict queue among the topics is not to be had.
+    """
+    rows = MessageError.objects.select_related("queue__system").in_bulk(list(error_ids))
+    ways = {(row.queue_id, row.origin_topic): row.queue for row in rows.values()}
+    refused = {way: refusal(queue, way[1], scope) for way, queue in ways.items()}
+    strict = {way: _strict_queue(queue.provider_id, way[1]) for way, queue in ways.items()}
+    kept: dict[UUID, str] = {}
+    gone: list[MessageError] = []
+    for row in (rows[id_] for id_ in error_ids):
+        if why := refused[row.queue_id, row.origin_topic]:
+            kept[row.pk] = why
+        else:
+            gone.append(row)
+    try:
+        outbox.insert([_outgoing(row, 0, strict[row.queue_id, row.origin_topic]) for row in gone])
+    except QueueLockTimeoutError as e:
+        raise RowBusyError from e
+    tracked.ended_together(gone, Ended.RETURNED)
+    return kept
+
+
+def check(error: MessageError, scope: Scope = EVERYTHING) -> None:
     """Raises ReturnRefusedError where it may not go to the topic that it came from.
 
     `scope` is that of a person who asks: limited ones write to topics of their own only.
     """
-    topic, queue = error.origin_topic, error.queue
-    if not topic:
-        raise ReturnRefusedError("Its headers do not tell from which topic it came.")
-    if topic == queue.topic:
-        raise ReturnRefusedError(
-            f"It came from {topic}, which this error queue reads itself: it would be back at once."
-        )
-    there = Queue(provider_id=queue.provider_id, topic=topic, system=queue.system)
-    if sentences := registration.topic_name_mistakes(topic):
-        raise ReturnRefusedError(sentences[0])
-    if scope is not None and is_foreign(there, scope, is_made=False):
-        raise ReturnRefusedError(
-            f"You may not write to {topic}: it is no topic of the external systems you look after."
-        )
+    if why := refusal(error.queue, error.origin_topic, scope):
+        raise ReturnRefusedError(why)
 
 
-def _outgoing(error: MessageError, sent_before: int) -> Outgoing:
-    """Return the record as it was before it failed. Raises ReturnRefusedError."""
-    check(error)
+def _outgoing(error: MessageError, sent_before: int, strict: int | None) -> Outgoing:
+    """Return the record as it was before it failed."""
     queue = error.queue
     value, headers = error.current_payload, decode_headers(error.headers)
     count = max(resends(value, headers), sent_before) + 1
@@ -95,7 +109,7 @@ def _outgoing(error: MessageError, sent_before: int) -> Outgoing:
         headers=with_resends(list(without_telling(headers)), count),
         provider_id=queue.provider_id,
         message_id=error.message_id,
-        strict_queue=_strict_queue(queue.provider_id, error.origin_topic),
+        strict_queue=strict,
     )
 
 

@@ -18,7 +18,17 @@ from integration.actions.problems import (
 from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
-from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, PARK, RELEASE, RESTORE, Move
+from integration.policy.moves import (
+    ARRIVED,
+    DELETE,
+    EDIT,
+    HOLD,
+    PARK,
+    RELEASE,
+    RESTORE,
+    SEND_BACK,
+    Move,
+)
 from integration.policy.states import (
     CLOSED,
     DeliveryState,
@@ -40,6 +50,7 @@ COLUMNS: Final[Mapping[Move, Values]] = {
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
     RESTORE: {"closed_at": None, "ended": "", "parked_at": None},
     ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
+    SEND_BACK: {"closed_at": database_now(), "ended": Ended.RETURNED, "not_before": None},
 }
 
 

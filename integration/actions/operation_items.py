@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions import errors
+from integration.actions import dead_letters, errors
 from integration.actions.problems import STATE_WORDS
 from integration.actions.transaction import short_transaction
 from integration.models import MessageError, Operation
@@ -31,9 +31,10 @@ from integration.recipe_rules import (
 )
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, compile_recipe
+from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import key_order
 from integration.store import operations as store
-from integration.store.operations import Content, Ended, Item, Locked, Tenure
+from integration.store.operations import Content, Ended, Item, Locked, Orders, Tenure
 from integration.store.sessions import execute
 from integration.store.starts import leave_request
 
@@ -64,13 +65,15 @@ def _silent(_: OperationStep) -> None:
 class Job:
     """The work on each message; fixed for as long as a runner holds the operation.
 
-    But for `schemas`, which those of the next chunk were written by.
+    But for `schemas`, which those of the next chunk were written by, and `scope`, that of whoever
+    let it run last.
     """
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
     observe: Observe = _silent
     schemas: Schemas = field(default_factory=dict)
+    scope: Scope = EVERYTHING
 
     @property
     def move(self) -> Move:
@@ -133,6 +136,7 @@ def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: boo
             return Chunk(is_ours=False)
         limit = 1 if orders.first_only else most
         items = store.next_items(tenure, from_place, limit)
+        job = replace(job, scope=_scope(orders))
         ended, queues = _carried_out(job, items, patient=patient)
         is_over = len(items) < limit and len(ended) == len(items)
         if ended:
@@ -156,6 +160,10 @@ def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: boo
         rate=orders.rate,
         queues=queues,
     )
+
+
+def _scope(orders: Orders) -> Scope:
+    return EVERYTHING if orders.systems is None else Scope(frozenset(orders.systems))
 
 
 def _carried_out(
@@ -196,6 +204,8 @@ def _absent(missing: Sequence[Item], *, patient: bool) -> list[Ended]:
 def _moved(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> list[Ended]:
     if job.move is moves.EDIT:
         return _edited(job, fit, locked)
+    if job.move is moves.SEND_BACK:
+        return _sent_back(job, fit, locked)
     _change(job, job.move, {item.error: locked[item.error] for item in fit})
     return [Ended(item.place, ItemOutcome.DONE, item.version + 1) for item in fit]
 
@@ -227,6 +237,20 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     if job.releases and to_release:
         _change(job, moves.RELEASE, to_release)
     return ended
+
+
+def _sent_back(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> list[Ended]:
+    """Write to the outbox what may go, and close it in the same commit."""
+    kept = dead_letters.send_back_together([item.error for item in fit], job.scope)
+    gone = {item.error: locked[item.error] for item in fit if item.error not in kept}
+    if gone:
+        _change(job, moves.SEND_BACK, gone)
+    return [
+        Ended(item.place, ItemOutcome.REFUSED, text=kept[item.error])
+        if item.error in kept
+        else Ended(item.place, ItemOutcome.DONE, item.version + 1)
+        for item in fit
+    ]
 
 
 def _with_schemas(

@@ -42,7 +42,7 @@ NEEDS_REASON: Final = {
 }
 # Times are the audit row's own, and actor and reason have columns of their own there.
 NOT_AUDITED: Final = frozenset(
-    {"started_at", "ended_at", "reason", "actor", "why_paused", "stop_from", "stop_base"}
+    {"started_at", "ended_at", "reason", "actor", "why_paused", "stop_from", "stop_base", "systems"}
 )
 
 
@@ -98,8 +98,15 @@ def plan_matching(
         return _summed_up(operation)
 
 
-def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> None:
-    """Let a planned operation run, as the person saw it.
+def start(
+    operation_id: UUID,
+    options: Options,
+    *,
+    version: int,
+    actor: str,
+    scope: Scope = EVERYTHING,
+) -> None:
+    """Let a planned operation run, as the person saw it; within the person's scope.
 
     Raises OperationMovedError, ReasonMissingError, RecipeUntriedError.
     """
@@ -120,6 +127,7 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
             "stop_share": options.stop.share,
             "stop_from": database_now(),
             "stop_base": 0,
+            "systems": _systems(scope),
             "started_at": database_now(),
         }
         _move(operation, OperationState.RUNNING, values, Author(actor, options.reason))
@@ -149,7 +157,7 @@ def release_held(row: Model, filters: FailureFilter, actor: str, scope: Scope) -
             return earlier.pk
         operation = plan_matching(matching(filters, scope), verb=verb, actor=actor, query=query)
         options = Options(reason=f"{row} was switched on again.")
-        start(operation, options, version=1, actor=actor)
+        start(operation, options, version=1, actor=actor, scope=scope)
         return operation
 
 
@@ -163,13 +171,24 @@ def pause(operation_id: UUID, *, actor: str, reason: str = "") -> None:
         _move(operation, OperationState.PAUSED, {"why_paused": "person"}, Author(actor, reason))
 
 
-def resume(operation_id: UUID, *, version: int, actor: str, one_first: bool = False) -> None:
-    """Go on; with `one_first` only up to the next message. Raises OperationMovedError."""
+def resume(
+    operation_id: UUID,
+    *,
+    version: int,
+    actor: str,
+    one_first: bool = False,
+    scope: Scope = EVERYTHING,
+) -> None:
+    """Go on, within this person's scope; with `one_first` only up to the next message.
+
+    Raises OperationMovedError.
+    """
     with short_transaction():
         operation = _locked(operation_id, version, OperationState.PAUSED)
         values: dict[str, object] = {"why_paused": "", "first_only": one_first}
         # What failed before is known to whoever resumes it: failures are counted anew.
         values |= {"stop_from": database_now(), "stop_base": operation.done}
+        values["systems"] = _systems(scope)
         _move(operation, OperationState.RUNNING, values, Author(actor))
 
 
@@ -207,6 +226,10 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
             raise OperationMovedError(operation)
         if operation.recipe != recipe:
             _set(operation, {"recipe": recipe, "trial": None})
+
+
+def _systems(scope: Scope) -> list[int] | None:
+    return None if scope.systems is None else sorted(scope.systems)
 
 
 def _created(verb: str, actor: str, query: str, retry_of: UUID | None = None) -> Operation:

@@ -3,10 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
+from integration.delivery.outcome import APPLIED, DELIVERED, SUPERSEDED, Failed, Outcome
 from integration.delivery.unit import Unit
 from integration.documents.refusals import tidied
-from integration.handlers.failures import Applied, BatchItemError, Superseded, classify
+from integration.handlers.failures import (
+    Applied,
+    BatchItemError,
+    Forwarded,
+    Superseded,
+    classify,
+)
 from integration.policy.failure import Failure, FailureClass
 
 SWALLOWED: Final = Failure(
@@ -41,6 +47,8 @@ def read_verdict(verdict: object) -> Outcome:
             return APPLIED
         case Superseded():
             return SUPERSEDED
+        case Forwarded():
+            return DELIVERED
         case Failure():
             return Failed(tidied(verdict))
         case _:

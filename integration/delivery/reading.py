@@ -149,7 +149,7 @@ class Reader:
         here, without a call of ours beside the parsing: it is walked for every message.
         """
         default = self._known.get(None) or self._look_up(None)
-        if isinstance(default, Failure) or default[0].format or self.queue.retry_wrapper:
+        if isinstance(default, Failure) or default[0].format or not self._reads_plainly:
             return [self._read(record) for record in records]
         (service, origin), prefix, schemas = default, self._id_prefix, self.schemas
         taker, interface = service.taker, origin.interface
@@ -228,8 +228,14 @@ class Reader:
             schema_id is None or self.schemas is None or self.schemas.at_hand(schema_id) is not None
         )
 
+    @property
+    def _reads_plainly(self) -> bool:
+        return self.queue.reads_content and not self.queue.retry_wrapper
+
     def _read(self, record: Record, parsed: Parsed | None = None) -> Unit:
         value = record.value
+        if not self.queue.reads_content:
+            return self._as_it_is(record)
         if value is None:
             return self._tombstone(record)
         if value[:1] == b"\0" and (schema_id := schema_id_of(value)) is not None:
@@ -246,6 +252,13 @@ class Reader:
         return self._addressed(
             record, (content.interface, content.message_id, content.body, content)
         )
+
+    def _as_it_is(self, record: Record) -> Unit:
+        """Take a record without a look at its value: whatever that is, it goes on."""
+        fields = addressed_by_headers(record.headers or ())
+        if isinstance(fields, envelope.Flaw):
+            return self._addressed(record, (None, None, None, None))
+        return self._addressed(record, (fields[INTERFACE], fields[MESSAGE_ID], None, None))
 
     def _encoded(self, record: Record, value: bytes, schema_id: int) -> Unit:
         """Read a message by its schema; what that is stays known, whatever comes of it."""

@@ -28,6 +28,20 @@ class Service:
     format: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What writes the messages of a queue to another topic, in the transaction that reads them.
+
+    Without a `taker` nothing can, and `problem` says why. `is_parsed`: it asks for something of
+    their content; otherwise they go on whatever is in them. `mark` is as that of a queue.
+    """
+
+    taker: Registration | None
+    problem: str = ""
+    is_parsed: bool = False
+    mark: Any = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSnapshot:
     """The part of an endpoint that sending needs. `mark` changes when any setting of it did."""
@@ -48,7 +62,8 @@ class QueueSnapshot:
 
     `strict_error_queue` is the error queue's id when its order is kept (`strict_order`). An
     outbound queue is `sends`: its messages go to `endpoint`, unless `routes` name another one for
-    their interface, or None where the partner reads the topic.
+    their interface, or None where the partner reads the topic. One with a `forward` is not called:
+    that is the handler of all of them.
     """
 
     id: int
@@ -86,6 +101,7 @@ class QueueSnapshot:
     sends: bool = False
     endpoint: EndpointSnapshot | None = None
     routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
+    forward: Forward | None = None
     concurrency: int = 1
     """how many calls, or handler transactions of one batch, may be under way at once"""
     workers: int | None = 1
@@ -100,6 +116,11 @@ class QueueSnapshot:
     def threads(self) -> int:
         """Return how many handler transactions of one batch may run side by side."""
         return 1 if self.sequential or self.sends or self.is_error_queue else self.concurrency
+
+    @property
+    def reads_content(self) -> bool:
+        """Return whether anybody asks for what is in its messages."""
+        return self.forward is None or self.forward.is_parsed
 
     @property
     def needs_one_partition(self) -> bool:
@@ -127,7 +148,8 @@ class QueueSnapshot:
         """Return who takes messages of `interface` (None: the queue's default), or why nobody."""
         if self.sends:
             # Whatever it is called, it is delivered; whether it may be now, its endpoint tells.
-            return Service(interface or self.name, None)
+            taker = None if self.forward is None else self.forward.taker
+            return Service(interface or self.name, taker, deletes_on_tombstone=taker is not None)
         name = interface or self.default_interface
         if not name:
             return NO_SERVICE

@@ -3,6 +3,8 @@
 from integration.endpoint_types.database.properties import DatabaseProperties
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.http.properties import HttpProperties
+from integration.endpoint_types.kafka.forwarding import forward_of
+from integration.endpoint_types.kafka.properties import KafkaProperties
 from integration.endpoint_types.python.properties import PythonProperties
 from integration.endpoints.properties import register
 
@@ -14,4 +16,10 @@ def register_types() -> None:
     register("database", DatabaseProperties, "integration.endpoint_types.database.endpoint.opened")
     register(
         "python", PythonProperties, "integration.endpoint_types.python.endpoint.PythonEndpoint"
+    )
+    register(
+        "kafka",
+        KafkaProperties,
+        "integration.endpoint_types.kafka.endpoint.KafkaEndpoint",
+        forward_of,
     )

@@ -64,6 +64,8 @@ class Properties:
     `secrets_go_by` are the properties that decide where secrets go and whose they are: who changes
     one enters the secrets again. `shared_folder` is the property that names a place which all
     systems share, `sends_id_by` the one that names the header of the message id, with its default.
+    `forwards`: it is another topic, named by the properties `provider` and `topic`; nothing is
+    called, and what is delivered is written in the transaction that reads it.
     """
 
     __slots__ = ()
@@ -76,6 +78,7 @@ class Properties:
     secrets_go_by: ClassVar[Sequence[str]] = ()
     shared_folder: ClassVar[str] = ""
     sends_id_by: ClassVar[tuple[str, str]] = ("", "")
+    forwards: ClassVar[bool] = False
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -1,7 +1,7 @@
 """The port of endpoints: what the engine asks, and what may be answered. Verdicts are values.
 
-Each endpoint type (HTTP, file, database, Python function) is one implementation; one contract
-suite runs over all of them and over the in-memory fake.
+Each endpoint type (HTTP, file, database, Python function, Kafka topic) is one implementation; one
+contract suite runs over all of them and over the in-memory fake.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The properties and secrets of every endpoint type: judged, and read as its opener takes them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from integration.endpoints.declared import Properties, counts, declarations, judged, made
@@ -11,6 +11,9 @@ from integration.errors import IntegrationError
 # Filled by `register` when Django starts.
 ENDPOINT_TYPES: Final[dict[str, type[Properties]]] = {}
 OPENERS: Final[dict[str, str]] = {}
+# Endpoint type -> what takes (endpoint, queue) and returns what forwards the queue's messages; of
+# types that are called there is none.
+FORWARDS: Final[dict[str, Callable[[Any, Any], Any]]] = {}
 
 
 class EndpointSettingsError(IntegrationError):
@@ -26,14 +29,27 @@ class EndpointSettingsError(IntegrationError):
         self.mistakes = mistakes
 
 
-def register(endpoint_type: str, properties_class: type[Properties], opener: str) -> None:
-    """Make an endpoint type known.
+def register(
+    endpoint_type: str,
+    properties_class: type[Properties],
+    opener: str,
+    forward: Callable[[Any, Any], Any] | None = None,
+) -> None:
+    """Make an endpoint type known; `forward` is that of one whose messages are forwarded.
 
     `opener` is the dotted name of what takes the properties and returns a Deliverer, or raises
     ValueError with a sentence. It is loaded where something is sent, and nowhere else.
     """
     ENDPOINT_TYPES[endpoint_type] = properties_class
     OPENERS[endpoint_type] = opener
+    if forward is not None:
+        FORWARDS[endpoint_type] = forward
+
+
+def forwards(endpoint_type: str) -> bool:
+    """Return whether endpoints of this type are other topics, to which queues forward."""
+    properties_class = ENDPOINT_TYPES.get(endpoint_type)
+    return properties_class is not None and properties_class.forwards
 
 
 def choices() -> list[tuple[str, str]]:

@@ -53,7 +53,8 @@ def endpoint_function(name: str) -> Callable[[Taker], Taker]:
     """Register a function that takes each OutboundMessage of the endpoints that name it.
 
     It runs outside any transaction, in a thread of its own, and perhaps twice for one message:
-    `message.message_id` is the same then. Raises EndpointFunctionConflictError.
+    `message.message_id` is the same then. Of an endpoint that is a topic it runs in the transaction
+    of the message and returns what is to be written. Raises EndpointFunctionConflictError.
     """
 
     def register(taker: Taker) -> Taker:

@@ -121,6 +121,11 @@ class Superseded:
     """The message's key already has newer data; nothing was written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """The record for another topic is in the transaction's outbox; what forwards says so."""
+
+
 Verdict = Applied | Superseded | Failure | None
 
 

@@ -12,6 +12,7 @@ from integration.http_api.receipts import of_message
 from integration.models import MessageError, OutboxRow, Receipt
 from integration.policy.states import Ended, ErrorState, OutboxState
 from integration.selectors.tracking.rows import of_messages
+from integration.store.track_days import first_day
 
 # Of a post with more messages only the counts are shown.
 MOST_LISTED: Final = 100
@@ -43,6 +44,7 @@ STATES: Final = (
     "released",
     "deleted",
     "expired",
+    "no_longer_tracked",
 )
 _ENDS: Final = {
     Ended.APPLIED: "applied",
@@ -119,8 +121,17 @@ def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
     for look in (_failures, _tracks, _rows):
         if rest := [id_ for id_ in ids if id_ not in fates]:
             fates |= look(receipt, rest)
+    if all(id_ in fates for id_ in ids):
+        return [fates[id_] for id_ in ids]
     # Its row is cleaned up only once it is in Kafka.
-    return [fates.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
+    unknown = "no_longer_tracked" if _is_forgotten(receipt) else "in_kafka"
+    return [fates.get(id_) or Fate(id_, unknown, None) for id_ in ids]
+
+
+def _is_forgotten(receipt: Receipt) -> bool:
+    """Return whether the day of its acceptance is not tracked any more: its key may live longer."""
+    first = first_day()
+    return first is not None and receipt.received_at < first
 
 
 def _failures(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:

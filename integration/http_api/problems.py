@@ -262,8 +262,9 @@ class NoSuchMessageError(HttpApiError):
     status = 404
     says = "No message of this system is known by that id, or not any more."
     advice = (
-        "Use the message_id of the answer, or the id you sent yourself. Receipts are kept as long "
-        "as the queue keeps its failures."
+        "Use the message_id of the answer, or the id you sent yourself. A post with an id of its "
+        "own is known for the days set for idempotency keys, others as long as the queue keeps "
+        "its failures."
     )
 
 

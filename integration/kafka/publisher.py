@@ -321,6 +321,8 @@ def _produce(
                 row.key,
                 partition=partition,
                 headers=headers,
+                # 0: the time when it is written.
+                timestamp=row.timestamp_ms or 0,
                 on_delivery=report,
             )
         except BufferError:

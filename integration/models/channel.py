@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from integration.endpoints.properties import forwards
 from integration.formats import subjects
 from integration.models.queue import Queue
 from integration.models.search_paths import check_search_paths
@@ -170,6 +171,14 @@ class ChannelTarget(models.Model):
 
     def _check_way(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""
+        if self.endpoint is not None and forwards(self.endpoint.endpoint_type):
+            text = (
+                "It is another topic: only a queue forwards. Name that topic's own queue instead."
+            )
+            raise ValidationError({"endpoint": text})
+        if self.endpoint is not None and self.queue.forwards:
+            text = f"{self.queue} forwards all its messages: leave it out, or choose another queue."
+            raise ValidationError({"endpoint": text})
         last = self.endpoint or self.queue.endpoint
         if last is not None and last.system_id != self.system_id:
             text = f"{self.queue} delivers to {last}, which belongs to another external system."

@@ -55,8 +55,9 @@ class ApiToken(models.Model):
 class Receipt(models.Model):
     """One accepted post: what was answered, and where its messages are found.
 
-    Written in the transaction that accepts the messages, kept as long as the queue's retention.
-    A post that carries the sender's own id is answered from here when it is repeated.
+    Written in the transaction that accepts the messages. A post that carries the sender's own id,
+    its idempotency key, is answered from here when it is repeated: such a receipt is kept by the
+    keys' own days, others as long as the queue's retention (the history cleanup).
     """
 
     system = models.ForeignKey(ExternalSystem, on_delete=models.CASCADE, related_name="receipts")

@@ -27,6 +27,7 @@ class Operation(models.Model):
         DELETE = "delete", "Delete"
         RESTORE = "restore", "Restore"
         EDIT = "edit", "Edit"
+        SEND_BACK = "send back", "Send back"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     verb = models.CharField(max_length=10, choices=Verb.choices)
@@ -79,6 +80,11 @@ class Operation(models.Model):
         models.BigIntegerField(),
         default=list,
         help_text="The queues of its messages: who may not know of one of them sees none of it.",
+    )
+    systems = ArrayField(
+        models.BigIntegerField(),
+        null=True,
+        help_text="The external systems that whoever let it run is limited to; empty = none.",
     )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)

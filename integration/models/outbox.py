@@ -32,6 +32,9 @@ class OutboxRow(models.Model):
     retry_no = models.IntegerField(null=True)
     strict_queue = models.IntegerField(null=True, help_text="the strict queue whose order it keeps")
     not_before = models.DateTimeField(null=True)
+    timestamp_ms = models.BigIntegerField(
+        null=True, help_text="The record's time in Kafka; empty = when it is written there."
+    )
     state = models.CharField(
         max_length=10,
         choices=[(s.value, s.value) for s in OutboxState],

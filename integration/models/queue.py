@@ -6,6 +6,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from integration.endpoints.properties import forwards
+from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.paths import BadPath, compile_path
@@ -236,6 +238,16 @@ class Queue(models.Model):
             self._check_end()
             if stored is not None:
                 self._check_targets()
+        if self.forwards and self.provider_id is not None:
+            others = forwarding(Queue.objects.exclude(pk=self.pk))
+            if sentence := circle_through([self], others):
+                raise ValidationError({"endpoint": sentence})
+
+    @property
+    def forwards(self) -> bool:
+        """Return whether its messages are written to another topic, in their own transaction."""
+        is_outbound = self.direction == self.Direction.OUTBOUND
+        return self.endpoint is not None and is_outbound and forwards(self.endpoint.endpoint_type)
 
     @property
     def keeps_keys_in_order(self) -> bool:
@@ -289,6 +301,9 @@ class Queue(models.Model):
             raise ValidationError({"endpoint": text})
         if self.endpoint is not None and self.system_id not in {None, self.endpoint.system_id}:
             text = f"{self.endpoint} belongs to another external system than the queue."
+            raise ValidationError({"endpoint": text})
+        if self.forwards and self.pk and self.targets.filter(endpoint__isnull=False).exists():
+            text = "Targets of channels name endpoints of their own here: they would get nothing."
             raise ValidationError({"endpoint": text})
 
     def _check_targets(self) -> None:

@@ -8,6 +8,8 @@ from django.db import models
 
 from integration.endpoints import properties as endpoint_properties
 from integration.models.fields import SecretField
+from integration.models.forwards import circle_through, forwarding, target_of
+from integration.models.provider import Provider
 from integration.models.search_paths import check_search_paths
 from integration.policy.retry import Backoff, RetryRule
 
@@ -82,6 +84,22 @@ class Endpoint(models.Model):
         wrong = endpoint_properties.secret_mistakes(self.endpoint_type, self.properties, secrets)
         if wrong:
             raise ValidationError({"secrets": list(wrong.values())})
+        if endpoint_properties.forwards(self.endpoint_type):
+            self._check_forward()
+
+    def _check_forward(self) -> None:
+        """Raises ValidationError where it is no topic of ours, or would feed a queue of its own."""
+        provider, _ = target_of(self)
+        if not Provider.objects.filter(name=provider).exists():
+            raise ValidationError(f"There is no provider {provider}: choose one that is set up.")
+        if self._state.adding:
+            return
+        queues = list(forwarding(self.queues.all()))
+        for queue in queues:
+            queue.endpoint = self
+        others = forwarding(self.queues.model._default_manager.exclude(endpoint=self.pk))
+        if sentence := circle_through(queues, others):
+            raise ValidationError(sentence)
 
 
 class MessageFormat(models.TextChoices):

@@ -37,8 +37,13 @@ GIVE_UP: Final = Move("give up", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
 # Of the head of a sequential queue: it stays on hold, and the queue goes on past it.
 PARK: Final = Move("park", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
 EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
-# The verbs that lead to another state, and with editing all that an operation can do.
+# The verbs that lead to another state, and with editing and sending back all that an operation can
+# do.
 CHANGES: Final[Mapping[str, Move]] = MappingProxyType(
     {move.action: move for move in (RELEASE, HOLD, DELETE, RESTORE)}
 )
-VERBS: Final[Mapping[str, Move]] = MappingProxyType({**CHANGES, EDIT.action: EDIT})
+VERBS: Final[Mapping[str, Move]] = MappingProxyType(
+    {**CHANGES, EDIT.action: EDIT, SEND_BACK.action: SEND_BACK}
+)
+# Of these the operation reads each message, and does not only write its row.
+READS_CONTENT: Final = frozenset({EDIT.action, SEND_BACK.action})

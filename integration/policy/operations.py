@@ -9,7 +9,7 @@ from integration.policy.states import ErrorState, OperationState
 
 # One short transaction: a person's pause waits no longer than it, and rows are locked no longer.
 CHUNK_ROWS: Final = 500
-# An edit reads, parses and writes each message.
+# What reads each message whole, and writes it anew.
 EDIT_ROWS: Final = 100
 # The first messages are on their way before the many are.
 FIRST_ROWS: Final = 50
@@ -42,6 +42,7 @@ class ItemOutcome(StrEnum):
     IN_WORK = "IN_WORK"  # the engine or a person held the row for as long as was waited
     LATE = "LATE"  # would be applied after newer messages, and nobody confirmed that
     INVALID = "INVALID"  # the edit does not fit this message
+    REFUSED = "REFUSED"  # a dead letter that may not go back to where it came from
     UNCHANGED = "UNCHANGED"  # the edit changes nothing in it
 
 

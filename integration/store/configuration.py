@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
+from integration.delivery.snapshot import EndpointSnapshot, Forward, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following, order_texts
+from integration.endpoints.properties import FORWARDS
 from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
@@ -36,6 +37,7 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
     rows = list(EnterpriseService.objects.select_related("structure"))
     services = {row.interface: service_of(row, worker) for row in rows}
     endpoint, routes = _routes(queue)
+    forward = _forward(queue)
     sends = endpoint is not None or any(routes.values())
     system, error_queue, default = queue.system, queue.error_queue, queue.default_service
     return QueueSnapshot(
@@ -61,12 +63,18 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         sends=sends,
         endpoint=endpoint,
         routes=routes,
+        forward=forward,
         concurrency=1 if queue.is_sequential else queue.concurrency,
         workers=queue.most_workers,
         keeps_keys_in_order=queue.keeps_keys_in_order,
         order_texts=order_texts(queue.order_path) if queue.keeps_keys_in_order else None,
         worker=worker,
-        mark=(_mark(queue, rows), endpoint, tuple(routes.items())),
+        mark=(
+            _mark(queue, rows),
+            endpoint,
+            tuple(routes.items()),
+            None if forward is None else (forward.problem, forward.mark),
+        ),
     )
 
 
@@ -77,6 +85,15 @@ def _routes(queue: Queue) -> tuple[EndpointSnapshot | None, dict[str, EndpointSn
     targets = queue.targets.select_related("channel", "endpoint__system")
     routes = {target.channel.name: _endpoint(target.endpoint) for target in targets}
     return _endpoint(queue.endpoint), routes
+
+
+def _forward(queue: Queue) -> Forward | None:
+    """Return what forwards the queue's messages, where its endpoint is another topic."""
+    if queue.endpoint is None or queue.direction != Queue.Direction.OUTBOUND:
+        return None
+    make = FORWARDS.get(queue.endpoint.endpoint_type)
+    forward: Forward | None = None if make is None else make(queue.endpoint, queue)
+    return forward
 
 
 def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:

@@ -68,7 +68,7 @@ RETURNING epoch, extract(epoch FROM clock_timestamp() - worked_at)::float8
 _FENCE: Final = """
 UPDATE integration_operation SET lease_until = clock_timestamp() + %s * interval '1 second',
     worked_at = CASE WHEN %s THEN clock_timestamp() ELSE worked_at END
-WHERE id = %s AND epoch = %s AND state = 'RUNNING' RETURNING rate, first_only
+WHERE id = %s AND epoch = %s AND state = 'RUNNING' RETURNING rate, first_only, systems
 """
 _LEAVE: Final = """
 UPDATE integration_operation SET lease_until = NULL, owner = ''
@@ -145,6 +145,7 @@ class Orders:
 
     rate: int | None
     first_only: bool
+    systems: Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from integration.values import Outgoing
 
 MARKS: Final = (
     "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
-    "clock_timestamp() + %s * interval '1 second', 'PENDING', clock_timestamp(), '', ''"
+    "clock_timestamp() + %s * interval '1 second', 'PENDING', clock_timestamp(), '', '', %s"
 )
 COLUMNS: Final = (
     "provider_id, shard, topic, partition, key, headers, value, kind, message_id, error, "
-    "retry_no, strict_queue, not_before, state, created_at, dead_code, dead_text"
+    "retry_no, strict_queue, not_before, state, created_at, dead_code, dead_text, "
+    "timestamp_ms"
 )
 # What was set before comes back with it; the transaction's own setting, so that a rollback,
 # also to a savepoint, undoes it.
@@ -88,4 +89,5 @@ def parameters(row: Outgoing) -> list[Any]:
         row.retry_no,
         row.strict_queue,
         row.delay_seconds,
+        row.timestamp_ms,
     ]

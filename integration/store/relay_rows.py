@@ -50,7 +50,7 @@ SELECT (SELECT id FROM integration_outboxrow
 # Headers and what else a record is, besides its key and value.
 ROW_BYTES: Final = 100
 SIZE: Final = f"coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + {ROW_BYTES}"
-WANTED: Final = "id, topic, partition, key, value, headers"
+WANTED: Final = "id, topic, partition, key, value, headers, timestamp_ms"
 # The batch that is being marked still lies there as if it was due. As a set of their own the ids
 # are hashed whatever the planner thinks of the statement.
 NOT_BEING_MARKED: Final = "id NOT IN (SELECT unnest(%(marking)s::bigint[]))"
@@ -58,7 +58,7 @@ NOT_BEING_MARKED: Final = "id NOT IN (SELECT unnest(%(marking)s::bigint[]))"
 # is due by its time comes besides, and both are put in the order of their ids afterwards. Headers
 # as text: the driver takes five times as long to hand over JSON, one value at a time.
 DUE: Final = f"""
-SELECT id, topic, partition, key, value, headers::text FROM (
+SELECT id, topic, partition, key, value, headers::text, timestamp_ms FROM (
   SELECT {WANTED},
     sum(size) OVER (ORDER BY {INDEX_ORDER} ROWS UNBOUNDED PRECEDING) - size AS before
   FROM (SELECT {WANTED}, provider_id, shard, not_before, {SIZE} AS size
@@ -67,7 +67,7 @@ SELECT id, topic, partition, key, value, headers::text FROM (
     ORDER BY {INDEX_ORDER} LIMIT %(rows)s) due) counted
   WHERE before < %(bytes)s
 UNION ALL
-SELECT id, topic, partition, key, value, headers::text FROM (
+SELECT id, topic, partition, key, value, headers::text, timestamp_ms FROM (
   SELECT {WANTED} FROM integration_outboxrow
   WHERE {PENDING_LATER} AND {NOT_BEING_MARKED}
   ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
@@ -225,8 +225,8 @@ class RelayOutbox:
         candidates.sort(key=itemgetter(0))
         chosen = _within(candidates, rows, size_bytes)
         return [
-            OutgoingRow(id_, topic, partition, key, value, _headers(headers))
-            for id_, topic, partition, key, value, headers in chosen
+            OutgoingRow(id_, topic, partition, key, value, _headers(headers), timestamp_ms)
+            for id_, topic, partition, key, value, headers, timestamp_ms in chosen
         ]
 
     def _candidates(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
@@ -339,7 +339,7 @@ def _array(ids: Sequence[int]) -> str:
 def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tuple[Any, ...]]:
     """The first of `rows` that are few and small enough together; at least one."""
     size = 0
-    for place, (_, _, _, key, value, _) in enumerate(rows[:count]):
+    for place, (_, _, _, key, value, *_) in enumerate(rows[:count]):
         if place and size >= size_bytes:
             return rows[:place]
         size += len(value or b"") + len(key or b"") + ROW_BYTES

@@ -24,7 +24,16 @@ from integration.track_parts import (
     parts_of,
 )
 
-__all__ = ["DAYS_AHEAD", "DEFAULT", "drop_before", "make_ahead", "named", "parts", "summarize"]
+__all__ = [
+    "DAYS_AHEAD",
+    "DEFAULT",
+    "drop_before",
+    "first_day",
+    "make_ahead",
+    "named",
+    "parts",
+    "summarize",
+]
 
 DAYS_AHEAD: Final = 7
 # Days that a run of ours took off and could not drop any more.
@@ -47,6 +56,13 @@ def named(day: date) -> str:
 def parts() -> list[Part]:
     """Every partition but the default one, by name."""
     return parts_of(_rows(IN_UTC, LIST))
+
+
+def first_day() -> datetime | None:
+    """Return when the oldest day begins that is still there; None where none was dropped yet."""
+    known = parts()
+    begins = [part.begin for part in known if part.begin is not None]
+    return min(begins, default=None) if len(begins) == len(known) else None
 
 
 def make_ahead(days: int = DAYS_AHEAD) -> int:

@@ -3,7 +3,6 @@
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -341,12 +340,3 @@ def take(message: OutboundMessage) -> object:
         case _:
             world.shelf.put([message])
     return None
-
-
-WORLDS: dict[str, Callable[[Path], EndpointWorld]] = {
-    "memory": MemoryWorld,
-    "http": HttpWorld,
-    "file": FileWorld,
-    "database": DatabaseWorld,
-    "python": PythonWorld,
-}

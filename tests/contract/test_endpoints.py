@@ -8,15 +8,23 @@ from dataclasses import replace
 import pytest
 
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
-from tests.contract.endpoint_worlds import WORLDS, EndpointWorld
+from tests.contract.endpoint_worlds import EndpointWorld
+from tests.contract.every_endpoint_world import WORLDS
+from tests.contract.topic_endpoint_world import TopicWorld
 
 pytestmark = pytest.mark.servers
 
+# The only world whose messages go through Django's own connection.
+IN_DATABASE = {"kafka": [pytest.mark.django_db(transaction=True)]}
 
-@pytest.fixture(params=sorted(WORLDS))
+
+@pytest.fixture(params=[pytest.param(n, marks=IN_DATABASE.get(n, ())) for n in sorted(WORLDS)])
 def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
     if request.param == "database":
         request.getfixturevalue("postgres")
+    if request.param == "kafka":
+        request.getfixturevalue("transactional_db")
+        TopicWorld.bootstrap = request.getfixturevalue("servers").kafka_bootstrap
     made = WORLDS[request.param](tmp_path)
     yield made
     made.close()

@@ -18,7 +18,7 @@ from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trials, operations
 from integration.actions.operation_items import OperationStep
 from integration.actions.problems import StateMismatchError
-from integration.models import MessageError, Operation
+from integration.models import MessageError, MessageTrack, Operation, OutboxRow
 from integration.policy.states import OperationState
 from integration.store import operations as store
 from tests.support import warm
@@ -42,6 +42,13 @@ INSERT INTO integration_messageerror (
 SELECT gen_random_uuid(), %s, 'first-topic', 0, n, 'm-' || n, '', '', '[]',
   convert_to('{"n":0,"at":' || n || '}', 'UTF8'), '', 'HOLD', 'permanent', 'X', '', '', 'f', 1, 0,
   0, 0, 'row', 1, n, false, false, 1, now(), now(), '' FROM generate_series(0, %s) n
+"""
+# As the batch in which all of them failed has left them.
+TRACKED = """
+INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
+  interface, ended, external_id, batch_rows)
+SELECT queue_id, partition, "offset", arrival_batch, message_id, '', 'HOLD', 'order-' || "offset",
+  CASE "offset" WHEN 0 THEN %s END FROM integration_messageerror
 """
 ITEMS = """
 SELECT count(*), count(*) FILTER (WHERE outcome = 'DONE'), count(*) FILTER (WHERE outcome = '')
@@ -129,6 +136,25 @@ def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment,
     account(operation, action="edit")
     account(operation, action="release")
     assert MessageError.objects.filter(state="READY", version=3).count() == MESSAGES
+
+
+@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
+def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment, step):
+    filled()
+    MessageError.objects.update(origin_topic="orders")
+    with connection.cursor() as cursor:
+        cursor.execute(TRACKED, [MESSAGES])
+    operation = started(plan("send back"))
+    process = child(operation, child_environment, step, 3, "SIGKILL")
+    assert process.wait(10) == -signal.SIGKILL
+    process.stdout.close()
+    finish(operation)
+    account(operation, action="send back")
+    sent = OutboxRow.objects.values_list("topic", "message_id")
+    assert len(sent) == len(set(sent)) == MESSAGES
+    assert MessageError.objects.filter(state="RESOLVED", ended="RETURNED").count() == MESSAGES
+    told = MessageTrack.objects.filter(ended="RETURNED").values_list("message_id", "external_id")
+    assert sorted(told) == sorted((f"m-{n}", f"order-{n}") for n in range(MESSAGES))
 
 
 @pytest.mark.parametrize("step", [OperationStep.TAKEN, OperationStep.COMMITTED])

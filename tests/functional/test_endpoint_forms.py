@@ -11,7 +11,15 @@ from django.urls import reverse
 
 from integration.actions import configuration
 from integration.endpoints.properties import ENDPOINT_TYPES
-from integration.models import ConfigurationChange, Endpoint, EndpointTest, ExternalSystem
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EndpointTest,
+    ExternalSystem,
+    OutboxRow,
+    Provider,
+    Queue,
+)
 from tests.functional.config_world import Config
 from tests.support.http_partner import HttpPartner
 from tests.support.set_up import forms, limited_to, logged_in
@@ -57,6 +65,12 @@ def test_the_type_is_chosen_first(client: Client) -> None:
     assert "<textarea" not in answer.text
 
 
+def _a_topic(**values: Any) -> dict[str, Any]:
+    """What a person enters for an endpoint that is a topic."""
+    Provider.objects.get_or_create(name="main", defaults={"bootstrap_servers": "127.0.0.1:1"})
+    return {"provider": "main", "topic": "partner.orders", "keep_headers": "on", **values}
+
+
 def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
     database = {
         "host": "db.example",
@@ -73,11 +87,13 @@ def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
         "file": made(client, name="f", endpoint_type="file", file_name="{key}.json", at_once=5),
         "database": made(client, name="d", endpoint_type="database", **database),
         "python": made(client, name="p", endpoint_type="python", function="plant.send"),
+        "kafka": made(client, name="k", endpoint_type="kafka", **_a_topic()),
     }
     assert found["http"].properties["headers"] == {"X-Key": "{key}", "X-Id": "{message_id}"}
     assert found["file"].properties == {"file_name": "{key}.json", "at_once": 5}
     assert found["database"].properties["key_columns"] == ["number", "id"]
     assert json.loads(found["database"].secrets) == {"password": "pw"}
+    assert found["kafka"].properties == {"provider": "main", "topic": "partner.orders"}
     for row in found.values():
         page = client.get(reverse("endpoint", args=[row.pk]))
         assert page.status_code == 200
@@ -235,3 +251,52 @@ def test_files_of_limited_people_stay_in_the_folder_of_their_system(
     assert limited_to(mine).post(reverse("endpoint-new"), sent).status_code == status
     assert Endpoint.objects.filter(system=mine).exists() is (status == 303)
     assert logged_in().post(reverse("endpoint-new"), {**sent, "name": "any"}).status_code == 303
+
+
+class TestTopics:
+    """Endpoints to which queues forward."""
+
+    def test_limited_people_forward_to_topics_of_their_own(self) -> None:
+        partner = ExternalSystem.objects.get_or_create(name="partner")[0]
+        client = limited_to(partner)
+        assert made(client, name="k", endpoint_type="kafka", **_a_topic()).pk
+        for topic in ("erp.orders", "__consumer_offsets", "no topic"):
+            entered = {**forms()["endpoint"], **_a_topic(topic=topic), "endpoint_type": "kafka"}
+            answer = client.post(reverse("endpoint-new"), {**entered, "name": "l"})
+            assert answer.status_code == 422
+            assert "topic" in answer.context["form"].errors
+
+    def test_a_circle_is_refused_above_the_form(self, client: Client) -> None:
+        row = made(client, name="k", endpoint_type="kafka", **_a_topic())
+        known = {"kind": "continuous", "direction": "outbound", "start_from": "end"}
+        provider = Provider.objects.get(name="main")
+        Queue.objects.create(name="q", topic="a", provider=provider, endpoint=row, **known)
+        answer = changed(client, row, name="k", endpoint_type="kafka", **_a_topic(topic="a"))
+        assert answer.status_code == 422
+        assert "round for ever" in answer.text
+        page = client.get(reverse("endpoint", args=[row.pk])).text
+        assert "exactly once" in page
+        assert "8 for each queue" not in page
+
+    def test_a_file_carries_it_and_names_what_is_missing(self, client: Client, tmp_path) -> None:
+        made(client, name="k", endpoint_type="kafka", **_a_topic())
+        config = Config(tmp_path)
+        text = config("export")[1]
+        assert config("plan", text=text) == (0, "No changes.\n")
+        code, said = config("plan", text=text.replace("provider: main", "provider: nobody"))
+        assert code
+        assert "There is no provider nobody" in said
+
+    def test_the_test_writes_a_sample_to_the_outbox(self, client: Client) -> None:
+        row = made(client, name="k", endpoint_type="kafka", **_a_topic())
+        address = reverse("endpoint-test", args=[row.pk])
+        client.post(address, {"kind": "sample", "body": '{"n": 1}', "key": "k1"})
+        sent = OutboxRow.objects.get()
+        assert (sent.topic, bytes(sent.key or b""), bytes(sent.value or b"")) == (
+            "partner.orders",
+            b"k1",
+            b'{"n": 1}',
+        )
+        assert EndpointTest.objects.get().is_good
+        client.post(address, {"kind": "connect"})
+        assert EndpointTest.objects.latest("pk").code == "BROKER_UNREACHABLE"

@@ -14,7 +14,8 @@ from integration.endpoints.properties import (
     secret_mistakes,
 )
 from integration.endpoints.templates import BadTemplateError, Fields, Template
-from tests.contract.endpoint_worlds import WORLDS, an_outbound_message
+from tests.contract.endpoint_worlds import an_outbound_message
+from tests.contract.every_endpoint_world import WORLDS
 
 pytestmark = pytest.mark.fast
 URL = {"url": "https://a.example/in"}

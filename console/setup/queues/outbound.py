@@ -6,7 +6,8 @@ from typing import Final
 from console.forms.setup_form import Part
 from console.setup.queues import fields
 from integration.counting import so_many
-from integration.models import Queue
+from integration.models import Endpoint, Queue
+from integration.models.forwards import target_of
 
 PARTS: Final[Mapping[str, Part]] = {
     "part-queue": fields.PARTS["part-queue"],
@@ -108,13 +109,7 @@ def delivery_words(
             yield "Nothing is delivered from here: the partner reads the topic."
         return
     yield f"Each message is delivered to {end} ({end.get_endpoint_type_display()}, {end.system})."
-    if end.idempotent:
-        yield "A message that may have arrived is sent again: this endpoint drops repeats."
-    else:
-        yield (
-            "A message that may have arrived is put on hold for a person to check: this endpoint "
-            "may not recognize a repeat."
-        )
+    yield _once(queue, end)
     if goes_on:
         yield (
             "Delivery continues from the position where it ended: everything that the topic still "
@@ -125,8 +120,30 @@ def delivery_words(
         yield f"{off} is switched off: its messages wait in the topic until it is on."
 
 
+def _once(queue: Queue, end: Endpoint) -> str:
+    """Tell what becomes of a message that may have arrived."""
+    if queue.forwards:
+        provider, topic = target_of(end)
+        return (
+            f"It is forwarded to the topic {topic} of {provider} exactly once: position and new "
+            "record are one commit. No call is made: concurrency and the time for a call do not "
+            "count."
+        )
+    if end.idempotent:
+        return "A message that may have arrived is sent again: this endpoint drops repeats."
+    return (
+        "A message that may have arrived is put on hold for a person to check: this endpoint "
+        "may not recognize a repeat."
+    )
+
+
 def order_words(queue: Queue) -> Iterator[str]:
     """Sentences on order and concurrency within the limits of the endpoint."""
+    if queue.forwards:
+        kept = queue.is_sequential or queue.ordering == Queue.Ordering.KEY
+        how = "in the order of the topic" if queue.is_sequential else "each key keeps its order"
+        yield f"Batch by batch; {how if kept else 'what failed follows later, out of its order'}."
+        return
     if queue.is_sequential:
         yield "One call at a time, in the order of the topic."
         return

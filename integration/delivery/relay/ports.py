@@ -43,9 +43,9 @@ class RelayLostError(IntegrationError):
 class OutgoingRow:
     """One row of the outbox on its way. A plain slotted class: one is made per message."""
 
-    __slots__ = ("headers", "id", "key", "partition", "topic", "value")
+    __slots__ = ("headers", "id", "key", "partition", "timestamp_ms", "topic", "value")
 
-    def __init__(  # noqa: PLR0917 - positional, as one is made for every message
+    def __init__(  # noqa: PLR0913, PLR0917 - positional, as one is made for every message
         self,
         id: int,  # noqa: A002 - the row's own word
         topic: str,
@@ -53,6 +53,7 @@ class OutgoingRow:
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
+        timestamp_ms: int | None = None,
     ) -> None:
         self.id = id
         self.topic = topic
@@ -60,6 +61,7 @@ class OutgoingRow:
         self.key = key
         self.value = value
         self.headers = headers
+        self.timestamp_ms = timestamp_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from integration.delivery.batch_result import StateChange
@@ -11,8 +11,7 @@ from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
 from integration.delivery.sending.answers import IN_DOUBT
 from integration.delivery.sending.call_threads import Call
 from integration.delivery.sending.values import Doubt, Intent, Past
-from integration.endpoints.port import OutboundMessage
-from integration.envelope import JSON
+from integration.endpoints.outbound import outbound_of
 from integration.policy.failure import Failure, FailureClass
 from integration.values import content_hash
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from integration.delivery.owned import Owned
     from integration.delivery.sending.results import Results
     from integration.delivery.sending.sender import Sender
-    from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
+    from integration.delivery.snapshot import EndpointSnapshot
     from integration.delivery.unit import Unit
 
 # A run that died while it sent took the state of its probe along: so much later than the longest
@@ -242,7 +241,8 @@ class Choosing:
         for unit in units:
             attempt = 1 if unit.row is None else unit.row.attempts + 1
             call.intents.append(self._intent(call, unit, attempt))
-            call.messages.append(_outbound(self.context.queue, unit, attempt))
+            if unit.message is not None:  # Without one it has ended: see _known.
+                call.messages.append(replace(outbound_of(unit.message), attempt=attempt))
         call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
         self._busy |= call.keys
         self._on_the_way += 1
@@ -257,28 +257,3 @@ class Choosing:
             circuit_version=self.sender.limits.version(call.endpoint),
             replaces=() if doubt is None else (doubt.id,),
         )
-
-
-def _outbound(queue: QueueSnapshot, unit: Unit, attempt: int) -> OutboundMessage:
-    """The payload out of its envelope, with all that a template of the endpoint may name."""
-    record, document = unit.record, None if unit.message is None else unit.message.document
-    payload = b"" if document is None else document.payload
-    stamp = record.timestamp_ms
-    return OutboundMessage(
-        message_id=unit.message_id,
-        interface=unit.interface,
-        system=queue.system or "",
-        body=payload.encode() if isinstance(payload, str) else payload,
-        content_type=JSON if document is None else document.mimetype,
-        key=_text(record.key),
-        topic=queue.topic,
-        partition=record.partition,
-        offset=record.offset,
-        attempt=attempt,
-        sent_at=None if stamp is None else datetime.fromtimestamp(stamp / 1000, UTC),
-        headers={name: _text(value) for name, value in record.headers or ()},
-    )
-
-
-def _text(value: bytes | None) -> str:
-    return "" if value is None else value.decode("utf-8", "replace")

@@ -218,7 +218,8 @@ class DeliveryBatch:
             self.context.adopt(self.context.repository.snapshot())
         except QueueGoneError:
             return False
-        return self.context.queue.enabled and not self.context.queue.paused
+        queue = self.context.queue
+        return queue.enabled and not queue.paused and queue.forward is None
 
 
 def _answers(call: Call) -> Sequence[Answer]:

@@ -49,6 +49,10 @@ class Limits:
         self._probes[endpoint.id] = version
         return None
 
+    def switched_off(self, endpoint: EndpointSnapshot) -> StateChange | None:
+        """Return why people want nothing sent to it now, or None; whatever its circuit says."""
+        return _switched_off(endpoint, self._look(endpoint.id))
+
     def is_probing(self, endpoint: EndpointSnapshot) -> bool:
         """Return whether the one probe is ours."""
         status = self._look(endpoint.id)

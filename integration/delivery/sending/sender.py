@@ -11,6 +11,7 @@ from integration.delivery.parts import hold_crasher
 from integration.delivery.report import Report
 from integration.delivery.sending.call_threads import CallThreads
 from integration.delivery.sending.delivery_batch import DeliveryBatch
+from integration.delivery.sending.forwarding import forward
 from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import EndpointSnapshot
@@ -37,7 +38,12 @@ class Sender:
     def deliver(
         self, context: RunContext, owned: Owned, units: Sequence[Unit], report: Report
     ) -> Delivered:
-        """Call the endpoint for every message of the batch and settle it. Raises LostError."""
+        """Call the endpoint for every message of the batch and settle it. Raises LostError.
+
+        Where the queue forwards, nothing is called: that is a handler in the batch's transaction.
+        """
+        if context.queue.forward is not None:
+            return forward(self, context, owned, units, report)
         if owned.isolate_until is None:
             return DeliveryBatch(
                 self, context, owned, units, self.past(context, owned, units), report=report

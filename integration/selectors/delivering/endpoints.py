@@ -8,6 +8,7 @@ from typing import Final
 from django.db.models import Q
 from django.utils import timezone
 
+from integration.endpoints.properties import forwards
 from integration.models import (
     ChannelTarget,
     Delivery,
@@ -47,6 +48,11 @@ class EndpointRow:
     @property
     def endpoint_type(self) -> str:
         return self.endpoint.get_endpoint_type_display()
+
+    @property
+    def forwards(self) -> bool:
+        """Return whether it is another topic: no call is made, and there are no answers."""
+        return forwards(self.endpoint.endpoint_type)
 
     @property
     def is_paused(self) -> bool:

@@ -64,6 +64,10 @@ DELIVERING: Final[Mapping[str, str]] = {
     "FUNCTION_MISSING": SETTINGS,
     "FUNCTION_ANSWER": "The endpoint's function has to be fixed: show its author the details "
     "below, and release the message when the new version is installed on every worker.",
+    "PROVIDER_MISSING": SETTINGS,
+    "TOPIC_MISSING": SETTINGS,
+    "FORWARD_LOOP": "Look at the queues that its text names: one of them leads back here. Change "
+    "where one of the queues forwards to, and delete this message: its way is noted in it.",
     "FOLDER_FULL": ROOM,
     "FOLDER_READ_ONLY": ROOM,
     "FOLDER_UNUSABLE": ROOM,

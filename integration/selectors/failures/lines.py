@@ -36,6 +36,7 @@ class FailureRow:
     is_edited: bool
     is_expired: bool
     last_failed_at: datetime
+    origin_topic: str
     key: str
 
 

@@ -6,13 +6,18 @@ from typing import Any, Final
 
 from integration.counting import so_many
 from integration.endpoints.declared import Shape, counts, declarations, default_of
-from integration.endpoints.properties import ENDPOINT_TYPES, read_secrets
-from integration.models import Endpoint, EndpointTest
+from integration.endpoints.properties import ENDPOINT_TYPES, forwards, read_secrets
+from integration.models import Endpoint, EndpointTest, ExternalSystem, Provider, Queue
 from integration.models.fields import SecretUnreadableError
 from integration.selectors.scope import Scope
 from integration.selectors.setup.nouns import Use
+from integration.selectors.setup.queues import is_foreign
 
 SHOWN_TESTS: Final = 10
+NOT_YOUR_TOPIC: Final = (
+    "topic must be one of the external systems you look after: a topic of their queues, or one "
+    "whose name begins with that of the system."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,28 @@ def about(endpoint: Endpoint) -> Mapping[str, object]:
     return {
         "settings": settings_of(endpoint),
         "secrets": secrets_of(endpoint),
+        "forwards": forwards(endpoint.endpoint_type),
         "tests": list(EndpointTest.objects.filter(endpoint=endpoint)[:SHOWN_TESTS]),
     }
+
+
+def provider_names() -> list[str]:
+    """The clusters that an endpoint can forward to."""
+    return list(Provider.objects.order_by("name").values_list("name", flat=True))
+
+
+def topic_mistakes(
+    provider: str, topic: str, system: ExternalSystem | None, scope: Scope
+) -> dict[str, str]:
+    """Why an endpoint of this system may not forward there, by property.
+
+    People whom a scope limits forward to topics of their own systems only.
+    """
+    cluster = Provider.objects.filter(name=provider).first()
+    if cluster is None:
+        return {"provider": "provider is none that is set up: choose one."}
+    there = Queue(provider=cluster, topic=topic, system=system)
+    return {"topic": NOT_YOUR_TOPIC} if is_foreign(there, scope, is_made=False) else {}
 
 
 def settings_of(endpoint: Endpoint) -> list[Setting]:

@@ -7,6 +7,7 @@ from django.db.models import CharField, Count, IntegerField, OuterRef, Q, QueryS
 from django.db.models.functions import Cast, Coalesce
 
 from integration.counting import so_many
+from integration.endpoints.properties import forwards
 from integration.models import (
     ConfigurationChange,
     Endpoint,
@@ -18,6 +19,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.models.forwards import target_of
 from integration.policy.states import ErrorState
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues.queues import overview
@@ -80,7 +82,14 @@ def documents_of(structure: ObjectStructure) -> int:
 
 def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
     queues = provider.queues.filter(scope.within("system"))
-    return [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in queues]
+    read = [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in queues]
+    known = Endpoint.objects.filter(scope.within("system"), properties__provider=provider.name)
+    written = [
+        Use("endpoint", one.pk, one.name, f"forwards to the topic {target_of(one)[1]}")
+        for one in known
+        if forwards(one.endpoint_type)
+    ]
+    return read + written
 
 
 def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:

@@ -94,10 +94,17 @@ class TrackRow:
     ended: str
     key: str
     written_at: datetime | None
-    ids: tuple[str, ...]
+    external_id: str
+    search_a: str
+    search_b: str
     caused_by: str
     keeps_payload: bool
     schema_id: int | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What the message is found by beside its own id."""
+        return tuple(filter(None, (self.external_id, self.search_a, self.search_b)))
 
     @property
     def took(self) -> timedelta | None:
@@ -154,25 +161,23 @@ def _meeting(condition: str, limit: int) -> str:
 
 
 def of_messages(
-    ids: Sequence[str], queue: int, since: datetime, endings: Iterable[str] = tuple(Ended)
+    ids: Sequence[str],
+    queue: int,
+    since: datetime,
+    endings: Iterable[str] = tuple(Ended),
+    *,
+    until: datetime = FOREVER,
 ) -> list[TrackRow]:
-    """These endings of these messages of one queue since then, by time; without its name."""
-    values: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
+    """These endings of these messages of one queue in that time, by time; without its name."""
+    values: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since, "until": until}
     values["endings"], queues = list(endings), {queue: ("", "")}
     condition = "t.message_id = ANY(%(ids)s) AND t.ended = ANY(%(endings)s)"
     limit = ENDINGS_OF_ONE * len(ids)
     if len(ids) > FEW_IDS:
-        span = Span([queue], since, FOREVER, newest_first=False)
+        span = Span([queue], since, until, newest_first=False)
         return in_order(span, condition, values, queues, limit=limit)
-    condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s"
+    condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s AND t.at < %(until)s"
     return by_index([condition], values, queues, limit=limit)
-
-
-def whole(row: TrackRow) -> MessageTrack | None:
-    """Everything that is written of it but the payload, None when it is gone by now."""
-    tracks = MessageTrack.objects.using(alias()).defer("payload")
-    with reading(INDEX_ONLY):
-        return tracks.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
 
 
 def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
@@ -273,7 +278,8 @@ def _rows(fetched: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
-    id_, at, queue_id, partition, offset, message_id, interface, ended, key, ms, *ids = values
+    id_, at, queue_id, partition, offset, message_id, interface, ended, key, ms, *rest = values
+    external_id, search_a, search_b, caused_by, keeps_payload, schema_id = rest
     name, direction = queues[queue_id]
     return TrackRow(
         id=id_,
@@ -288,10 +294,12 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         ended=ended,
         key=key or "",
         written_at=_moment(ms, at),
-        ids=tuple(text for text in ids[:3] if text),
-        caused_by=ids[3] or "",
-        keeps_payload=ids[4],
-        schema_id=ids[5],
+        external_id=external_id or "",
+        search_a=search_a or "",
+        search_b=search_b or "",
+        caused_by=caused_by or "",
+        keeps_payload=keeps_payload,
+        schema_id=schema_id,
     )
 
 
