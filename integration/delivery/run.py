@@ -31,7 +31,7 @@ def run(context: RunContext) -> Report:
     report = Report()
     clean = False
     try:
-        held = context.manager.take()
+        held = context.manager.take(context.source.assigned)
         context.observer.step(Step.TAKEN)
         if held:
             drive(context, held, report)

@@ -2,7 +2,8 @@
 
 Each run knows its share from what the database shows of all of them, so nobody has to agree with
 anybody: who holds more gives up its last partitions between two batches, who holds less takes
-what is free. Sequential queues have one partition, and nothing to share.
+what is free. In group mode the share is what the consumer group assigned. Sequential queues have
+one partition, and nothing to share but with a group.
 """
 
 from typing import Final
@@ -10,6 +11,8 @@ from typing import Final
 from integration.delivery.context import RunContext
 from integration.delivery.owned import Owned
 from integration.policy import shares
+from integration.policy.shares import Runs
+from integration.values import Assignment
 
 LOOK_EVERY_SECONDS: Final = 0.4
 # A queue that is read up to its end within this time is no quicker with another run.
@@ -36,22 +39,47 @@ class Shares:
         now = self.context.monotonic()
         if drained:
             self._rested_at = now
-        queue = self.context.queue
-        if queue.sequential or now - self._looked_at < LOOK_EVERY_SECONDS:
+        if now - self._looked_at < LOOK_EVERY_SECONDS:
+            return []
+        queue, assignment = self.context.queue, self.context.source.assigned()
+        if queue.sequential and assignment is None:
             return []
         self._looked_at = now
         # Also where one run is enough: there may be more, of a time when several were allowed.
-        runs, workers = self.context.manager.runs(), queue.workers
-        share = shares.share(runs, workers)
-        surplus, self.held[share:] = self.held[share:], []
-        if surplus:
-            self.context.manager.give_up(surplus)
-        taken = self.context.manager.take_more(share - len(self.held)) if self.held else []
+        runs = self.context.manager.runs()
+        taken = self._by_rank(runs) if assignment is None else self._by_group(assignment, runs)
         self.held += taken
-        if shares.lacks_runs(runs, workers) and self._wants_help(now):
+        if shares.lacks_runs(runs, queue.workers) and self._wants_help(now):
             self._asked_at = now
             self.context.manager.ask_for_help()
         return taken
+
+    def _by_rank(self, runs: Runs) -> list[Owned]:
+        share = shares.share(runs, self.context.queue.workers)
+        self._keep(self.held[:share])
+        more = share - len(self.held)
+        return self.context.manager.take_more(more) if self.held else []
+
+    def _by_group(self, assignment: Assignment, runs: Runs) -> list[Owned]:
+        """Hold what the group assigned, as far as it is free; a run too many leaves the group.
+
+        Beside the run of a sequential queue another is one only for as long as it takes to notice.
+        """
+        queue = self.context.queue
+        is_one_too_many = not queue.sequential and not shares.share(runs, queue.workers)
+        permitted = frozenset() if is_one_too_many else assignment.partitions
+        self._keep([owned for owned in self.held if owned.partition in permitted])
+        lacking = permitted.difference(owned.partition for owned in self.held)
+        if not lacking:
+            return []
+        return self.context.manager.take_assigned(Assignment(assignment.member, lacking))
+
+    def _keep(self, kept: list[Owned]) -> None:
+        """Hold these of what is held, and give up the rest."""
+        surplus = [owned for owned in self.held if owned not in kept]
+        self.held[:] = kept
+        if surplus:
+            self.context.manager.give_up(surplus)
 
     def _wants_help(self, now: float) -> bool:
         is_busy = now - self._rested_at >= BUSY_SECONDS

@@ -104,6 +104,16 @@ FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
         KafkaError._INVALID_ARG,
     }
 )
+# A member commits with what it knew before a rebalance.
+LEFT_BEHIND: Final = frozenset(
+    {
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+    }
+)
 FENCED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 )

@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, Final
 
@@ -12,12 +12,13 @@ from django.conf import settings
 from psycopg.rows import dict_row
 
 from integration.delivery.owned import OpenBatch, Owned
-from integration.delivery.ports import LostError
+from integration.delivery.ports import LostError, in_no_group
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
 from integration.store import locks, rescues, rows, sharing
 from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
+from integration.values import Assignment
 
 # After its sessions are terminated a stopped owner's locks are free as soon as the server has
 # ended them; a running statement ends at its next interrupt check.
@@ -25,6 +26,9 @@ TAKEOVER_TRIES: Final = 20
 # A run that was asked for to help waits so long for the batches that are under way to end.
 CLAIM_SECONDS: Final = 10.0
 CLAIM_EVERY_SECONDS: Final = 0.05
+# A member waits for what a dead one is still assigned, with the brokers' defaults for 45 s.
+JOIN_SECONDS: Final = 60.0
+JOIN_EVERY_SECONDS: Final = 0.2
 
 # What a run died on is remembered until it is through: runs that end in good order before they have
 # come to it, because another queue waits, have proved nothing. Side by side, others go on while it
@@ -75,15 +79,16 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, rescues, lease_until, taken_at, released_at, overdue,
-  working_since)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
+  batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at, released_at,
+  overdue, working_since)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   thread_pids = '{}', thread_backend_starts = '{}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
-  rescues = excluded.rescues, lease_until = excluded.lease_until, taken_at = excluded.taken_at,
+  rescues = excluded.rescues, group_member = excluded.group_member,
+  lease_until = excluded.lease_until, taken_at = excluded.taken_at,
   released_at = NULL, overdue = false, working_since = NULL
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
@@ -158,11 +163,11 @@ class DatabasePartitionManager:
         self._working_since: dict[int, float] = {}
         self._watchdog: Watchdog | None = None
 
-    def take(self) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] = in_no_group) -> list[Owned]:
         try:
             self._session = raw_connection(f"sluice-lock {self.owner}")
             self._session.execute(locks.TRY_SHARED, [locks.LockClass.RUN, self.queue_id])
-            held = self._take_share(self._session)
+            held = self._take_share(self._session, assigned)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held:
@@ -180,7 +185,7 @@ class DatabasePartitionManager:
         try:
             if self._session is None:
                 self._session = raw_connection(f"sluice-lock {self.owner}")
-            held = self._take(self._session, [(id_,) for id_ in ids], len(ids))
+            held = self._take(self._session, ids, len(ids))
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held and self._thread is None:
@@ -192,27 +197,56 @@ class DatabasePartitionManager:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
-    def _take_share(self, session: Session) -> list[Owned]:
+    def _take_share(
+        self, session: Session, assigned: Callable[[], Assignment | None]
+    ) -> list[Owned]:
         """Take what is free, up to a share; where nothing is, wait for others to give it up."""
-        until = time.monotonic() + CLAIM_SECONDS
+        began = time.monotonic()
         is_noted = False
         while True:
-            runs = self.runs()
-            free = session.execute(sharing.FREE, [self.queue_id]).fetchall()
-            held = self._take(session, free, first_share(runs, self.workers))
-            waits = not held and self.workers != 1 and share(runs, self.workers) > 0
+            runs, free = self.runs(), self._free(session)
+            has_share = self.workers != 1 and share(runs, self.workers) > 0
+            # A run too many joins no group: the others would have to make room for it.
+            assignment = assigned() if free or has_share else None
+            held = self._take_first(session, free, assignment, runs)
+            waits = not held and (has_share or assignment is not None)
             if (held or waits) and not is_noted:
                 # Also where it waits: the next run that is wanted need not wait for this one.
                 session.execute(sharing.IS_SERVED, [self.queue_id])
                 is_noted = True
-            if not waits or time.monotonic() > until or self.stop() is not None:
+            most = CLAIM_SECONDS if assignment is None else JOIN_SECONDS
+            if not waits or time.monotonic() > began + most or self.stop() is not None:
                 return held
-            time.sleep(CLAIM_EVERY_SECONDS)
+            time.sleep(CLAIM_EVERY_SECONDS if assignment is None else JOIN_EVERY_SECONDS)
 
-    def _take(self, session: Session, free: Sequence[tuple[int]], most: int) -> list[Owned]:
+    def _take_first(
+        self,
+        session: Session,
+        free: Mapping[int, int],
+        assignment: Assignment | None,
+        runs: Runs,
+    ) -> list[Owned]:
+        """Take what a run begins with of what is free: what a group assigned, or its share."""
+        if assignment is not None:
+            return self._take_of(session, free, assignment)
+        return self._take(session, list(free.values()), first_share(runs, self.workers))
+
+    def _free(self, session: Session) -> dict[int, int]:
+        """Return the ids of the partitions that nobody holds, by their numbers."""
+        return dict(session.execute(sharing.FREE, [self.queue_id]).fetchall())
+
+    def _take_of(
+        self, session: Session, free: Mapping[int, int], assignment: Assignment
+    ) -> list[Owned]:
+        ids = [id_ for partition, id_ in free.items() if partition in assignment.partitions]
+        return self._take(session, ids, len(ids), assignment.member)
+
+    def _take(
+        self, session: Session, free: Sequence[int], most: int, member: str = ""
+    ) -> list[Owned]:
         """Lock at most so many of these partitions (ids) and raise their epochs."""
         locked: list[int] = []
-        for (id_,) in free:
+        for id_ in free:
             if len(locked) < most and self._lock(session, id_):
                 locked.append(id_)
         if not locked:
@@ -223,7 +257,7 @@ class DatabasePartitionManager:
         for id_ in locked:
             owned = self._raise_epoch(session, id_)
             owner = (id_, self.owner, owned.epoch, *lock, *batch)
-            lease = (*owner, self.rescues, self.lease_seconds)
+            lease = (*owner, self.rescues, member, self.lease_seconds)
             session.execute(LEASE, lease)
             # Rows of this partition, and for the lowest one those whose partition is gone.
             marked = {"partition": owned.partition, "lowest": owned.is_lowest}
@@ -241,7 +275,15 @@ class DatabasePartitionManager:
             return []
         left = self._asked(sharing.LEFT, {"queue": self.queue_id, "count": count}).fetchall()
         try:
-            return self._take(self._session, left, count)
+            return self._take(self._session, [id_ for (id_,) in left], count)
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+
+    def take_assigned(self, assignment: Assignment) -> list[Owned]:
+        if self._session is None:
+            return []
+        try:
+            return self._take_of(self._session, self._free(self._session), assignment)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
 

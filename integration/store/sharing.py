@@ -22,7 +22,7 @@ IS_FREE: Final = """(
     )"""
 FREE: Final = f"""
 WITH {LOCKED}
-SELECT p.id FROM integration_queuepartition p
+SELECT p.partition, p.id FROM integration_queuepartition p
 WHERE p.queue_id = %s AND {IS_FREE} ORDER BY p.partition"""
 
 # A run that is asked for takes what its owner died with; no worker had a slot for it in this time.
