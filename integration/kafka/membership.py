@@ -100,6 +100,7 @@ class Membership:
             if self._told.partitions != self._given:
                 self._told = Assignment(consumer.memberid() or "", self._given)
             self._commit(consumer)
+        self._commit(consumer)
 
     def _commit(self, consumer: Consumer) -> None:
         positions, self._positions = self._positions, {}

@@ -10,8 +10,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration.delivery.ports import Source
 from integration.kafka.admin import group_offsets
-from integration.kafka.source import open_source
-from integration.models import Provider
+from integration.kafka.source import open_source, source_of
+from integration.models import Provider, Queue
+from integration.values import Assignment
 from tests.support.memory.source import MemorySource, MemoryTopic
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -29,6 +30,7 @@ class World(Protocol):
     def delete(self) -> None: ...
     def recreate(self) -> None: ...
     def source(self) -> Source: ...
+    def member(self, protocol: str) -> Source: ...
     def committed(self) -> dict[int, int]: ...
 
 
@@ -68,6 +70,10 @@ class MemoryWorld:
 
     def source(self) -> Source:
         return MemorySource(self.topic)
+
+    def member(self, protocol: str) -> Source:
+        self.topic.assigned = Assignment("a member", frozenset(self.topic.partitions))
+        return self.source()
 
     def committed(self) -> dict[int, int]:
         return self.topic.committed
@@ -143,6 +149,11 @@ class KafkaWorld:
 
     def source(self) -> Source:
         return open_source(self.provider(), topic=self.name, queue_name=self.name)
+
+    def member(self, protocol: str) -> Source:
+        queue = Queue(name=self.name, topic=self.name, provider=self.provider())
+        queue.group_protocol = protocol
+        return source_of(queue)
 
     def committed(self) -> dict[int, int]:
         return group_offsets(self.provider(), f"sluice-{self.name}", self.name, [0, 1])

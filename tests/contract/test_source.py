@@ -1,7 +1,7 @@
 """The contract of the Source port, over its in-memory fake and over a real broker."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -54,6 +54,13 @@ def until_trouble(source: Source) -> Fetched:
         if fetched.troubles:
             return fetched
     raise AssertionError("no trouble was reported")
+
+
+def until(is_so: Callable[[], object], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
 
 
 def offsets(records: list[Record]) -> list[int]:
@@ -375,3 +382,31 @@ def test_headers_that_cannot_be_read_stop_neither_their_message_nor_its_neighbou
     assert not found.troubles
     assert list(found.records[0][100].headers or ()) == UNREADABLE
     source.close()
+
+
+def test_without_a_group_nobody_else_has_a_say(world: World, source: Source) -> None:
+    assert source.assigned() is None
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_is_told_what_it_may_try_and_reads_where_it_is_attached(
+    world: World, protocol: str
+) -> None:
+    world.write(*[b"%d" % n for n in range(5)])
+    member = world.member(protocol)
+    try:
+        until(lambda: (assigned := member.assigned()) and assigned.partitions == {0, 1})
+        assigned = member.assigned()
+        assert assigned is not None
+        assert assigned.member
+        assert member.facts() is not None
+        for place in (3, 1):
+            member.attach({0: place, 1: 0})
+            found = read_all(member, 0, 1)
+            assert offsets(found.records[0]) == list(range(place, 5))
+            assert not found.troubles
+        member.commit_to_group({0: 3, 1: 0})
+        until(lambda: world.committed() == {0: 3, 1: 0})
+    finally:
+        member.close()
+        member.close()

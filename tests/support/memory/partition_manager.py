@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from integration.delivery.owned import OpenBatch, Owned
-from integration.delivery.ports import LostError
-from integration.policy.shares import Runs, first_share
+from integration.delivery.ports import LostError, in_no_group
+from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import ErrorState
+from integration.values import Assignment
 from tests.support.memory.rows import PlaceRow
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.memory.unit_of_work import LOST
@@ -24,14 +25,20 @@ class MemoryPartitionManager:
         self.calls = 0
         self.lost = False
 
-    def take(self) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] = in_no_group) -> list[Owned]:
         if self.database.interrupt("take"):
             raise LostError(LOST)
         if self.database.removed:
             return []
         if self not in self.database.runs:
             self.database.runs.append(self)
-        return self._free(first_share(self.runs(), self.workers), lambda _: True)
+        runs = self.runs()
+        has_share = self.workers != 1 and share(runs, self.workers) > 0
+        has_free = any(place.owner is None for place in self.database.places.values())
+        assignment = assigned() if has_share or has_free else None
+        if assignment is not None:
+            return self.take_assigned(assignment)
+        return self._free(first_share(runs, self.workers), lambda _: True)
 
     def die(self) -> None:
         """Free its locks as the end of its process does; nothing is given back."""
@@ -50,6 +57,10 @@ class MemoryPartitionManager:
 
     def take_more(self, count: int) -> list[Owned]:
         return self._free(count, lambda place: place.released)
+
+    def take_assigned(self, assignment: Assignment) -> list[Owned]:
+        places = len(self.database.places)
+        return self._free(places, lambda place: place.partition in assignment.partitions)
 
     def take_only(self, ids: Sequence[int]) -> list[Owned]:
         return self._free(len(ids), lambda place: place.id in ids)
