@@ -35,9 +35,15 @@ class GroupRow:
 
     @property
     def strangers(self) -> tuple[MemberRow, ...]:
-        """Return members that no run of ours can be, with partitions that are not read here."""
-        unknown = tuple(m for m in self.members if m.partitions and not m.owner)
-        return unknown[self.joining :]
+        """Return members that no run of ours can be, with partitions that are not read here.
+
+        Runs of ours that hold nothing are members that nobody knows, too: rather those without an
+        assignment.
+        """
+        unknown = [member for member in self.members if not member.owner]
+        unknown.sort(key=lambda member: not member.partitions)
+        too_many = unknown[: max(0, len(unknown) - self.joining)]
+        return tuple(member for member in too_many if member.partitions)
 
 
 def group_row(queue: Queue) -> GroupRow:
