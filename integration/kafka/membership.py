@@ -15,7 +15,14 @@ from django.conf import settings
 
 from integration.kafka.client import Connection, member_properties, new_client
 from integration.kafka.errors import ProviderUnusableError
-from integration.kafka.troubles import LEFT_BEHIND, ONE_BROKER, RAISED, sentence, words_of
+from integration.kafka.troubles import (
+    COORDINATOR_COMING,
+    LEFT_BEHIND,
+    ONE_BROKER,
+    RAISED,
+    sentence,
+    words_of,
+)
 from integration.values import Assignment
 
 log = logging.getLogger(__name__)
@@ -130,7 +137,7 @@ class Membership:
 
     def _notice(self, error: KafkaError) -> None:
         with contextlib.suppress(Exception):
-            if error.code() in ONE_BROKER:
+            if error.code() in ONE_BROKER | COORDINATOR_COMING:
                 return
             self._trouble = sentence(error)
             if error.fatal():
