@@ -20,6 +20,7 @@ def group(queue: Queue) -> Finding:
             f"The group {row.name} has members that are no runs of this queue, and what is "
             f"assigned to them is not read here: {taken}.",
             "Give the queue a consumer group of its own, or stop the other consumer.",
+            f"It comes from {listed(sorted({stranger.host for stranger in row.strangers}))}.",
         )
     if not row.members:
         return f"Nobody is in {row.name} now; a run joins when there is something to read."
@@ -28,4 +29,4 @@ def group(queue: Queue) -> Finding:
 
 def _taken(member: MemberRow) -> str:
     numbers = ", ".join(map(str, member.partitions))
-    return f"partition {numbers} to {member.client} at {member.host}"
+    return f"partition {numbers} to the client {member.client}"
