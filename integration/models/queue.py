@@ -311,12 +311,11 @@ class Queue(models.Model):
         is_read = self.direction == self.Direction.INBOUND
         wrong = groups.mistake(self.group_id, is_read=is_read, has_protocol=self.has_protocol)
         if wrong is None and self.group_id:
-            others = Queue.objects.filter(group_protocol=self.GroupProtocol.NONE)
-            wrong = groups.taken(
-                self.group_id,
-                settings.SLUICE_DEPLOYMENT,
-                others.filter(provider=self.provider_id).exclude(pk=self.pk),
+            others = Queue.objects.filter(
+                provider=self.provider_id, group_protocol=self.GroupProtocol.NONE
             )
+            names = others.exclude(pk=self.pk).values_list("name", flat=True)
+            wrong = groups.taken(self.group_id, settings.SLUICE_DEPLOYMENT, names)
         if wrong is not None:
             raise ValidationError(dict([wrong]))
 

@@ -1,16 +1,10 @@
 """The names of consumer groups: how a queue's is called, and which ones it may not join."""
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 # So begin the groups in which relays keep their watermarks.
 RELAYS: Final = "sluice."
-
-
-class Named(Protocol):
-    """A queue, as far as its name counts."""
-
-    name: str
 
 
 def default_name(deployment: str, queue: str) -> str:
@@ -40,13 +34,13 @@ def mistake(name: str, *, is_read: bool, has_protocol: bool) -> tuple[str, str] 
     return None
 
 
-def taken(name: str, deployment: str, others: Iterable[Named]) -> tuple[str, str] | None:
-    """Return why a group may not be joined in which one of `others` shows its position.
+def taken(name: str, deployment: str, others: Iterable[str]) -> tuple[str, str] | None:
+    """Return why a group may not be joined in which one of the other queues shows its position.
 
     Who is no member may not commit to a group that has some.
     """
     for other in others:
-        if default_name(deployment, other.name) == name:
-            text = f"The queue {other.name} shows its position in this group: choose another one."
+        if default_name(deployment, other) == name:
+            text = f"The queue {other} shows its position in this group: choose another one."
             return "group_id", text
     return None

@@ -4,10 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from django.core.exceptions import ValidationError
 from django.db import connections
 from django.test import Client
@@ -43,8 +43,8 @@ def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
 
 
-def a_group_queue(broker: Kafka, protocol: str, **fields: object) -> Queue:
-    known = {"partitions": PARTITIONS, "batch_size": 5, "stay_seconds": 20.0}
+def a_group_queue(broker: Kafka, protocol: str, **fields: Any) -> Queue:
+    known: dict[str, Any] = {"partitions": PARTITIONS, "batch_size": 5, "stay_seconds": 20.0}
     return a_queue(broker, group_protocol=protocol, **(known | fields))
 
 
@@ -155,7 +155,7 @@ class Stranger:
         self.consumer.subscribe([queue.topic], on_assign=self._assign)
         self.thread = threading.Thread(target=self._run)
 
-    def _assign(self, _consumer: Consumer, partitions: list) -> None:
+    def _assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned |= {place.partition for place in partitions}
 
     def _run(self) -> None:

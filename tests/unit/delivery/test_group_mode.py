@@ -1,6 +1,7 @@
 """A run in group mode: it tries what its group assigned, and the locks decide as ever."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ pytestmark = pytest.mark.fast
 EACH = 15
 
 
-def a_world(*assigned: int, partitions: int = 4, **fields: object) -> FakeWorld:
-    fields = {"workers": None, "batch_size": 1, "group": ("classic", "")} | fields
-    world = FakeWorld(partitions=partitions, **fields)
+def a_world(*assigned: int, partitions: int = 4, **fields: Any) -> FakeWorld:
+    known = {"workers": None, "batch_size": 1, "group": ("classic", "")}
+    world = FakeWorld(partitions=partitions, **(known | fields))
     for number in range(partitions * EACH):
         world.send(partition=number % partitions)
     assign(world, *assigned)
