@@ -10,7 +10,7 @@ from typing import Final
 import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery import current_app
-from django.db.models import Q
+from django.db.models import Case, F, Q, When
 from django.utils import timezone
 
 from crontasks import parameters
@@ -83,7 +83,9 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     """Move `last_scheduled_at` to this moment; None when another tick was there before."""
     older = Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
     mine = CronInstance.objects.filter(older, pk=instance_id)
-    if mine.update(last_scheduled_at=scheduled_at, asked_at=None) == 0:
+    # Of a queue's instance `asked_at` is about the queue's request, whose run this is not.
+    asked_at = Case(When(queue__isnull=False, then=F("asked_at")), default=None)
+    if mine.update(last_scheduled_at=scheduled_at, asked_at=asked_at) == 0:
         return None
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
 

@@ -80,7 +80,7 @@ class Kafka(Server):
 
     @override
     def prepare(self) -> None:
-        self.room.mkdir(parents=True, exist_ok=True)
+        self._temporary.mkdir(parents=True, exist_ok=True)
         # Rewritten at each start: the ports may be others than last time.
         plain = properties(
             port=self.port, controller_port=self.controller_port, log_dirs=self.room / "data"
@@ -113,6 +113,11 @@ class Kafka(Server):
     def _properties(self) -> Path:
         return self.room / "server.properties"
 
+    @property
+    def _temporary(self) -> Path:
+        """For the native libraries that a JVM unpacks, and leaves when it is killed."""
+        return self.room / "temporary"
+
     def _format(self) -> None:
         tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster_id()]
         command = self._java([*MEMORY, *QUICK_START], *tool, "-c", self._properties)
@@ -125,6 +130,7 @@ class Kafka(Server):
             raise problems.not_set_up("Apache Kafka")
         options = [
             "-Djava.awt.headless=true",
+            f"-Djava.io.tmpdir={self._temporary}",
             f"-Dlog4j2.configurationFile={self.room / 'log4j2.properties'}",
             "-cp",
             f"{jars}/*",

@@ -3,14 +3,19 @@
 Without Django: the operations of the console and the repairs on Spark change messages by it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from integration.documents.exact_json import encode
 from integration.documents.structures import Plan, Structure, plan_for
-from integration.envelope import DEFAULT, XML, Document, Flaw, read
+from integration.envelope import DEFAULT, XML, Flaw, read
+from integration.formats.documents import body_to_correct
+from integration.formats.port import MISFIT
+from integration.formats.schema import Misfit as SchemaMisfit
+from integration.formats.schema import Schema
 from integration.paths import BadPath
-from integration.policy.failure import Failure, cause_of
+from integration.policy.failure import Failure, FailureClass, cause_of
 from integration.recipes import Misfit, Recipe
 from integration.wrapping import with_text
 
@@ -62,46 +67,83 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One message to be changed; `record` is what the next attempt would read."""
+    """One message to be changed; `record` is what the next attempt would read.
+
+    `schema` is what a record of a registry's format was written by, or why there is none.
+    """
 
     queue_id: int
     interface: str
     record: bytes | None
     headers: Headers
+    schema: Schema | Failure | None = None
+
+
+class _Opened(NamedTuple):
+    """The document in a record, and what makes a record of it again, given also as JSON text."""
+
+    body: object
+    write: Callable[[object, str], bytes | Misfit]
 
 
 def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misfit:
     """Change one message; nothing is stored. Never raises, whatever the bytes are."""
-    if subject.record is None:
+    opened = _opened(subject)
+    if isinstance(opened, Misfit):
+        return opened
+    before = encode(opened.body)
+    body = recipe.apply(opened.body)
+    if isinstance(body, Misfit):
+        return body
+    after = encode(body)
+    if after == before:
+        return Same()
+    refused = _objection(subject, rules, body)
+    record = opened.write(body, after) if refused is None else refused
+    if isinstance(record, Misfit):
+        return record
+    if len(record) > DEFAULT.max_bytes:
+        return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
+    return Changed(record, before, after)
+
+
+def _opened(subject: Subject) -> _Opened | Misfit:
+    record = subject.record
+    if record is None:
         return Misfit("It has no value: it is a tombstone.")
-    document = read(subject.record, subject.headers)
+    if isinstance(subject.schema, Schema):
+        return _by_schema(subject.schema, record)
+    if isinstance(subject.schema, Failure):
+        return Misfit(f"{subject.schema.code}: {cause_of(subject.schema)}")
+    document = read(record, subject.headers)
     if isinstance(document, Flaw):
         return Misfit(f"It cannot be read ({document.code}); edit it singly.")
     if document.mimetype == XML:
         return Misfit("It is XML, which is edited singly.")
-    before = encode(document.body)
-    body = recipe.apply(document.body)
-    if isinstance(body, Misfit):
-        return body
-    after = encode(body)
-    return (
-        Same()
-        if after == before
-        else _kept(subject, document, rules, body, before=before, after=after)
-    )
+    return _Opened(document.body, lambda _, text: with_text(record, document, text))
 
 
-def _kept(
-    subject: Subject, document: Document, rules: Rules, body: object, *, before: str, after: str
-) -> Changed | Misfit:
+def _by_schema(schema: Schema, record: bytes) -> _Opened | Misfit:
+    """Open a record of a registry's format; it is written by the same schema again."""
+    body = body_to_correct(schema, record)
+    if isinstance(body, Flaw):
+        return Misfit(f"It cannot be read by its schema ({body.code}).")
+
+    def write(changed: object, _: str) -> bytes | Misfit:
+        made = schema.encode(changed, record)
+        return _refused(MISFIT, str(made)) if isinstance(made, SchemaMisfit) else made
+
+    return _Opened(body, write)
+
+
+def _objection(subject: Subject, rules: Rules, body: object) -> Refused | None:
     try:
         refused = rules.objection(subject.interface, subject.queue_id, body)
     except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its message
         return Refused(f"The structure cannot judge it ({type(e).__name__}).")
-    if refused is not None:
-        # Its text may quote values, and reasons are shown to people who may not see payloads.
-        return Refused(f"{refused.code}: {cause_of(refused)}")
-    record = with_text(subject.record or b"", document, after)
-    if len(record) > DEFAULT.max_bytes:
-        return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
-    return Changed(record, before, after)
+    return None if refused is None else _refused(refused.code, refused.text)
+
+
+def _refused(code: str, text: str) -> Refused:
+    """Leave out of the text what it may quote: people who may not see payloads read reasons."""
+    return Refused(f"{code}: {cause_of(Failure(FailureClass.PERMANENT, code, text))}")

@@ -13,6 +13,9 @@ from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found
 from tests.support.emptying import (  # noqa: F401 - hooks and fixtures are found by name here
     django_db_setup,
 )
+from tests.support.fast_files import (  # noqa: F401 - hooks and fixtures are found by name here
+    pytest_ignore_collect,
+)
 from tests.support.registry import (  # noqa: F401 - hooks and fixtures are found by name here
     schema_registry,
     small_registry,

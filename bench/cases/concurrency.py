@@ -4,53 +4,34 @@ import json
 import time
 from typing import Final
 
-from bench import workload
-from bench.figure import Figure, at_least
+from bench.cases.waiting import Waiting, many_and_one
+from bench.figure import Figure
 from bench.ground import Ground
-from bench.pairs import run_pairs
 from bench.queue import BenchQueue
+from bench.rig import Rig
 
 THREADS: Final = 8
-PAIRS: Final = 3
 # As queues have it. Either side is counted from commit to commit.
 BATCH: Final = 500
-MOST_PER_SECOND: Final = 200
 KEYS: Final = 997
 
 
 def concurrency_8(ground: Ground) -> Figure:
     """A handler that waits 5 ms for each message, eight calls at once and one at a time."""
-    seconds = 3.0 if ground.quick else 8.0
-    count = int(MOST_PER_SECOND * THREADS * (seconds + 8))
-    with ground.rig("concurrency_8") as rig:
-        pings = [workload.ping(seq) for seq in range(count)]
-        topic = rig.topic("beside", pings, key_of=_key)
-        settings = {
-            "name": topic,
-            "topic": topic,
-            "kind": "continuous",
-            "interface": "BenchWait",
-            "batch_size": BATCH,
-            "enabled": False,
-        }
-        queue = BenchQueue(rig, rig.configure(settings)[topic], topic, count)
-        rig.start_worker()
-        paired = run_pairs(
-            lambda: _rate(queue, THREADS, seconds),
-            lambda: _rate(queue, 1, seconds),
-            quick=ground.quick,
-            pairs=PAIRS,
-        )
-    return Figure(
+    way = Waiting(
         name="concurrency_8",
-        value=paired.value,
-        unit="msg/s",
-        n=len(paired.ours),
-        ratio=paired.ratio,
+        many=THREADS,
+        batch=BATCH,
+        fill=_fill,
+        rate=_rate,
         against="the same queue of one partition with a concurrency of 1",
-        target=at_least("ratio", 6),
-        facts=paired.facts,
+        ratio=6,
     )
+    return many_and_one(ground, way)
+
+
+def _fill(rig: Rig, pings: list[bytes]) -> str:
+    return rig.topic("concurrent", pings, key_of=_key)
 
 
 def _key(payload: bytes) -> bytes:

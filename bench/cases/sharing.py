@@ -8,19 +8,17 @@ from typing import Final
 
 from bench import traffic, workload
 from bench.cases.recovery import NEXT_COMMIT, worker_of
-from bench.figure import Figure, at_least, below
+from bench.cases.waiting import Waiting, many_and_one
+from bench.figure import Figure, below
 from bench.ground import Ground
-from bench.pairs import run_pairs
 from bench.queue import BenchQueue
 from bench.rig import Rig
 from devstack.supervise import Process
 
 PARTITIONS: Final = 8
 SLOTS: Final = 4
-PAIRS: Final = 3
 # Small batches: what is counted in the window is right to one of them for each run.
 BATCH: Final = 25
-MOST_PER_SECOND: Final = 200
 _OWNERS: Final = """
 SELECT count(DISTINCT l.owner) FROM integration_partitionlease l
 JOIN integration_queuepartition p ON p.id = l.partition_id
@@ -31,37 +29,21 @@ _OWNER: Final = "SELECT owner FROM integration_partitionlease WHERE released_at 
 
 def spread_4(ground: Ground) -> Figure:
     """A handler that waits 5 ms for each message, in four runs and in one."""
-    seconds = 3.0 if ground.quick else 8.0
-    count = int(MOST_PER_SECOND * SLOTS * (seconds + 8))
-    with ground.rig("spread_4") as rig:
-        pings = [workload.ping(seq) for seq in range(count)]
-        topic = rig.spread_topic("spread", PARTITIONS, pings)
-        settings = {
-            "name": topic,
-            "topic": topic,
-            "kind": "continuous",
-            "interface": "BenchWait",
-            "batch_size": BATCH,
-            "enabled": False,
-        }
-        queue = BenchQueue(rig, rig.configure(settings)[topic], topic, count)
-        rig.start_worker(concurrency=SLOTS)
-        paired = run_pairs(
-            lambda: _rate(queue, SLOTS, seconds),
-            lambda: _rate(queue, 1, seconds),
-            quick=ground.quick,
-            pairs=PAIRS,
-        )
-    return Figure(
+    way = Waiting(
         name="spread_4",
-        value=paired.value,
-        unit="msg/s",
-        n=len(paired.ours),
-        ratio=paired.ratio,
+        many=SLOTS,
+        batch=BATCH,
+        fill=_fill,
+        rate=_rate,
         against="the same queue of eight partitions with one worker",
-        target=at_least("ratio", 3.5),
-        facts=paired.facts,
+        ratio=3.5,
+        worker={"concurrency": SLOTS},
     )
+    return many_and_one(ground, way)
+
+
+def _fill(rig: Rig, pings: list[bytes]) -> str:
+    return rig.spread_topic("spread", PARTITIONS, pings)
 
 
 def _rate(queue: BenchQueue, workers: int, seconds: float) -> float:

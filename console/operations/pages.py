@@ -15,7 +15,7 @@ from console.layout.context import live_seconds_of, refresh_of
 from console.operations.forms import PartForm, RateForm, RecipeForm, StartForm
 from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
-from integration.actions.operation_items import trial_of
+from integration.actions.operation_trials import trial_of
 from integration.models import Operation
 from integration.policy.moves import EDIT
 from integration.policy.states import OperationState

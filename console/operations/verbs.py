@@ -21,7 +21,7 @@ from console.layout.answers import (
 from console.layout.asked import chosen_of, number_of, query_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.pages import show, wanted
-from integration.actions import operation_items, operations
+from integration.actions import operation_trials, operations
 from integration.actions.problems import NothingChosenError
 from integration.errors import IntegrationError
 from integration.models import Operation
@@ -180,11 +180,11 @@ def set_recipe(request: HttpRequest, operation: Operation) -> HttpResponse:
         operations.set_recipe(operation.pk, recipe, version=version)
     except IntegrationError as problem:
         return _refused(request, operation, problem, form)
-    operation_items.go_on_trying(operation.pk)
+    operation_trials.go_on_trying(operation.pk)
     return see_part("trial", "operation", operation.pk)
 
 
 @_verb("", Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def go_on_trying(_: HttpRequest, operation: Operation) -> None:
     """Another slice of the dry run; pages with htmx ask for it by themselves."""
-    operation_items.go_on_trying(operation.pk)
+    operation_trials.go_on_trying(operation.pk)

@@ -202,6 +202,7 @@ def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
         "has_key": bool(provider.client_key),
         "has_registry_password": bool(provider.registry_password),
         "has_registry_key": bool(provider.registry_client_key),
+        "is_registry_by_tls": provider.registry_url.lower().startswith("https:"),
         "schemas": registry.known_schemas(provider),
     }
 

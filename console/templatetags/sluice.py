@@ -14,6 +14,7 @@ from console.layout import words
 from console.layout.words import BADGE, UNKNOWN, age, ago, badge, duration, number, took, worded
 from crontasks.outcome import RunState
 from integration.durations import spoken
+from integration.formats.schema import TITLES
 from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, OutboxKind
 from integration.selectors.delivering.standing import Standing
@@ -79,6 +80,12 @@ def failure_kind(failure_class: str, state: str = "") -> str:
     if state == ErrorState.PARKED:
         return "none so far: it waits for its turn"
     return worded(FAILURE_KINDS, failure_class)
+
+
+@register.filter
+def schema_kind(kind: str) -> str:
+    """A format of a schema registry as people write it; an unknown one as the registry does."""
+    return {str(known): title for known, title in TITLES.items()}.get(kind, kind)
 
 
 @register.filter

@@ -128,7 +128,8 @@ def position(queue: Queue) -> Finding:
     for row in rows:
         if row.state not in _GOES_ON or is_held_back(row):
             found = situation_of(queue, row)
-            why = f"Partition {row.partition} stands still. {found.why}"
+            code = f" ({row.state_code})" if row.state_code else ""
+            why = f"Partition {row.partition} stands still{code}. {found.why}"
             return Situation(why, found.next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:

@@ -1,8 +1,8 @@
 """The watch of idle queues: a run is started when a message comes, and none has to stay for it.
 
-A thread beside the relay stands for election; one leads. It asks the database a few times a second,
-more rarely the longer that takes, which queues nobody works on and nothing keeps from being read,
-and lets the brokers tell it of the first record behind their positions. Queues of providers that it
+A thread beside the relay stands for election; one leads. It asks the database whenever a run has
+ended, and once a second, which queues nobody works on and nothing keeps from being read, and lets
+the brokers tell it of the first record behind their positions. Queues of providers that it
 watches get no ticks of short intervals meanwhile: a tick that finds nothing costs a run. When it is
 gone, ticks come again.
 """
@@ -28,11 +28,10 @@ from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
 from integration.store.starts import IS_WANTED
 
-# A message that comes between a run's end and the next look waits for that look: they follow soon,
-# but take a twentieth of the time at most.
-LEAST_LOOK_SECONDS: Final = 0.2
-MOST_LOOK_SECONDS: Final = 1.0
-LOOK_SHARE: Final = 0.05
+# A message that comes between a run's end and the next look waits for that look, so it follows at
+# once, within a tenth of the time; what else makes a queue idle may wait for a second.
+LOOK_SECONDS: Final = 1.0
+LOOK_SHARE: Final = 0.1
 STANDBY_SECONDS: Final = 0.5
 # Shared among the providers: how long one round waits for records.
 WAIT_SECONDS: Final = 0.2
@@ -62,6 +61,7 @@ WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
               WHERE i.queue_id = q.id AND i.active AND {IS_PROMPT})
   AND NOT EXISTS (SELECT 1 FROM integration_partitionlease l
                   WHERE l.partition_id = p.id AND l.released_at IS NULL)"""
+_AT_WORK: Final = locks.held(LockClass.RUN)
 _ALIVE: Final = (
     "UPDATE integration_provider SET idle_watched_at = clock_timestamp() WHERE id = ANY(%s)"
 )
@@ -132,7 +132,8 @@ class IdleWatch:
         self._arrivals: dict[int, Arrivals] = {}
         self._known: dict[int, Mapping[str, Any]] = {}
         self._queues: dict[tuple[int, Place], list[tuple[int, int]]] = {}
-        self._look_at = self._noted_at = float("-inf")
+        self._at_work: frozenset[int] = frozenset()
+        self._looked_at = self._may_look_at = self._noted_at = float("-inf")
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Watch until `stop()`; survives the absence of database and brokers."""
@@ -159,15 +160,16 @@ class IdleWatch:
     def round(self) -> bool:
         """Look whose turn it is, then wait a moment for records; False when another leads."""
         now = time.monotonic()
-        if now >= self._look_at:
+        if now >= self._may_look_at:
             if not self.leadership.stand():
                 return False
             with self.leadership.session().cursor() as cursor:
-                if not deployments.may_act(cursor):
-                    return False
-                self._look(cursor, now)
+                if self._has_one_ended(cursor) or now - self._looked_at >= LOOK_SECONDS:
+                    if not deployments.may_act(cursor):
+                        return False
+                    self._look(cursor, now)
             took = time.monotonic() - now
-            self._look_at = now + min(max(took / LOOK_SHARE, LEAST_LOOK_SECONDS), MOST_LOOK_SECONDS)
+            self._may_look_at = now + min(took / LOOK_SHARE, LOOK_SECONDS)
         if not self._arrivals:
             time.sleep(WAIT_SECONDS)
         for provider_id, arrivals in self._arrivals.items():
@@ -176,7 +178,14 @@ class IdleWatch:
                 self._start(provider_id, came)
         return True
 
+    def _has_one_ended(self, cursor: Any) -> bool:
+        """Return whether the last run of a queue has ended since this was asked last."""
+        cursor.execute(_AT_WORK)
+        before, self._at_work = self._at_work, frozenset(id_ for (id_,) in cursor.fetchall())
+        return not before <= self._at_work
+
     def _look(self, cursor: Any, now: float) -> None:
+        self._looked_at = now
         cursor.execute(_IDLE)
         places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
         self._queues = defaultdict(list)
@@ -223,4 +232,4 @@ class IdleWatch:
         while self._arrivals:
             _, arrivals = self._arrivals.popitem()
             arrivals.close()
-        self._look_at = float("-inf")
+        self._looked_at = self._may_look_at = float("-inf")

@@ -18,7 +18,13 @@ from crontasks.cursor import Cursor
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
 from crontasks.task_names import RUN_OPERATION
-from integration.actions.operation_items import Job, Observe, OperationStep, work
+from integration.actions.operation_items import (
+    WHY_CHARACTERS,
+    Job,
+    Observe,
+    OperationStep,
+    work,
+)
 from integration.actions.problems import RowBusyError
 from integration.models import Operation
 from integration.policy.operations import (
@@ -42,7 +48,8 @@ REISSUE_SECONDS: Final = 10
 TURN_SECONDS: Final = 8.0
 NO_QUEUE: Final = 0
 _PIECE_SECONDS: Final = 0.2
-# Rows that somebody holds for longer than this are skipped: "in work".
+# Rows that somebody holds for longer than this are skipped: "in work"; and an edit whose schema
+# registry does not answer for so long is paused.
 _PATIENCE_SECONDS: Final = 3.0
 _ASK_QUEUE_EVERY_SECONDS: Final = 1.0
 _LOOK_EVERY_SECONDS: Final = 1.0
@@ -117,7 +124,7 @@ def run_operation(
             raise  # The lease runs out, and the next runner goes on.
         # The runner's outermost loop: what fails once would fail again and again.
         logger.exception("an operation could not go on", extra={"operation": str(operation_id)})
-        store.step_back(tenure, f"{type(e).__name__}: {e}"[:500])
+        store.step_back(tenure, f"{type(e).__name__}: {e}"[:WHY_CHARACTERS])
     state = store.leave(tenure)
     observe(OperationStep.LEFT)
     return state

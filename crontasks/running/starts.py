@@ -1,12 +1,14 @@
 """Asking for a run of a queue: one standing request per queue, by compare-and-set.
 
 A request is `start_requested_at` of the queue's row, and the Celery task carries that very time:
-one whose time is no longer the queue's is left over and ends at once. Without that, every repeated
-request would add a Celery task that lives on from yield to yield, and a ring of queues would slow
-down more and more. The run clears the request once it owns a partition; a run that finds every
-lock held leaves it standing. It is asked again after ten seconds, so a lost Celery task costs ten
-seconds and nothing else. The Celery task has no time to expire: that would be told by the clock of
-one host and judged by another's, and a worker whose clock is ahead would throw every start away.
+one whose time is no longer the queue's is left over and ends at once. Without that, every Celery
+task sent again would live on from yield to yield, and a ring of queues would slow down more and
+more. The run clears the request once it owns a partition; a run that finds every lock held leaves
+it standing. It is sent again after ten seconds, so a lost Celery task costs ten seconds and nothing
+else. It keeps its time then, and whichever task comes first serves it: with a new time, a thousand
+queues that start together would each be out of date before a slot came to them, and none would run.
+The Celery task has no time to expire: that would be told by the clock of one host and judged by
+another's, and a worker whose clock is ahead would throw every start away.
 """
 
 import logging
@@ -21,7 +23,7 @@ from crontasks.cursor import Cursor
 from crontasks.task_names import RUN_QUEUE
 from integration.store.sessions import django_connection, fetch_all
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
-from integration.store.starts import IS_UNASKED, IS_WANTED
+from integration.store.starts import IS_WANTED, RESEND_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -30,16 +32,17 @@ HAS_WORK_TO_TAKE: Final = f"""(
         OR EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id AND {IS_FREE})
     )"""
 
-# A request is sent once it was noted on the queue's instance; one that a person's decision left
+# A request was sent when that was noted on the queue's instance; one that a person's decision left
 # (integration.actions) is newer than that note and goes out at the dispatcher's next look.
 MAY_ASK: Final = f"""(
-        {IS_UNASKED}
-        OR EXISTS (
+        q.start_requested_at IS NULL
+        OR NOT EXISTS (
             SELECT 1 FROM crontasks_croninstance i
-            WHERE i.queue_id = q.id AND (i.asked_at IS NULL OR i.asked_at < q.start_requested_at)
+            WHERE i.queue_id = q.id AND i.asked_at >= q.start_requested_at
+              AND i.asked_at > clock_timestamp() - make_interval(secs => {RESEND_SECONDS})
         )
     )"""
-# A request that nobody took is made again every ten seconds; the wait goes on as long as no run
+# A request that nobody took is sent again every ten seconds; the wait goes on as long as no run
 # took a partition meanwhile.
 _ASK: Final = f"""
     WITH {LOCKED}, was AS (
@@ -50,12 +53,13 @@ _ASK: Final = f"""
         ) AS taken_at
         FROM integration_queue q WHERE q.id = %s
     ), asked AS (
-        UPDATE integration_queue q SET start_requested_at = clock_timestamp()
+        UPDATE integration_queue q
+        SET start_requested_at = coalesce(q.start_requested_at, clock_timestamp())
         WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK}
           AND (%s OR {IS_HELP_WANTED} OR {HAS_WORK_TO_TAKE})
         RETURNING q.id, q.start_requested_at
     ), noted AS (
-        UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at,
+        UPDATE crontasks_croninstance i SET asked_at = clock_timestamp(),
             waits_since = CASE WHEN was.at IS NOT NULL
                 AND i.waits_since > coalesce(was.taken_at, '-infinity'::timestamptz)
                 THEN i.waits_since ELSE asked.start_requested_at END
@@ -67,10 +71,10 @@ _TAKE_BACK: Final = "UPDATE integration_queue SET start_requested_at = NULL WHER
 
 
 def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetime | None:
-    """The request that now stands because of this call; None if none does.
+    """The request to send because of this call; None if there is none.
 
-    That is so when the queue may not run, all its partitions are owned, or somebody asked within
-    the last ten seconds. A run that has just ended asks with `was_mine`: its own locks may
+    That is so when the queue may not run, all its partitions are owned, or its request was sent
+    within the last ten seconds. A run that has just ended asks with `was_mine`: its own locks may
     still be seen for a moment.
     """
     cursor.execute(_ASK, (queue_id, queue_id, was_mine))
@@ -90,7 +94,7 @@ def ask(queue_id: int, *, was_mine: bool = False) -> bool:
 
 
 def stands(queue_id: int, requested_at: datetime) -> bool:
-    """Return whether this request is still the queue's: not served, not repeated since."""
+    """Return whether this request is still the queue's: no run has served it."""
     return bool(fetch_all(_STANDS, (queue_id, requested_at)))
 
 

@@ -22,6 +22,7 @@ ASK_EVERY_SECONDS: Final = 0.18
 _INSTANCE_WAITS_SECONDS: Final = 1.0
 # While Celery's broker is away nobody could take the slot, nor start this queue again.
 _KEPT_SECONDS: Final = 5.0
+_DRAINED_SECONDS: Final = 0.1
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (
@@ -44,24 +45,25 @@ _WAITING: Final = f"""
     SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""
 
 
-def patience_seconds(waiting: int) -> float:
+def patience_seconds(waiting: int, *, drained: bool) -> float:
     """Return how long a queue waits before an attached run gives way: less when more wait.
 
-    One waiting queue costs an attached run its place after 0.7 s; in a ring of six and more
+    One waiting queue costs a run at work its place after 0.7 s; in a ring of six and more
     every turn ends as soon as it is drained, so that twenty queues on two slots come around
-    in under five seconds.
+    in under five seconds. A run that only waits for messages goes as soon as it is plain that no
+    free slot takes the request.
     """
-    return max(0.2, 0.8 - 0.1 * waiting)
+    return _DRAINED_SECONDS if drained else max(0.2, 0.8 - 0.1 * waiting)
 
 
-def another_queue_waits(cursor: Cursor, queue_id: int) -> bool:
+def another_queue_waits(cursor: Cursor, queue_id: int, *, drained: bool = False) -> bool:
     """Return whether another queue has waited long enough for a slot, or a rescue of this one.
 
-    One indexed query.
+    One indexed query. `drained`: the run that asks has read everything.
     """
     cursor.execute(_WAITING, (queue_id, queue_id))
     count, oldest_seconds = cursor.fetchone()
-    return bool(count) and oldest_seconds >= patience_seconds(count)
+    return bool(count) and oldest_seconds >= patience_seconds(count, drained=drained)
 
 
 class Stop:
@@ -78,15 +80,15 @@ class Stop:
         self.kept_until = float("-inf")
         self.reason: str | None = None
 
-    def __call__(self) -> str | None:
+    def __call__(self, *, drained: bool = False) -> str | None:
         if self.reason is None:
-            self.reason = self._shutdown() or self._yield()
+            self.reason = self._shutdown() or self._yield(drained=drained)
         return self.reason
 
     def _shutdown(self) -> str | None:
         return "the worker shuts down" if shutdown.is_announced() else None
 
-    def _yield(self) -> str | None:
+    def _yield(self, *, drained: bool) -> str | None:
         now = self.clock()
         if self.asked_at is not None and now - self.asked_at < ASK_EVERY_SECONDS:
             return None
@@ -95,7 +97,7 @@ class Stop:
         self.asked_at = now
         try:
             with django_connection().cursor() as cursor:
-                waits = another_queue_waits(cursor, self.queue_id)
+                waits = another_queue_waits(cursor, self.queue_id, drained=drained)
         except Error:
             # The run meets the database's absence at its own work and knows what it means there.
             return None

@@ -1,14 +1,12 @@
-"""The work of an operation on its messages: an edit is tried on all, then chunks are carried out.
+"""The work of an operation on its messages, chunk after chunk.
 
-A dry run changes every message in memory and stores nothing of it. A chunk is one commit of
-failures, their history and their items. A message is never done twice: its item gets its outcome
-in the transaction that changes the failure, and only items without an outcome are taken. What has
-moved on is skipped with the reason, never forced.
+A chunk is one commit of failures, their history and their items. A message is never done twice:
+its item gets its outcome in the transaction that changes the failure, and only items without an
+outcome are taken. What has moved on is skipped with the reason, never forced.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -18,104 +16,29 @@ from django.db.models import F
 from integration.actions import errors
 from integration.actions.problems import STATE_WORDS
 from integration.actions.transaction import short_transaction
-from integration.models import MessageError, Operation, OperationItem
+from integration.models import MessageError, Operation
 from integration.policy import moves
+from integration.policy.failure import Failure
 from integration.policy.moves import Move
 from integration.policy.operations import ItemOutcome, verdict
-from integration.policy.states import CLOSED, ErrorState, OperationState
-from integration.recipe_rules import rules_now, subject_of
+from integration.policy.states import CLOSED, ErrorState
+from integration.recipe_rules import (
+    Schemas,
+    away_in,
+    place_of,
+    schemas_of,
+    subject_of,
+)
 from integration.recipe_use import Changed, Rules, Same, use
-from integration.recipes import Misfit, Recipe, compile_recipe
+from integration.recipes import Misfit, compile_recipe
 from integration.store import key_order
 from integration.store import operations as store
-from integration.store.operations import Ended, Item, Locked, Tenure
+from integration.store.operations import Content, Ended, Item, Locked, Tenure
 from integration.store.sessions import execute
 from integration.store.starts import leave_request
 
-# A request of the dry run takes about so long, and reads so many messages at once.
-TRIAL_SECONDS: Final = 4.0
-TRIAL_ROWS: Final = 250
-SAMPLES: Final = 5
-# Reasons beyond these are counted together: a schema may name something else in each message.
-MOST_REASONS: Final = 40
-OTHERWISE: Final = "Other reasons."
 FIRST_IS_OUT: Final = "first"
-
-
-@dataclass(slots=True)
-class Trial:
-    """The state of a dry run and what it met; `samples` are the first items that change.
-
-    `absent` are not on hold, or were changed since they were chosen: the operation skips them.
-    """
-
-    at: int = 0
-    fits: int = 0
-    same: int = 0
-    absent: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-    samples: list[int] = field(default_factory=list)
-
-    @property
-    def invalid(self) -> int:
-        return sum(self.reasons.values())
-
-    @property
-    def ranked(self) -> list[tuple[str, int]]:
-        """The reasons, the commonest first."""
-        return sorted(self.reasons.items(), key=lambda reason: -reason[1])
-
-    def add(self, place: int, made: Changed | Same | Misfit) -> None:
-        match made:
-            case Changed():
-                self.fits += 1
-                if len(self.samples) < SAMPLES:
-                    self.samples.append(place)
-            case Same():
-                self.same += 1
-            case Misfit(why):
-                is_known = why in self.reasons or len(self.reasons) < MOST_REASONS
-                reason = why if is_known else OTHERWISE
-                self.reasons[reason] = self.reasons.get(reason, 0) + 1
-
-
-def trial_of(operation: Operation) -> Trial:
-    """The dry run as it is stored with the operation, or a new one."""
-    return Trial(**(operation.trial or {}))
-
-
-def go_on_trying(
-    operation_id: UUID,
-    *,
-    seconds: float = TRIAL_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-) -> Trial | None:
-    """Try the recipe on the next messages, for so long; None where there is nothing to try."""
-    operation = Operation.objects.filter(pk=operation_id, state=OperationState.PLANNED).first()
-    if operation is None or not operation.recipe:
-        return None
-    trial, rules = trial_of(operation), rules_now()
-    recipe, until = compile_recipe(operation.recipe), clock() + seconds
-    while trial.at < operation.total and clock() < until:
-        _try(operation, trial, recipe, rules)
-    # A recipe that was changed meanwhile has a dry run of its own.
-    same = Operation.objects.filter(pk=operation_id, recipe=operation.recipe)
-    same.update(trial=asdict(trial))
-    return trial
-
-
-def _try(operation: Operation, trial: Trial, recipe: Recipe, rules: Rules) -> None:
-    until = trial.at + TRIAL_ROWS
-    rows = OperationItem.objects.filter(operation=operation, place__gte=trial.at, place__lt=until)
-    items = list(rows.order_by("place"))
-    contents = store.contents([item.error_id for item in items], state=ErrorState.HOLD)
-    for item in items:
-        content = contents.get(item.error_id)
-        if content is None or content.version != item.version:
-            trial.absent += 1
-        else:
-            trial.add(item.place, use(recipe, subject_of(content), rules))
-    trial.at = min(until, operation.total)
+WHY_CHARACTERS: Final = 500
 
 
 class OperationStep(StrEnum):
@@ -139,11 +62,15 @@ def _silent(_: OperationStep) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The work on each message; fixed for as long as a runner holds the operation."""
+    """The work on each message; fixed for as long as a runner holds the operation.
+
+    But for `schemas`, which those of the next chunk were written by.
+    """
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
     observe: Observe = _silent
+    schemas: Schemas = field(default_factory=dict)
 
     @property
     def move(self) -> Move:
@@ -171,8 +98,35 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     """Carry out the verb on the next `most` messages, in one short transaction.
 
     Rows that somebody holds are left for a later chunk while `patient`, and skipped otherwise.
-    Raises RowBusyError when the operation itself is held for seconds.
+    Without the registry that an edit needs all is left as it is, and the operation paused unless
+    `patient`. Raises RowBusyError when the operation itself is held for seconds.
     """
+    if job.move is moves.EDIT:
+        schemas = _schemas_ahead(tenure, most, from_place)
+        if (away := away_in(schemas)) is not None:
+            return _without(away, tenure, from_place, patient=patient)
+        job = replace(job, schemas=schemas)
+    return _chunk(job, tenure, most, from_place=from_place, patient=patient)
+
+
+def _schemas_ahead(tenure: Tenure, most: int, from_place: int) -> Schemas:
+    """Find the schemas of the next chunk before any row of it is locked: a registry takes time."""
+    items = store.next_items(tenure, from_place, most)
+    return schemas_of(store.beginnings([item.error for item in items]))
+
+
+def _without(away: Failure, tenure: Tenure, from_place: int, *, patient: bool) -> Chunk:
+    """Leave all as it is while a registry does not answer; let people know in the end."""
+    with short_transaction():
+        orders = store.fence(tenure, works=False)
+        if orders is not None and not patient:
+            store.step_back(tenure, f"{away.code}: {away.text}"[:WHY_CHARACTERS])
+    if orders is None:
+        return Chunk(is_ours=False)
+    return Chunk(from_place=from_place, is_ours=patient, rate=orders.rate)
+
+
+def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool) -> Chunk:
     with short_transaction():
         orders = store.fence(tenure, works=True)
         if orders is None:
@@ -252,8 +206,8 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     contents = store.contents([item.error for item in fit])
     payloads: dict[UUID, bytes] = {}
     to_release: dict[UUID, Locked] = {}
-    for item in fit:
-        match use(recipe, subject_of(contents[item.error]), job.rules):
+    for item in _with_schemas(job, fit, contents):
+        match use(recipe, subject_of(contents[item.error], job.schemas), job.rules):
             case Misfit(why):
                 ended.append(Ended(item.place, ItemOutcome.INVALID, text=why))
             case Same() if not job.releases:
@@ -273,6 +227,14 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
     if job.releases and to_release:
         _change(job, moves.RELEASE, to_release)
     return ended
+
+
+def _with_schemas(
+    job: Job, fit: Sequence[Item], contents: Mapping[UUID, Content]
+) -> Sequence[Item]:
+    """Leave to a later chunk what was written by a schema that was not looked for."""
+    places = {id_: place_of(one.queue_id, one.record) for id_, one in contents.items()}
+    return [item for item in fit if places[item.error] in {None, *job.schemas}]
 
 
 def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:

@@ -1,6 +1,7 @@
 """Decisions about operations: each is a compare-and-set with its row of audit.
 
-An operation carries out one verb on many failures; `operation_items` works on those.
+An operation carries out one verb on many failures: `operation_trials` tries an edit on them first,
+`operation_items` works on them.
 """
 
 from collections.abc import Mapping

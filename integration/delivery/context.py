@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from integration.delivery.batch_result import StateChange
 from integration.delivery.endings import Chance
 from integration.delivery.owned import Owned
-from integration.delivery.ports import PartitionManager, Repository, Source
+from integration.delivery.ports import PartitionManager, Repository, Source, Stop, never
 from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 
 FREED_AT_ONCE: Final = 40
-
-
-def _never() -> str | None:
-    return None
 
 
 @dataclass(slots=True)
@@ -48,7 +44,7 @@ class RunContext:
     repository: Repository
     manager: PartitionManager
     observer: Observer = field(default_factory=Silent)
-    stop: Callable[[], str | None] = _never
+    stop: Stop = never
     deployment: str = "sluice"
     monotonic: Callable[[], float] = time.monotonic
     roll: Callable[[], float] = random.random

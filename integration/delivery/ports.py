@@ -28,6 +28,18 @@ class LostError(IntegrationError):
         super().__init__(f"The database session of this run is gone. {text}".strip())
 
 
+class Stop(Protocol):
+    """Tells why a run should end, or None. `drained`: it has read everything and only waits."""
+
+    def __call__(self, *, drained: bool = False) -> str | None: ...
+
+
+def never(*, drained: bool = False) -> str | None:
+    """Return no reason to end, whatever the run does."""
+    del drained
+    return None
+
+
 class QueueGoneError(IntegrationError):
     """The queue of the run was deleted; there is nothing left to work on."""
 

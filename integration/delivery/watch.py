@@ -91,7 +91,8 @@ class Watch:
         if idle > (0 if drained else SILENCE_SECONDS):
             return report.ended(RunEnding.DRAINED)
         is_due = now - self._looked_at >= LOOK_EVERY_SECONDS
-        return self._asked(report, now) if is_due and self._has_had_its_turn(drained, now) else None
+        is_due = is_due and self._has_had_its_turn(drained, now)
+        return self._asked(report, now, drained=drained) if is_due else None
 
     def _has_had_its_turn(self, drained: bool, now: float) -> bool:
         """A run that gave way before it read anything would let a ring of queues pass on and on.
@@ -100,9 +101,9 @@ class Watch:
         """
         return drained or self.busy_at > self._began_at or now - self._began_at > FIRST_TURN_SECONDS
 
-    def _asked(self, report: Report, now: float) -> Report | None:
+    def _asked(self, report: Report, now: float, *, drained: bool) -> Report | None:
         self._looked_at = now
-        reason = self.context.stop()
+        reason = self.context.stop(drained=drained)
         if reason is not None:
             ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED
             return report.ended(ending, reason)

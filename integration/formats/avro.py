@@ -38,8 +38,8 @@ def coders(registered: Registered) -> Coders:
         for _, text in registered.references:
             parse_schema(json.loads(text), named_schemas=named)
         parsed: Any = parse_schema(json.loads(registered.text), named_schemas=named)
-        read = Readers(named).reader(parsed)
-        write = Writers(named).writer(parsed)
+        read = Readers(named).of(parsed)
+        write = Writers(named).of(parsed)
     except _UNPARSED as e:
         raise UnusableSchemaError(f"it is no valid Avro schema ({_words(e)}).") from e
     except RecursionError as e:

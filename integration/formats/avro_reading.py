@@ -11,15 +11,8 @@ from typing import Any, Final
 
 from integration.envelope import Flaw, FlawCode
 from integration.formats import avro_values as values
-from integration.formats.avro_types import (
-    LeastBytes,
-    Named,
-    branch_name,
-    is_plain,
-    logical_of,
-    resolved,
-    type_of,
-)
+from integration.formats.avro_choice import Moment, OfTypes
+from integration.formats.avro_types import LeastBytes, Named, branch_name, is_plain
 from integration.formats.limits import TOO_DEEP, TOO_MANY, Allowance
 from integration.formats.schema import UnreadableError
 
@@ -29,38 +22,14 @@ _DOUBLE: Final = Struct("<d")
 _LONGEST_VARINT_BITS: Final = 63
 
 
-class Readers:
+class Readers(OfTypes[Reader]):
     """Makes the readers of one schema and of the named types in it."""
 
     def __init__(self, named: Named) -> None:
-        self._named = named
+        super().__init__(named, _PRIMITIVES)
         self._least = LeastBytes(named)
-        self._of_name: dict[str, Reader] = {}
-
-    def reader(self, schema: Any) -> Reader:
-        """Return the reader of a type. Raises KeyError and ValueError for what is none."""
-        schema = resolved(schema, self._named)
-        kind, logical = type_of(schema), logical_of(schema)
-        made_of_types = {
-            "record": self._record,
-            "error": self._record,
-            "union": self._union,
-            "array": self._array,
-            "map": self._map,
-        }
-        if kind in made_of_types:
-            return made_of_types[kind](schema)
-        if kind in {"bytes", "fixed"}:
-            return _bytes(schema, kind, logical)
-        if kind == "enum":
-            return _enum(tuple(schema["symbols"]))
-        return _moment(kind, logical) or _PRIMITIVES[kind]
 
     def _record(self, schema: Any) -> Reader:
-        """One reader for all places of a type: it may contain itself."""
-        name = schema["name"]
-        if name in self._of_name:
-            return self._of_name[name]
         fields: list[tuple[str, Reader]] = []
         count = 1 + len(schema["fields"])
 
@@ -75,12 +44,12 @@ class Readers:
             left.depth += 1
             return document, at
 
-        self._of_name[name] = read
-        fields += [(field["name"], self.reader(field["type"])) for field in schema["fields"]]
+        self._of_name[schema["name"]] = read
+        fields += [(field["name"], self.of(field["type"])) for field in schema["fields"]]
         return read
 
     def _union(self, branches: list[Any]) -> Reader:
-        readers = [self.reader(branch) for branch in branches]
+        readers = [self.of(branch) for branch in branches]
         count = len(readers)
         if is_plain(branches, self._named):
 
@@ -98,7 +67,7 @@ class Readers:
         return _named_union([branch_name(branch, self._named) for branch in branches], readers)
 
     def _array(self, schema: Any) -> Reader:
-        read_item, least = self.reader(schema["items"]), self._least.of(schema["items"])
+        read_item, least = self.of(schema["items"]), self._least.of(schema["items"])
 
         def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
             _enter(left, 1)
@@ -115,7 +84,7 @@ class Readers:
         return read
 
     def _map(self, schema: Any) -> Reader:
-        read_item, least = self.reader(schema["values"]), 1 + self._least.of(schema["values"])
+        read_item, least = self.of(schema["values"]), 1 + self._least.of(schema["values"])
 
         def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
             _enter(left, 1)
@@ -133,6 +102,36 @@ class Readers:
                 for _ in range(count):
                     key, at = _string(data, at, left)
                     found[key], at = read_item(data, at, left)
+
+        return read
+
+    def _enum(self, symbols: list[str]) -> Reader:
+        def read(data: bytes, at: int, left: Allowance) -> tuple[str, int]:
+            place, at = _long(data, at, left)
+            if not 0 <= place < len(symbols):
+                raise _bad("An enum names a symbol that it does not have.")
+            return symbols[place], at
+
+        return read
+
+    def _bytes(self, schema: Any, kind: str, logical: str) -> Reader:
+        raw = _raw if kind == "bytes" else _fixed(int(schema["size"]))
+        shown: Callable[[bytes], Any] = values.base64_text
+        if logical == "decimal":
+            shown = partial(values.scaled, scale=int(schema.get("scale", 0)))
+
+        def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
+            value, at = raw(data, at, left)
+            return shown(value), at
+
+        return read
+
+    def _moment(self, number: Reader, moment: Moment) -> Reader:
+        shown = moment.shown
+
+        def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
+            value, at = number(data, at, left)
+            return shown(value), at
 
         return read
 
@@ -254,56 +253,12 @@ def _number(form: Struct, shown: Callable[[float], Any]) -> Reader:
     return read
 
 
-def _enum(symbols: Sequence[str]) -> Reader:
-    def read(data: bytes, at: int, left: Allowance) -> tuple[str, int]:
-        place, at = _long(data, at, left)
-        if not 0 <= place < len(symbols):
-            raise _bad("An enum names a symbol that it does not have.")
-        return symbols[place], at
-
-    return read
-
-
-def _bytes(schema: Any, kind: str, logical: str) -> Reader:
-    raw = _raw if kind == "bytes" else _fixed(int(schema["size"]))
-    shown: Callable[[bytes], Any] = values.base64_text
-    if logical == "decimal":
-        shown = partial(values.scaled, scale=int(schema.get("scale", 0)))
-
-    def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
-        value, at = raw(data, at, left)
-        return shown(value), at
-
-    return read
-
-
 def _fixed(size: int) -> Reader:
     def read(data: bytes, at: int, _left: Allowance) -> tuple[bytes, int]:
         end = at + size
         if end > len(data):
             raise IndexError
         return data[at:end], end
-
-    return read
-
-
-def _moment(kind: str, logical: str) -> Reader | None:
-    """Return the reader of a date or a time, None for other types."""
-    shown: Callable[[int], Any]
-    name, _, unit = logical.rpartition("-")
-    if kind == "int" and logical == "date":
-        shown = values.date_text
-    elif name == "time" and unit in values.UNITS:
-        shown = partial(values.time_text, unit=unit)
-    elif name in {"timestamp", "local-timestamp"} and unit in values.UNITS:
-        shown = partial(values.moment_text, unit=unit, is_local=name != "timestamp")
-    else:
-        return None
-    number = _PRIMITIVES[kind]
-
-    def read(data: bytes, at: int, left: Allowance) -> tuple[Any, int]:
-        value, at = number(data, at, left)
-        return shown(value), at
 
     return read
 

@@ -11,15 +11,8 @@ from struct import Struct
 from typing import Any, Final
 
 from integration.formats import avro_values as values
-from integration.formats.avro_types import (
-    Named,
-    branch_name,
-    is_plain,
-    json_form,
-    logical_of,
-    resolved,
-    type_of,
-)
+from integration.formats.avro_choice import Moment, OfTypes
+from integration.formats.avro_types import Named, branch_name, is_plain, json_form, type_of
 from integration.formats.schema import MisfitError
 
 Writer = Callable[[Any, bytearray], None]
@@ -30,37 +23,13 @@ _MISSING: Final = object()
 _SAME_IN_BOTH: Final = (bool, int, float, type(None))
 
 
-class Writers:
+class Writers(OfTypes[Writer]):
     """Makes the writers of one schema and of the named types in it."""
 
     def __init__(self, named: Named) -> None:
-        self._named = named
-        self._of_name: dict[str, Writer] = {}
-
-    def writer(self, schema: Any) -> Writer:
-        """Return the writer of a type. Raises KeyError and ValueError for what is none."""
-        schema = resolved(schema, self._named)
-        kind, logical = type_of(schema), logical_of(schema)
-        made_of_types = {
-            "record": self._record,
-            "error": self._record,
-            "union": self._union,
-            "array": self._array,
-            "map": self._map,
-        }
-        if kind in made_of_types:
-            return made_of_types[kind](schema)
-        if kind in {"bytes", "fixed"}:
-            return _bytes(schema, kind, logical)
-        if kind == "enum":
-            return _enum({symbol: place for place, symbol in enumerate(schema["symbols"])})
-        return _moment(kind, logical) or _PRIMITIVES[kind]
+        super().__init__(named, _PRIMITIVES)
 
     def _record(self, schema: Any) -> Writer:
-        """One writer for all places of a type: it may contain itself."""
-        name = schema["name"]
-        if name in self._of_name:
-            return self._of_name[name]
         fields: list[tuple[str, Writer, object]] = []
         names = frozenset(field["name"] for field in schema["fields"])
 
@@ -75,15 +44,14 @@ class Writers:
                     raise MisfitError("it is missing.", f".{field}")
                 _inside(write_field, given, body, f".{field}")
 
-        self._of_name[name] = write
+        self._of_name[schema["name"]] = write
         fields += [
-            (field["name"], self.writer(field["type"]), _default(field))
-            for field in schema["fields"]
+            (field["name"], self.of(field["type"]), _default(field)) for field in schema["fields"]
         ]
         return write
 
     def _union(self, branches: list[Any]) -> Writer:
-        writers = [self.writer(branch) for branch in branches]
+        writers = [self.of(branch) for branch in branches]
         if is_plain(branches, self._named):
             forms = {json_form(one, self._named): n for n, one in enumerate(branches)}
             return _plain_union(forms, writers)
@@ -91,7 +59,7 @@ class Writers:
         return _named_union(names, writers)
 
     def _array(self, schema: Any) -> Writer:
-        write_item = self.writer(schema["items"])
+        write_item = self.of(schema["items"])
 
         def write(value: Any, body: bytearray) -> None:
             if not isinstance(value, list):
@@ -105,7 +73,7 @@ class Writers:
         return write
 
     def _map(self, schema: Any) -> Writer:
-        write_item = self.writer(schema["values"])
+        write_item = self.of(schema["values"])
 
         def write(value: Any, body: bytearray) -> None:
             if not isinstance(value, dict):
@@ -116,6 +84,42 @@ class Writers:
                     _string(key, body)
                     _inside(write_item, item, body, f".{key}")
             _put_long(0, body)
+
+        return write
+
+    def _enum(self, symbols: list[str]) -> Writer:
+        places = {symbol: place for place, symbol in enumerate(symbols)}
+
+        def write(value: Any, body: bytearray) -> None:
+            place = places.get(value) if isinstance(value, str) else None
+            if place is None:
+                raise MisfitError(f"it must be one of: {', '.join(symbols[:20])}.")
+            _put_long(place, body)
+
+        return write
+
+    def _bytes(self, schema: Any, kind: str, logical: str) -> Writer:
+        size = int(schema["size"]) if kind == "fixed" else None
+        raw: Callable[[Any], bytes] = values.bytes_of
+        if logical == "decimal":
+            raw = partial(_decimal, size, int(schema.get("scale", 0)), int(schema["precision"]))
+
+        def write(value: Any, body: bytearray) -> None:
+            packed = raw(value)
+            if size is None:
+                _put_long(len(packed), body)
+            elif len(packed) != size:
+                raise MisfitError(f"it must be {size} bytes.")
+            body += packed
+
+        return write
+
+    def _moment(self, number: Writer, moment: Moment) -> Writer:
+        number_of = moment.number
+
+        def write(value: Any, body: bytearray) -> None:
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            number(value if is_number else number_of(value), body)
 
         return write
 
@@ -232,33 +236,6 @@ def _string(value: Any, body: bytearray) -> None:
     body += raw
 
 
-def _enum(places: dict[str, int]) -> Writer:
-    def write(value: Any, body: bytearray) -> None:
-        place = places.get(value) if isinstance(value, str) else None
-        if place is None:
-            raise MisfitError(f"it must be one of: {', '.join(list(places)[:20])}.")
-        _put_long(place, body)
-
-    return write
-
-
-def _bytes(schema: Any, kind: str, logical: str) -> Writer:
-    size = int(schema["size"]) if kind == "fixed" else None
-    raw: Callable[[Any], bytes] = values.bytes_of
-    if logical == "decimal":
-        raw = partial(_decimal, size, int(schema.get("scale", 0)), int(schema["precision"]))
-
-    def write(value: Any, body: bytearray) -> None:
-        packed = raw(value)
-        if size is None:
-            _put_long(len(packed), body)
-        elif len(packed) != size:
-            raise MisfitError(f"it must be {size} bytes.")
-        body += packed
-
-    return write
-
-
 def _decimal(size: int | None, scale: int, precision: int, value: Any) -> bytes:
     number = values.unscaled(value, scale, precision)
     length = (number.bit_length() + 8) // 8 if size is None else size
@@ -266,27 +243,6 @@ def _decimal(size: int | None, scale: int, precision: int, value: Any) -> bytes:
         return number.to_bytes(length, "big", signed=True)
     except OverflowError:
         raise MisfitError("it is too large a number.") from None
-
-
-def _moment(kind: str, logical: str) -> Writer | None:
-    """Return the writer of a date or a time, None for other types."""
-    number: Callable[[Any], int]
-    name, _, unit = logical.rpartition("-")
-    if kind == "int" and logical == "date":
-        number = values.date_number
-    elif name == "time" and unit in values.UNITS:
-        number = partial(values.time_number, unit=unit)
-    elif name in {"timestamp", "local-timestamp"} and unit in values.UNITS:
-        number = partial(values.moment_number, unit=unit, is_local=name != "timestamp")
-    else:
-        return None
-    write_number = _PRIMITIVES[kind]
-
-    def write(value: Any, body: bytearray) -> None:
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        write_number(value if is_number else number(value), body)
-
-    return write
 
 
 def _shown(name: object) -> str:

@@ -24,8 +24,7 @@ _ROOMS: Final[Mapping[SchemaKind, str]] = {
 
 def compiled(registered: Registered) -> Schema:
     """Return the schema ready for use. Raises UnusableSchemaError."""
-    size = len(registered.text) + sum(len(text) for _, text in registered.references)
-    if size > LARGEST_TEXT:
+    if registered.characters > LARGEST_TEXT:
         raise UnusableSchemaError(f"it has more than {LARGEST_TEXT:,} characters.")
     decode, write_body = import_module(_ROOMS[registered.kind]).coders(registered)
     return Schema(

@@ -1,10 +1,11 @@
 """The decoded message as handlers get it: its body, and JSON text that is made when asked for."""
 
 from integration.documents.exact_json import encode
-from integration.envelope import DEFAULT, JSON, Bare, Document, Flaw
+from integration.envelope import DEFAULT, JSON, Bare, Document, Flaw, body_of
 from integration.envelope.fields import Headers, addressed_by_headers
 from integration.envelope.flaw import too_large
-from integration.formats.schema import Schema
+from integration.formats.schema import Schema, SchemaKind
+from integration.formats.wire import HEADER_BYTES
 
 
 class Decoded(Document):
@@ -41,3 +42,16 @@ def decoded(schema: Schema, record: bytes, headers: Headers | None) -> Decoded |
     if isinstance(body, Flaw):
         return body.of(interface, message_id)
     return Decoded(interface, sender, user, destination, message_id, JSON, False, body, record)
+
+
+def body_to_correct(schema: Schema, record: bytes) -> object | Flaw:
+    """Return what a record says, to be corrected and written by its schema again.
+
+    JSON that its own schema refuses is a document, too: that is what is to be corrected.
+    """
+    if len(record) > DEFAULT.max_bytes:
+        return too_large("The record", DEFAULT.max_bytes)
+    body = schema.decode(record)
+    if isinstance(body, Flaw) and schema.kind is SchemaKind.JSON:
+        return body_of(record[HEADER_BYTES:])
+    return body

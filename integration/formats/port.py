@@ -40,6 +40,11 @@ def refused(registry: str, why: str) -> Failure:
     return Failure(FailureClass.OUTAGE, "REGISTRY_REFUSED", text)
 
 
+def not_secure(registry: str, why: str) -> Failure:
+    text = f"The schema registry {registry} cannot be asked securely: {why}"
+    return Failure(FailureClass.OUTAGE, "REGISTRY_CERTIFICATE", text)
+
+
 def unknown(registry: str, schema_id: int) -> Failure:
     text = (
         f"The schema registry {registry} knows no schema with the id {schema_id}. Ask the sender "

@@ -50,6 +50,11 @@ class Registered:
         parts = [self.kind, self.text, *(part for pair in self.references for part in pair)]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
+    @property
+    def characters(self) -> int:
+        """The length of its text and of those that it refers to."""
+        return len(self.text) + sum(len(text) for _, text in self.references)
+
 
 class SchemaFacts(NamedTuple):
     """What is kept of the schema that a message was written by."""

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from integration.kafka.errors import ProviderUnusableError
-from integration.kafka.tls import Certificates
+from integration.kafka.tls import certificates_of
 from integration.models.provider import Provider
 from integration.policy import client_properties
 
@@ -253,7 +253,7 @@ class TalkingAdmin(AdminClient):
         super().__init__({**callbacks, **properties})
         self.addresses = str(properties.get("bootstrap.servers", "")).split(",")
         self.protocol = str(properties.get("security.protocol", "PLAINTEXT"))
-        self.certificates = Certificates.of(properties)
+        self.certificates = certificates_of(properties)
 
     def noticed(self) -> list[KafkaError]:
         """The events since this was asked last, oldest first."""

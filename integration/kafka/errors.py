@@ -142,14 +142,11 @@ class OwnCertificateError(BrokerRefusedError):
 
     code = "CLIENT_CERTIFICATE"
 
-    def __init__(
-        self, provider: str, address: str, says: str, out_of_date: str, *, is_there: bool
-    ) -> None:
+    def __init__(self, provider: str, address: str, why_not: str) -> None:
         text = f"asks for a client certificate, and the provider {provider} has none"
         step = "Enter the certificate and the private key that the cluster's administrator gave."
-        if is_there:
-            why = out_of_date or f"it answers “{says}”"
-            text = f"does not accept the certificate of the provider {provider}: {why}"
+        if why_not:
+            text = f"does not accept the certificate of the provider {provider}: {why_not}"
             step = (
                 "Enter a certificate that is valid and issued by an authority that the brokers "
                 "trust, with its private key."

@@ -245,7 +245,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
         return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
     error = error_of(problem)
     if may_be_tls(provider.security_protocol, [] if error is None else [error]):
-        certificates = tls.Certificates.of(to.properties)
+        certificates = tls.certificates_of(to.properties)
         ports = dict.fromkeys([*tls.named_in([error]), *grants.addresses(provider)])
         refusal = tls.refusal(provider.name, ports, certificates)
         if refusal is not None:

@@ -4,24 +4,28 @@ The API is Confluent's, which other registries speak as well. An own client, bec
 takes certificates as files only, and waits and repeats by itself (docs/decisions/0026).
 """
 
+import contextlib
 import json
 import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
+from integration import tls
 from integration.certificates import tls_context
 from integration.formats.schema import LARGEST_TEXT, Registered, SchemaKind
 from integration.models.provider import Provider
 from integration.registries.errors import (
     RegistryAwayError,
+    RegistryCertificateError,
     RegistryRefusedError,
     SchemaNotFoundError,
 )
+from integration.tls import Certificates
 
 # For one answer, with everything before it.
 ANSWER_SECONDS: Final = 4.0
@@ -31,6 +35,7 @@ _MOST_REFERENCES: Final = 200
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _REFUSED: Final = frozenset({401, 403, 407})
 NOT_FOUND: Final = 404
+HTTPS_PORT: Final = 443
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +199,27 @@ class RegistryClient:
         except httpx.TimeoutException:
             raise RegistryAwayError(self.url, "no answer in time.") from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as e:
-            raise RegistryAwayError(self.url, f"{_words(e)}.") from None
+            raise self._lost(e) from None
         self._judge(response.status_code, body)
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
             raise RegistryAwayError(self.url, "its answer is no JSON.") from None
+
+    def _lost(self, problem: Exception) -> RegistryAwayError | RegistryCertificateError:
+        """Return the error to raise for a connection that broke off or did not come about.
+
+        Where TLS may be the reason, the port is asked about the certificates.
+        """
+        to = self._address
+        ours = Certificates(to.ca_certificate, to.client_certificate, to.client_key)
+        if self.url.lower().startswith("https:") and _may_be_tls(problem):
+            with contextlib.suppress(OSError, ValueError):
+                host, number = _place(self.url)
+                fault = tls.fault(host, number, ours, time.monotonic() + tls.ASK_SECONDS)
+                if fault is not None:
+                    return RegistryCertificateError(self.url, host, fault)
+        return RegistryAwayError(self.url, f"{_words(problem)}.")
 
     def _body(self, response: httpx.Response, ends: float) -> bytes:
         """Read an answer that is neither too large nor too slow."""
@@ -238,6 +258,24 @@ class RegistryClient:
                 trust_env=False,
             )
         return self._http
+
+
+def _may_be_tls(problem: BaseException | None) -> bool:
+    """Tell a connection that nobody takes from one that TLS, or its end, may have broken off.
+
+    A port that does not want our certificate may close it before we have read why.
+    """
+    if isinstance(problem, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
+        return True
+    while problem is not None and not isinstance(problem, ssl.SSLError):
+        problem = problem.__cause__ or problem.__context__
+    return problem is not None
+
+
+def _place(url: str) -> tuple[str, int]:
+    """The host and port of an address. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or HTTPS_PORT
 
 
 def _is_about_schemas(body: bytes) -> bool:

@@ -18,10 +18,11 @@ from integration.formats.compiling import compiled
 from integration.formats.schema import Registered, Schema, UnusableSchemaError
 from integration.models import Provider, RegistrySchema
 from integration.models.registry_schema import SUBJECT_CHARACTERS
-from integration.policy.failure import Failure
+from integration.policy.failure import Failure, FailureClass
 from integration.registries.client import Address, RegistryClient
 from integration.registries.errors import (
     RegistryAwayError,
+    RegistryCertificateError,
     RegistryRefusedError,
     SchemaNotFoundError,
 )
@@ -76,6 +77,13 @@ class Shelf:
         with self._lock:
             return self._found((schema_id, topic), AGAIN_SECONDS if anew else FRESH_SECONDS)
 
+    def told(self, schema_id: int, topic: str) -> Registered | Failure:
+        """Ask for a schema as it stands in the registry: whoever reads by it has no registry."""
+        registered = self._asked((schema_id, topic))
+        if isinstance(registered, Failure):
+            return registered
+        return self._objection(registered) or registered
+
     def _found(self, key: Key, fresh_seconds: float) -> Schema | Failure:
         now, kept = self._clock(), self._kept.get(key)
         if kept is not None and now - kept.at < (
@@ -84,24 +92,39 @@ class Shelf:
             return kept.found
         if self._away is not None and now - self._away_at < AGAIN_SECONDS:
             return self._without(kept, self._away)
-        try:
-            registered = self.client.schema(*key)
-        except RegistryAwayError as e:
-            return self._away_now(kept, port.away(e.registry, e.why))
-        except RegistryRefusedError as e:
-            return self._away_now(kept, port.refused(e.registry, e.why))
-        except SchemaNotFoundError as e:
-            return self._keep(key, port.unknown(e.registry, key[0]), is_schema=False)
+        registered = self._asked(key)
+        if isinstance(registered, Failure):
+            if registered.kind is FailureClass.OUTAGE:
+                return self._away_now(kept, registered)
+            return self._keep(key, registered, is_schema=False)
         self._away = None
         return self._judged(key, registered)
 
-    def _judged(self, key: Key, registered: Registered) -> Schema | Failure:
+    def _asked(self, key: Key) -> Registered | Failure:
+        try:
+            return self.client.schema(*key)
+        except RegistryAwayError as e:
+            return port.away(e.registry, e.why)
+        except RegistryCertificateError as e:
+            return port.not_secure(e.registry, e.why)
+        except RegistryRefusedError as e:
+            return port.refused(e.registry, e.why)
+        except SchemaNotFoundError as e:
+            return port.unknown(e.registry, key[0])
+
+    def _objection(self, registered: Registered) -> Failure | None:
+        """Return why this is not what stood under the id before, or cannot be compared with it."""
         try:
             is_same = remember(self._provider_id, self.client.url, registered)
         except DatabaseError:
             return port.away(self.client.url, "what it says cannot be compared with what it said.")
-        if not is_same:
-            return self._keep(key, port.changed(self.client.url, key[0]), is_schema=False)
+        return None if is_same else port.changed(self.client.url, registered.id)
+
+    def _judged(self, key: Key, registered: Registered) -> Schema | Failure:
+        objection = self._objection(registered)
+        if objection is not None:
+            is_away = objection.kind is FailureClass.OUTAGE
+            return objection if is_away else self._keep(key, objection, is_schema=False)
         try:
             schema: Schema | Failure = compiled(registered)
         except UnusableSchemaError as e:

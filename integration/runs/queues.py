@@ -9,6 +9,7 @@ from django.db import close_old_connections, connections
 
 from integration.delivery.collector import calm_collector
 from integration.delivery.context import RunContext
+from integration.delivery.ports import Stop, never
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.sending.call_threads import CallThreads
@@ -38,7 +39,7 @@ MAY_NOT_ACT: Final = (
 def run_queue(
     queue_id: int,
     *,
-    stop: Callable[[], str | None] = lambda: None,
+    stop: Stop = never,
     observer: Observer | None = None,
     endpoints: Callable[[int], Deliverer] | None = None,
 ) -> Report:
@@ -93,7 +94,7 @@ def threads(context: RunContext) -> Iterator[None]:
         threads.close()
 
 
-def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> RunContext:
+def build(queue_id: int, *, stop: Stop, observer: Observer) -> RunContext:
     """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
     close_old_connections()
     worker = worker_name()

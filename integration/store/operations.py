@@ -1,12 +1,13 @@
 """The SQL of operations: freezing a selection, owning an operation, one chunk of its items."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from integration.formats.wire import HEADER_BYTES
 from integration.models import MessageError
 from integration.policy.operations import ItemOutcome, Seen
 from integration.policy.states import ErrorState, OperationState
@@ -97,6 +98,15 @@ WHERE e.id = ANY(%s) ORDER BY e.id FOR UPDATE OF e SKIP LOCKED
 _CONTENT: Final = """
 SELECT id, version, queue_id, interface, coalesce(edited_payload, payload), headers
 FROM integration_messageerror WHERE id = ANY(%s) AND (%s::text IS NULL OR state = %s)
+"""
+# As much as tells by which schema of a registry a record was written.
+_BEGINNINGS: Final = f"""
+SELECT DISTINCT queue_id, substring(coalesce(edited_payload, payload) FROM 1 FOR {HEADER_BYTES})
+FROM integration_messageerror WHERE id = ANY(%s)
+"""
+_HELD_BEGINNINGS: Final = f"""
+SELECT DISTINCT queue_id, substring(coalesce(edited_payload, payload) FROM 1 FOR {HEADER_BYTES})
+FROM integration_messageerror WHERE state = 'HOLD' AND queue_id = ANY(%s)
 """
 _EXISTING: Final = "SELECT id FROM integration_messageerror WHERE id = ANY(%s)"
 _EDIT: Final = """
@@ -277,6 +287,20 @@ def contents(errors: Sequence[UUID], state: ErrorState | None = None) -> dict[UU
             _CONTENT, [list(errors), state, state]
         )
     }
+
+
+def beginnings(errors: Sequence[UUID]) -> list[tuple[int, bytes | None]]:
+    """The queues of these failures, each with how its records begin."""
+    return _begun(fetch_all(_BEGINNINGS, [list(errors)]))
+
+
+def held_beginnings(queues: Sequence[int]) -> list[tuple[int, bytes | None]]:
+    """The same of all failures of these queues that are on hold."""
+    return _begun(fetch_all(_HELD_BEGINNINGS, [list(queues)]))
+
+
+def _begun(rows: Iterable[tuple[int, Any]]) -> list[tuple[int, bytes | None]]:
+    return [(queue, None if value is None else bytes(value)) for queue, value in rows]
 
 
 def edit(payloads: Mapping[UUID, bytes], actor: str) -> None:

@@ -12,7 +12,7 @@ from django.conf import settings
 from psycopg.rows import dict_row
 
 from integration.delivery.owned import OpenBatch, Owned
-from integration.delivery.ports import LostError, in_no_group
+from integration.delivery.ports import LostError, Stop, in_no_group, never
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
 from integration.store import locks, rescues, rows, sharing
@@ -146,7 +146,7 @@ class DatabasePartitionManager:
         handler_timeout_seconds: float,
         *,
         workers: int | None = 1,
-        stop: Callable[[], str | None] = lambda: None,
+        stop: Stop = never,
         rescues: bool = False,
     ) -> None:
         self.queue_id = queue_id

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from integration.codec import decode_headers
+from integration.formats.wire import schema_id_of
 from integration.recipe_use import Changed, Refused, Same, Subject, use
 from integration.recipes import Misfit, compile_recipe
 from integration.text_search import is_in
@@ -66,6 +67,7 @@ class Judge:
         self._recipe = compile_recipe(parameters.recipe)
         self._rules = parameters.rules()
         self._text = parameters.selection.text
+        self._schemas = {(one.queue, one.id): one.schema() for one in parameters.schemas}
 
     def judge(self, row: Row) -> Judged:
         """Never raises, whatever the bytes are."""
@@ -78,7 +80,9 @@ class Judge:
         headers = decode_headers(row.headers)
         if self._text and not is_in(self._text, row.record or b"", headers):
             return Judged(Verdict.NOT_MEANT)
-        return self._changed(Subject(row.queue, row.interface or "", row.record, headers))
+        schema_id = schema_id_of(row.record)
+        schema = None if schema_id is None else self._schemas.get((row.queue, schema_id))
+        return self._changed(Subject(row.queue, row.interface or "", row.record, headers, schema))
 
     def _changed(self, subject: Subject) -> Judged:
         match use(self._recipe, subject, self._rules):

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
+from integration.formats.compiling import compiled
+from integration.formats.port import unusable
+from integration.formats.schema import Registered, Schema, UnusableSchemaError
+from integration.policy.failure import Failure, FailureClass
 from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
 from integration.recipes import Unreadable, compile_recipe
@@ -33,9 +37,33 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """The schema of a queue's messages with this id, as its registry had it when it was asked.
+
+    Without one `code` and `why` say what it lacks.
+    """
+
+    queue: int
+    id: int
+    registered: Registered | None = None
+    code: str = ""
+    why: str = ""
+
+    def schema(self) -> Schema | Failure:
+        """Compile it, or say why there is none."""
+        if self.registered is None:
+            return Failure(FailureClass.PERMANENT, self.code, self.why)
+        try:
+            return compiled(self.registered)
+        except UnusableSchemaError as e:
+            return unusable(self.id, str(e))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepairParameters(JobParameters):
     """`structures` judge what comes of the change, by service; `defaults` are services by queue.
 
+    `schemas` are what messages of registries are read and written by: a job asks no registry.
     Without `release` the changed messages stay on hold. `rate` is in messages a second, None for
     any; `query` is the selection as a list of failures asks for it.
     """
@@ -45,6 +73,7 @@ class RepairParameters(JobParameters):
     recipe: str
     structures: Mapping[str, Structure] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)
+    schemas: tuple[Writing, ...] = ()
     release: bool = True
     late: bool = False
     rate: int | None = None

@@ -1,11 +1,18 @@
 """The worlds in which the repository's and the partition manager's contract holds."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from integration.delivery.owned import Owned
 from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld, World
+
+
+@pytest.fixture(scope="module")
+def worlds() -> tuple[type[Any], type[Any]]:
+    """The fake's and the database's; a file that needs more of its worlds has its own."""
+    return MemoryWorld, DatabaseWorld
 
 
 @pytest.fixture(
@@ -16,12 +23,13 @@ from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld, World
         ),
     ]
 )
-def tables(request: pytest.FixtureRequest) -> Iterator[World]:
+def tables(request: pytest.FixtureRequest, worlds: tuple[type[Any], type[Any]]) -> Iterator[World]:
+    memory, database = worlds
     if request.param == "memory":
-        yield MemoryWorld()
+        yield memory()
         return
     request.getfixturevalue("transactional_db")
-    world = DatabaseWorld()
+    world = database()
     yield world
     world.close()
 

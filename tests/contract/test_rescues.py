@@ -1,6 +1,5 @@
 """The contract of rescues: what is copied under an epoch is what a run reads there, once."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -33,25 +32,9 @@ def offsets(tables, owned: Owned, limit: int = 100) -> list[int]:
     return [record.offset for record in tables.repository().rescued(owned, limit)]
 
 
-World = MemoryRescueWorld | DatabaseRescueWorld
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("memory", marks=pytest.mark.fast),
-        pytest.param(
-            "database", marks=[pytest.mark.servers, pytest.mark.django_db(transaction=True)]
-        ),
-    ]
-)
-def tables(request: pytest.FixtureRequest) -> Iterator[World]:
-    if request.param == "memory":
-        yield MemoryRescueWorld()
-        return
-    request.getfixturevalue("transactional_db")
-    world = DatabaseRescueWorld()
-    yield world
-    world.close()
+@pytest.fixture(scope="module")
+def worlds() -> tuple[type[MemoryRescueWorld], type[DatabaseRescueWorld]]:
+    return MemoryRescueWorld, DatabaseRescueWorld
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def sent(broker: Kafka, queue: Queue) -> list[dict]:
         do = "publish" if n % 10 == 0 else "until" if n % 23 == 5 else "ok"
         do = "permanent" if n == MESSAGES - 3 else do
         deeds.append({"n": n, "do": do, "until": 2})
-        broker.send(queue.topic, [deeds[-1]], key=f"k{n % KEYS}")
+    broker.send_keyed(queue.topic, [(f"k{deed['n'] % KEYS}", deed) for deed in deeds])
     return deeds
 
 
@@ -100,8 +100,8 @@ def test_an_owner_stopped_in_its_threads_is_replaced_and_writes_nothing_afterwar
 
 def test_a_message_that_kills_the_process_among_others_is_held(broker, child_environment):
     queue = a_queue(broker, stay_seconds=0.1, crash_limit=2, concurrency=THREADS)
-    for n in range(20):
-        broker.send(queue.topic, [{"n": n, "do": "kill" if n == 9 else "ok"}], key=f"k{n % 5}")
+    deeds = [{"n": n, "do": "kill" if n == 9 else "ok"} for n in range(20)]
+    broker.send_keyed(queue.topic, [(f"k{n % 5}", deed) for n, deed in enumerate(deeds)])
     for _ in range(8):
         run = child(queue, child_environment, "none", 1, "KILL")
         run.communicate(timeout=60)

@@ -35,7 +35,8 @@ from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-MESSAGES = 1_000
+# Five batches and more, with failures of each kind among them.
+MESSAGES, BATCH = 400, 80
 # Nobody asks for the partition before its owner is stopped.
 SHORT_LEASE = {"SLUICE_LEASE_SECONDS": "0.5"}
 # Not reached by an ordinary run: only a crash suspect gets a marker, and a kill of its own below.
@@ -100,7 +101,7 @@ def finish(queue: Queue) -> None:
 @pytest.fixture
 def crowded(broker) -> Queue:
     a_queue(broker, name="out", direction="outbound")
-    return a_queue(broker, max_retries=3, batch_size=200, stay_seconds=0.1)
+    return a_queue(broker, max_retries=3, batch_size=BATCH, stay_seconds=0.1)
 
 
 # Steps that a run passes once, or so rarely that a fourth time need not come.
@@ -112,15 +113,16 @@ MOMENTS = [(step, nth) for step in STEPS for nth in (1, 4) if nth == 1 or step n
 def test_a_kill_at_any_step_loses_and_doubles_nothing(
     crowded, broker, child_environment, step, nth
 ):
-    if step is Step.GROUP_COMMITTED:
-        # The position is committed to the group once a second: the run has to last that long.
-        Queue.objects.filter(pk=crowded.pk).update(stay_seconds=2)
     sent = mixed(MESSAGES)
     broker.send(crowded.topic, sent)
+    # The position is committed to the group once a second: the run has to last that long.
+    lasting = Queue.objects.filter(pk=crowded.pk)
+    lasting.update(stay_seconds=2 if step is Step.GROUP_COMMITTED else crowded.stay_seconds)
 
     killed = child(crowded, child_environment, step, nth, "KILL")
     said, _ = killed.communicate(timeout=60)
 
+    lasting.update(stay_seconds=crowded.stay_seconds)
     finish(crowded)
     account(crowded, sent)
     assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
@@ -130,7 +132,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
 def test_a_kill_right_after_a_suspects_marker_loses_and_doubles_nothing(
     crowded, broker, child_environment, nth
 ):
-    sent = mixed(600)
+    sent = mixed(3 * BATCH)
     broker.send(crowded.topic, sent)
     # Two unclean ends at one position make suspects of the batch that was in work.
     for step, at in ((Step.FETCHED, 1), (Step.FETCHED, 1), (Step.MARKED, nth)):
@@ -183,7 +185,7 @@ def wait_for_statement(pattern: str) -> None:
 def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwards(
     crowded, broker, child_environment, step
 ):
-    sent = mixed(600)
+    sent = mixed(3 * BATCH)
     broker.send(crowded.topic, sent)
     stopped = child(crowded, child_environment | SHORT_LEASE, step, 2, "STOP")
     try:
@@ -238,13 +240,13 @@ def test_thousands_of_messages_survive_a_kill_every_second(broker, child_environ
     """
     out = a_queue(broker, name="out", direction="outbound")
     queue = a_queue(broker, max_retries=3, stay_seconds=0.1)
-    sent = mixed(6_000)
+    sent = mixed(3_000)
     broker.send(queue.topic, sent)
     kills = 0
-    while kills < 4:
+    while kills < 3:
         victim = child(queue, child_environment, "none", 1, "KILL")
         try:
-            victim.communicate(timeout=0.8 + 0.2 * kills)
+            victim.communicate(timeout=0.6 + 0.2 * kills)
             break
         except subprocess.TimeoutExpired:
             victim.kill()

@@ -14,6 +14,7 @@ from django.db import connection
 
 from crontasks.health import slots
 from crontasks.health.slots import Stage
+from integration.actions import errors
 from integration.models import (
     Delivery,
     MessageError,
@@ -118,6 +119,46 @@ def test_a_handler_that_hangs_ends_its_process_and_its_message_is_held(broker, e
         # The log tells where it stood.
         assert all(b"hanging.py" in said for said in stand.ended), (way, stand.ended)
         stand.account(1, [0, 2])
+
+
+def test_a_handler_that_hangs_in_one_of_several_threads_stops_nothing_but_its_key(
+    broker, environment
+):
+    """Four keys of three messages in three threads; the second message of the second key hangs."""
+    queue = impatient(broker, concurrency=3, ordering="key", batch_size=12, crash_limit=2)
+    for key in range(4):
+        bodies = [{"n": n} for n in range(3 * key, 3 * key + 3)]
+        if key == 1:
+            bodies[1] |= {"do": "never", "way": "sleep"}
+        broker.send(queue.topic, bodies, key=f"k{key}")
+    first = slot(queue, environment)
+    said = first.communicate(timeout=60)[0]
+    assert first.returncode != 0
+    assert b"hanging.py" in said, said
+    # Threads that do not hang have committed theirs before their process ended.
+    assert sorted(applied()) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+
+    stand = Stand(queue)
+    run_until_done(environment, stand)
+
+    assert 1 + len(stand.ended) == ENDS_OF_NOBODY_ISOLATED + queue.crash_limit
+    rows = MessageError.objects.filter(queue=queue).order_by("offset")
+    told = list(rows.values_list("offset", "state", "code"))
+    assert told[0] == (4, "HOLD", "HANDLER_TIMEOUT")
+    assert [one[:2] for one in told[1:]] == [(5, "PARKED")]
+    assert sorted(applied()) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    place = QueuePartition.objects.get(queue=queue)
+    assert (place.next_offset, place.done_ahead, place.suspect_offset) == (12, [], None)
+
+    errors.delete(rows[0].pk, version=rows[0].version, actor="anna", reason="it hangs")
+    run_until_done(environment, stand)
+    assert sorted(applied()) == [0, 1, 2, 3, *range(5, 12)]
+    assert [n for n in applied() if n in {3, 4, 5}] == [3, 5]
+
+
+def applied() -> list[int]:
+    """What was applied, in its order, with repetitions."""
+    return list(Effect.objects.order_by("pk").values_list("n", flat=True))
 
 
 def test_a_parser_that_hangs_ends_its_process_and_its_message_is_held_unread(broker, environment):

@@ -35,10 +35,13 @@ def broker(servers) -> Kafka:
 def queue(broker) -> Queue:
     fields = {"max_retries": 3, "batch_size": 40, "stay_seconds": 0.1, "retry_delay_seconds": 0}
     queue = a_queue(broker, ordering="key", carrier="row", **fields)
-    for n in range(MESSAGES):
-        do = "permanent" if n % 50 == 7 else "until" if n % 23 == 5 else "ok"
-        broker.send(queue.topic, [{"n": n, "do": do, "until": 2}], key=f"k{n % KEYS}")
+    broker.send_keyed(queue.topic, [(f"k{n % KEYS}", a_deed(n)) for n in range(MESSAGES)])
     return queue
+
+
+def a_deed(n: int) -> dict[str, object]:
+    do = "permanent" if n % 50 == 7 else "until" if n % 23 == 5 else "ok"
+    return {"n": n, "do": do, "until": 2}
 
 
 def rest(queue: Queue) -> None:

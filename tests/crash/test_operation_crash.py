@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import F
 
 from crontasks.running.operating import run_operation
-from integration.actions import errors, operation_items, operations
+from integration.actions import errors, operation_trials, operations
 from integration.actions.operation_items import OperationStep
 from integration.actions.problems import StateMismatchError
 from integration.models import MessageError, Operation
@@ -71,7 +71,7 @@ def a_started(verb: str = "release", **options) -> Operation:
     operation = plan(verb)
     if verb == "edit":
         operations.set_recipe(operation.pk, RECIPE, version=1)
-        operation_items.go_on_trying(operation.pk, seconds=30)
+        operation_trials.go_on_trying(operation.pk, seconds=30)
         operation.refresh_from_db()
     return started(operation, reason="crash test", **options)
 

@@ -8,7 +8,6 @@ trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 
 import psycopg
@@ -19,6 +18,7 @@ from django.utils import timezone
 
 from crontasks import tasks
 from crontasks.models import CronInstance
+from integration.delivery.ports import Stop
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
 from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue
@@ -128,7 +128,7 @@ class Dying:
 
     observer: AtStep
 
-    def __call__(self, queue_id: int, *, stop: Callable[[], str | None]) -> Report:
+    def __call__(self, queue_id: int, *, stop: Stop) -> Report:
         return run_queue(queue_id, stop=stop, observer=self.observer)
 
 

@@ -31,9 +31,10 @@ UNDER_WAY: WeakKeyDictionary[Page, set[Request]] = WeakKeyDictionary()
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser]:
-    """One for all tests of a file; of what a test does, only the console's files stay.
+    """One for all files of this folder that follow each other; of a test, no more stays than the
+    console's files.
 
     While Playwright is at work an event loop runs in this thread, and Django then suspects
     every statement of it.
@@ -43,7 +44,8 @@ def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser
         expect.set_options(timeout=PATIENCE_MS)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
-                executable_path=chromium_program, args=["--no-sandbox", "--disable-dev-shm-usage"]
+                executable_path=chromium_program,
+                args=["--no-sandbox", "--disable-dev-shm-usage"],
             )
             yield browser
             browser.close()
@@ -57,7 +59,7 @@ def complaints() -> list[str]:
     return []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def free_contexts(browser: Browser) -> Contexts:
     """Those that no test uses, with scripts and without: a new one would fetch all files again."""
     return {True: [], False: []}

@@ -1,7 +1,7 @@
 """What keeps people from using a page: what axe finds in both themes, and what is too wide."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
@@ -11,11 +11,45 @@ from tests.e2e.conftest import in_colours, settled
 WIDE: Final = 1440
 NARROW: Final = 390
 # What only the colours can spoil.
-OF_COLOURS: Final = ("color-contrast", "link-in-text-block")
-RUN: Final = """async rules => {
-  const options = { resultTypes: ["violations"], ...(rules && { runOnly: rules }) };
-  const { violations } = await axe.run(options);
-  return violations.map(one => `${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
+OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
+# Of all texts that axe has found readable, how they and all around them were painted. Most texts of
+# a page look like others before, and each costs axe milliseconds.
+READABLE: Final[set[str]] = set()
+# Left to itself, axe also copies the source of what each rule looks at, often that of all the page.
+RUN: Final = """async ([rules, readable]) => {
+  const known = new Set(readable);
+  const painting = ["color", "background-color", "background-image", "opacity", "font-size",
+    "font-weight", "text-shadow", "position", "z-index", "filter", "mix-blend-mode", "visibility"];
+  const painted = new Map([[null, ""]]);
+  const look = element => {
+    if (!painted.has(element)) {
+      const style = getComputedStyle(element);
+      const own = [element.tagName, element.matches(":disabled"), element.ariaDisabled,
+        element.control?.disabled, ...painting.map(name => style.getPropertyValue(name))];
+      let [a, b] = [0xdeadbeef, 0x41c6ce57];
+      for (const sign of look(element.parentElement) + own.join()) {
+        a = Math.imul(a ^ sign.charCodeAt(0), 2654435761);
+        b = Math.imul(b ^ sign.charCodeAt(0), 1597334677);
+      }
+      painted.set(element, `${(a >>> 0).toString(36)} ${(b >>> 0).toString(36)}`);
+    }
+    return painted.get(element);
+  };
+  const hasText = element => element.matches("input, select, textarea, button") ||
+    [...element.childNodes].some(one => one.nodeType === Node.TEXT_NODE && one.data.trim());
+  for (const element of document.body.querySelectorAll("*")) {
+    element.toggleAttribute("data-unknown", hasText(element) && !known.has(look(element)));
+  }
+  axe.configure({ noHtml: true, rules: [{ id: "color-contrast", selector: "[data-unknown]" }] });
+  const { violations, passes } = await axe.run({
+    resultTypes: ["violations", "passes"], elementRef: true, selectors: false,
+    ...(rules && { runOnly: rules }),
+  });
+  const passed = passes.filter(one => one.id === "color-contrast").flatMap(one => one.nodes);
+  return [
+    violations.map(one => `${one.id}: ${one.nodes[0].element.outerHTML.slice(0, 160)}`),
+    passed.map(one => look(one.element)),
+  ];
 }"""
 
 
@@ -45,6 +79,7 @@ def too_wide(page: Page, width: int) -> list[str]:
     return [f"{needed} pixels wide on a screen of {width}"] if needed > width else []
 
 
-def _violations(page: Page, rules: Sequence[str] | None = None) -> list[Any]:
-    told: list[Any] = page.evaluate(RUN, rules)
-    return told
+def _violations(page: Page, rules: Sequence[str] | None = None) -> list[str]:
+    told: list[list[str]] = page.evaluate(RUN, [rules, list(READABLE)])
+    READABLE.update(told[1])
+    return told[0]

@@ -1,16 +1,18 @@
 """An import in the browser: a CSV of assets, one in a hundred of them bad, to the last good row.
 
-Uploaded, mapped, looked at, run by a driver of its own, watched; its rejects are mended by one
+Uploaded, mapped, looked at, run by `manage.py bulk_run`, watched; its rejects are mended by one
 recipe and released, and the numbers add up. `SLUICE_E2E_ROWS=200000` runs it with more rows.
 """
 
 import os
 import re
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from django.core.management import call_command
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
@@ -18,9 +20,10 @@ from devstack.servers import Servers
 from integration.models import BulkRun, MessageError, Operation, Queue, StoredObject
 from tests.e2e.conftest import OpenPage
 from tests.e2e.faults import WIDE, faults
+from tests.support import class_archive
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK_ENVIRONMENT, a_csv, an_asset_structure, storing
-from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
+from tests.support.bulk import a_csv, an_asset_structure, shared_session, storing
+from tests.support.celery_world import CeleryWorld, celery_world, eventually
 from tests.support.kafka_world import Kafka
 
 ROWS: Final = int(os.environ.get("SLUICE_E2E_ROWS", "500"))
@@ -43,16 +46,15 @@ def workers(child_environment: dict[str, str], tmp_path: Path) -> Iterator[Celer
 
 
 @pytest.fixture
-def root(settings: Any, tmp_path: Path) -> Path:
+def root(settings: Any, tmp_path: Path) -> None:
     settings.SLUICE_BULK_ROOT = tmp_path / "bulk"
     settings.SLUICE_BULK_ROOT.mkdir()
-    return tmp_path / "bulk"
 
 
-class Driver(Child):
-    """`manage.py bulk_run` with all its processes."""
-
-    program = ["manage.py", "bulk_run"]
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> None:
+    class_archive.have_one_made()
+    shared_session()
 
 
 def upload_and_map(page: Page, file: Path, queue: Queue) -> None:
@@ -76,17 +78,12 @@ def look_at(page: Page) -> None:
     assert faults(page) == []
 
 
-def watch(page: Page, run: BulkRun, environment: dict[str, str], folder: Path) -> None:
-    """The page follows by itself, from the wait to the end; a driver of its own does the work."""
+def watch(page: Page, run: BulkRun) -> None:
+    """The page follows by itself, from the wait to the end, while the run is driven here."""
     expect(page.get_by_text("It waits for the Spark driver, which")).to_be_visible()
-    driver = Driver("driver", [str(run.pk)], {**environment, **SPARK_ENVIRONMENT}, folder)
+    call_command("bulk_run", str(run.pk), stdout=StringIO(), stderr=StringIO())
     counted = page.get_by_text(f"{ROWS:,} read = {GOOD:,} sent + {BAD:,} rejected + 0 skipped")
-    try:
-        expect(counted).to_be_visible(timeout=PATIENCE_SECONDS * 1_000)
-        eventually(lambda: driver.process.poll() is not None, driver, seconds=PATIENCE_SECONDS)
-    finally:
-        driver.end()
-    assert driver.process.returncode == 0, driver.text()
+    expect(counted).to_be_visible()
     assert StoredObject.objects.count() == GOOD
     expect(page.get_by_text("The numbers add up")).to_be_visible()
     expect(page.get_by_text("100 %")).to_be_visible()
@@ -106,13 +103,12 @@ def mend(page: Page) -> None:
     page.get_by_role("button", name=f"Edit all {BAD:,}").click()
 
 
+@pytest.mark.usefixtures("root")
 def test_an_import_from_the_upload_to_the_last_good_row(
     open_page: OpenPage,
     servers: Servers,
     workers: CeleryWorld,
-    root: Path,
     tmp_path: Path,
-    child_environment: dict[str, str],
     complaints: list[str],
 ) -> None:
     queue = storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
@@ -129,7 +125,7 @@ def test_an_import_from_the_upload_to_the_last_good_row(
 
     run = BulkRun.objects.get()
     assert (run.reason, StoredObject.objects.count()) == ("first load", 0)
-    watch(page, run, {**child_environment, "SLUICE_BULK_ROOT": str(root)}, tmp_path)
+    watch(page, run)
     expect(page.get_by_text(f"0 are resolved by now, {BAD:,} are open")).to_be_visible()
     look_at(page)
 

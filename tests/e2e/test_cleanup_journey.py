@@ -76,10 +76,8 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
     run = cleanup.runs.get()
     page = open_page("Administrators", width=WIDE)
     addresses = {
-        "cron": reverse("cron"),
         "instance": reverse("cron-instance", args=[cleanup.pk]),
         "run": reverse("cron-run", args=[run.pk]),
-        "tasks": reverse("cron-new"),
         "form": reverse("cron-change", args=[history.pk]),
         "one-run": reverse("cron-one-run", args=[history.pk]),
         "delete": reverse("cron-delete", args=[history.pk]),

@@ -11,7 +11,7 @@ from django.urls import reverse
 from console.layout.access import Right
 from console.models import Limit
 from crontasks.running.operating import run_operation
-from integration.actions import operation_items, operations, queue_removal
+from integration.actions import operation_trials, operations, queue_removal
 from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Operation
 from tests.support.operations import plan, run, some_held, started
@@ -144,7 +144,7 @@ def test_an_edit_by_its_pages():
     assert answer.status_code == 303
     page = shown(client, operation)
     operation.refresh_from_db()
-    [why] = operation_items.trial_of(operation).reasons
+    [why] = operation_trials.trial_of(operation).reasons
     assert why in page
     assert "&quot;priority&quot;: &quot;abc&quot;" in page
     assert act(client, operation, "trial").status_code == 303

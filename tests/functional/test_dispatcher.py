@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from config.celery import app
-from crontasks import leadership
+from crontasks import leadership, ticks
 from crontasks.dispatch import due
 from crontasks.health.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
@@ -209,28 +209,43 @@ def test_what_waits_is_looked_at_again_and_a_deleted_head_unblocks():
     assert causes() == ["unblocked"]
 
 
-def test_a_request_stands_once_and_is_asked_again_after_ten_seconds():
+def later(seconds: int) -> None:
+    """Let all requests stand, and have been sent, so much longer."""
+    past = seconds * SECOND
+    Queue.objects.update(start_requested_at=F("start_requested_at") - past)
+    CronInstance.objects.update(asked_at=F("asked_at") - past)
+
+
+def test_a_request_stands_once_and_is_sent_again_after_ten_seconds():
     queue = a_queue()
     assert request(queue)
     assert not request(queue)
     assert causes() == []
-    late = F("start_requested_at") - 11 * SECOND
-    Queue.objects.update(start_requested_at=late)
-    CronInstance.objects.update(asked_at=F("asked_at") - 11 * SECOND)
+    later(11)
     assert causes() == ["requested"]
     assert request(queue)
+    assert causes() == []
 
 
-def test_a_start_is_good_for_its_own_request_only():
+def test_a_start_is_good_until_its_request_is_served_however_often_it_is_sent():
     queue = a_queue()
     first = request(queue)
     assert starts.stands(queue.pk, datetime.fromisoformat(first.isoformat()))
-    Queue.objects.update(start_requested_at=F("start_requested_at") - 11 * SECOND)
-    second = request(queue)
-    assert not starts.stands(queue.pk, first), "it was asked again"
-    assert starts.stands(queue.pk, second)
+    later(11)
+    first -= 11 * SECOND
+    assert request(queue) == first, "whichever Celery task comes first serves it"
     Queue.objects.update(start_requested_at=None)
-    assert not starts.stands(queue.pk, second), "a run has served it"
+    assert not starts.stands(queue.pk, first), "a run has served it"
+    assert request(queue) > first
+    assert not starts.stands(queue.pk, first), "it is another one"
+
+
+def test_a_tick_sends_no_request_before_its_time():
+    queue = a_queue()
+    assert request(queue)
+    instance = CronInstance.objects.get(queue=queue)
+    assert ticks.claim(instance.pk, database_now()) is not None
+    assert not request(queue)
 
 
 def test_a_persons_request_goes_out_at_the_next_look_not_after_ten_seconds():
@@ -252,9 +267,9 @@ def test_nothing_is_asked_while_every_partition_is_held(other_session):
         assert starts.request(cursor, queue.pk, was_mine=True), "its run has just ended"
 
 
-def waits(queue_id: int) -> bool:
+def waits(queue_id: int, *, drained: bool = False) -> bool:
     with django_connection().cursor() as cursor:
-        return turns.another_queue_waits(cursor, queue_id)
+        return turns.another_queue_waits(cursor, queue_id, drained=drained)
 
 
 def test_another_queue_waits_once_its_request_is_old_enough(other_session):
@@ -270,6 +285,14 @@ def test_another_queue_waits_once_its_request_is_old_enough(other_session):
     other_session.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
     a_lease(row)
     assert not waits(mine.pk), "it is attached elsewhere"
+
+
+def test_a_run_that_only_waits_for_messages_gives_way_at_once():
+    mine = a_queue("mine")
+    a_queue("other")
+    Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=150))
+    assert not waits(mine.pk), "a run at work is given more time"
+    assert waits(mine.pk, drained=True)
 
 
 def test_many_waiting_queues_get_their_turn_after_a_fifth_of_a_second():

@@ -143,7 +143,7 @@ def assert_is_told(queue: Queue, bad: bytes) -> None:
 def assert_edits_are_judged(error: MessageError) -> None:
     address = reverse("edit", args=[error.pk])
     page = somebody()
-    assert "Written as" in page.get(address).text
+    assert "The message as JSON" in page.get(address).text
     form = {"version": error.version, "text": '{"n": "two"}', "anyway": "1"}
     wrong = page.post(address, form)
     assert wrong.status_code == 422

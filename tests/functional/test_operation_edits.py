@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from integration.actions import operation_items, operations
+from integration.actions import operation_trials, operations
 from integration.actions.problems import BadRecipeError, ReasonMissingError, RecipeUntriedError
 from integration.models import ErrorChange, MessageError, Operation
 from integration.policy.states import OperationState
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixture
 
 def edit(operation: Operation, recipe: str) -> Operation:
     operations.set_recipe(operation.pk, recipe, version=operation.version)
-    operation_items.go_on_trying(operation.pk)
+    operation_trials.go_on_trying(operation.pk)
     operation.refresh_from_db()
     return operation
 
@@ -38,7 +38,7 @@ def test_an_edit_is_tried_on_all_before_it_may_start():
     with pytest.raises(BadRecipeError):
         operations.set_recipe(operation.pk, "nonsense", version=operation.version)
     edit(operation, SITE)
-    trial = operation_items.trial_of(operation)
+    trial = operation_trials.trial_of(operation)
     assert (trial.at, trial.fits, trial.invalid) == (5, 3, 2)
     assert len(trial.reasons) == 2
     assert any("“replace /priority”" in why for why in trial.reasons)
@@ -97,7 +97,7 @@ def test_messages_the_edit_does_not_fit_are_skipped_and_told_why():
 def test_sample_diffs_show_the_line_that_changes():
     some_held(2)
     operation = edit(plan("edit"), SITE)
-    shown = diffs(operation, operation_items.trial_of(operation).samples)
+    shown = diffs(operation, operation_trials.trial_of(operation).samples)
     assert [diff.number for diff in shown] == [1, 2]
     changed = [(line.sign, line.text.strip()) for line in shown[0].lines if line.sign != " "]
     assert changed == [("-", '"priority": "abc"'), ("+", '"priority": 3')]
@@ -107,9 +107,9 @@ def test_a_dry_run_goes_on_where_the_last_request_ended():
     some_held(3)
     operation = plan("edit")
     operations.set_recipe(operation.pk, SITE, version=operation.version)
-    assert operation_items.go_on_trying(operation.pk, seconds=0).at == 0
-    assert operation_items.go_on_trying(operation.pk).fits == 3
-    assert operation_items.go_on_trying(operation.pk).fits == 3, "it is over"
+    assert operation_trials.go_on_trying(operation.pk, seconds=0).at == 0
+    assert operation_trials.go_on_trying(operation.pk).fits == 3
+    assert operation_trials.go_on_trying(operation.pk).fits == 3, "it is over"
 
 
 def test_a_runner_that_cannot_go_on_pauses_and_says_why():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -11,14 +12,21 @@ from django.urls import reverse
 from console.layout.access import Right
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
-from integration.models import BulkRun, ExternalSystem, MessageError, Queue
+from integration.models import BulkRun, ExternalSystem, MessageError, Provider, Queue
+from integration.registries import known
 from spark_jobs.repairs import preview as previewing
+from spark_jobs.repairs.judging import Judge, Row
+from spark_jobs.repairs.parameters import RepairParameters
+from tests.support.avro import ORDER, an_avro
 from tests.support.bulk import an_asset_structure, storing
 from tests.support.bulk_pages import a_run, act, logged_in
 from tests.support.repairs import CODE, SITE, a_repair, some_assets
 from tests.support.rows import a_queue_row
+from tests.support.small_registry import SmallRegistry
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+SITEID = {"name": "siteid", "type": ["null", "string"], "default": None}
 
 
 @pytest.fixture
@@ -64,6 +72,37 @@ def test_what_cannot_be_understood_is_refused(
     with pytest.raises(BulkError) as told:
         preview("repair", {"recipe": SITE, **job_request})
     assert told.value.job_code == code
+
+
+def test_messages_of_a_registry_are_repaired_by_the_schemas_as_they_are_when_asked(
+    queue: Queue, small_registry: SmallRegistry
+) -> None:
+    known.forget_everything()
+    Provider.objects.filter(pk=queue.provider_id).update(registry_url=small_registry.url)
+    order = {**ORDER, "fields": [{"name": "assetnum", "type": "string"}, SITEID]}
+    small_registry.put(7, order, subject=f"{queue.topic}-value")
+    some_assets(queue, 2, payload=an_avro({"assetnum": "A", "siteid": None}, order))
+    some_assets(queue, 1, first=2, payload=b"\0\0\0\0\x63x")
+    some_assets(queue, 1, first=3)
+    job_request = {"recipe": SITE, "queue": queue.name}
+    run = a_repair(queue)
+    judge = Judge(RepairParameters.of(json.loads(json.dumps(run.parameters))))
+    record = an_avro({"assetnum": "A", "siteid": None}, order)
+    row = Row(0, uuid.uuid4(), 1, queue.pk, 1, "HOLD", "", record, [])
+    change = judge.judge(row).change
+    assert change is not None
+    assert change.record == an_avro({"assetnum": "A", "siteid": "BEDFORD"}, order)
+
+    small_registry.status = 503
+    with pytest.raises(BulkError) as told:
+        a_repair(queue)
+    assert told.value.job_code == "REGISTRY_AWAY"
+    assert BulkRun.objects.count() == 1
+    small_registry.status = 200
+    seen = preview("repair", job_request)
+    assert (seen.facts["edited"], seen.facts["not_applicable"]) == (3, 1)
+    assert seen.facts["causes"][0]["why"].startswith("SCHEMA_UNKNOWN")
+    known.forget_everything()
 
 
 def test_names_become_what_they_stand_for_when_the_run_is_asked_for(queue: Queue) -> None:

@@ -79,7 +79,7 @@ def lag_tools_see(broker: Kafka, queue: Queue) -> bool:
     broker.send(queue.topic, [{"n": 3}])
     seen: list[int] = []
 
-    def stop() -> str | None:
+    def stop(**_) -> str | None:
         seen.append(broker.committed(consumer_group(queue.name), queue.topic))
         return "seen" if seen[-1] > 0 else None
 

@@ -293,7 +293,11 @@ def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker):
     post(broker, queue, 1_000)
     partner = MemoryDeliverer()
     began = time.monotonic()
-    report = send(queue, partner, stop=lambda: "enough" if time.monotonic() - began > 1.5 else None)
+
+    def stop(**_):
+        return "enough" if time.monotonic() - began > 1.5 else None
+
+    report = send(queue, partner, stop=stop)
     took = time.monotonic() - began
     assert report.ending is RunEnding.STOPPED
     assert took < 3

@@ -5,11 +5,15 @@ import signal
 
 import pytest
 
-from integration.models import PartitionLease, Queue
+from integration.delivery.rescuing import RescueStep
+from integration.models import Gap, MessageError, MessageTrack, PartitionLease, Queue
 from tests.functional.test_dispatcher_processes import flush_broker
+from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.celery_world import celery_world, eventually
+from tests.support.flows import position
 from tests.support.kafka_world import Kafka
+from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -29,18 +33,25 @@ def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
 
 
-def owners(queue: Queue) -> set[str]:
-    leases = PartitionLease.objects.filter(partition__queue=queue, released_at__isnull=True)
+def owners(queue: Queue, **of: int) -> set[str]:
+    """Who holds its partitions, or one of them."""
+    partitions = queue.partitions.filter(**of)
+    leases = PartitionLease.objects.filter(partition__in=partitions, released_at__isnull=True)
     return set(leases.values_list("owner", flat=True))
 
 
-def fill(broker: Kafka, queue: Queue, first: int = 0) -> int:
+def kill(owner: str) -> None:
+    """End the process that an owner names, as a power cut would."""
+    os.kill(int(owner.partition(":")[2].partition("/")[0]), signal.SIGKILL)
+
+
+def fill(broker: Kafka, queue: Queue, first: int = 0, partitions: int = PARTITIONS) -> int:
     """Messages that take 10 ms each, as many in each partition; returns the next number."""
-    for partition in range(PARTITIONS):
+    for partition in range(partitions):
         numbers = range(first + partition * EACH, first + (partition + 1) * EACH)
         bodies = [{"n": n, "do": "sleep", "seconds": 0.01} for n in numbers]
         broker.send(queue.topic, bodies, partition=partition)
-    return first + PARTITIONS * EACH
+    return first + partitions * EACH
 
 
 def test_runs_come_to_a_busy_queue_and_whoever_dies_is_replaced(world, broker):
@@ -49,8 +60,7 @@ def test_runs_come_to_a_busy_queue_and_whoever_dies_is_replaced(world, broker):
     worker = world.worker("one", concurrency=3)
     eventually(lambda: len(owners(queue)) == 3, worker)
 
-    killed = int(min(owners(queue)).partition(":")[2].partition("/")[0])
-    os.kill(killed, signal.SIGKILL)
+    kill(min(owners(queue)))
     count = fill(broker, queue, count)
     eventually(lambda: Effect.objects.count() >= count, worker)
     assert sorted(Effect.objects.values_list("n", flat=True)) == list(range(count))
@@ -73,3 +83,49 @@ def test_another_queue_gets_a_slot_beside_a_busy_one(world, broker):
     assert Effect.objects.count() < count + 1
     eventually(lambda: Effect.objects.count() >= count + 1, worker)
     assert Effect.objects.count() == count + 1
+
+
+def rescuer(queue: Queue, until: int, environment: dict[str, str], step: RescueStep) -> WarmChild:
+    """A rescue of the first partition below this offset, which stops itself at a step."""
+    words = [str(queue.pk), str(until), step, "1", "STOP"]
+    started = warm.child(["-m", "tests.support.rescue_child", *words], environment)
+    started.wait_until_stopped()
+    return started
+
+
+def test_rescues_come_between_two_workers_and_kills_between_them_all(
+    world, broker, child_environment
+):
+    """Both give way to whoever rescues; a rescue dies, and later a run beside another rescue."""
+    queue = a_queue(broker, partitions=2, stay_seconds=600.0, batch_size=10)
+    count = fill(broker, queue, partitions=2)
+    workers = [world.worker(name, concurrency=1) for name in ("one", "two")]
+    eventually(lambda: len(owners(queue)) == 2, *workers)
+    count = fill(broker, queue, count, partitions=2)
+
+    dies = rescuer(queue, count // 2, child_environment, RescueStep.COPIED)
+    held, beside = (position(queue, partition).next_offset for partition in (0, 1))
+    count = fill(broker, queue, count, partitions=2)
+    eventually(lambda: position(queue, 1).next_offset > beside, *workers)
+    assert position(queue, 0).next_offset == held
+    dies.kill()
+    eventually(lambda: position(queue, 0).next_offset > held, *workers)
+
+    rescues = rescuer(queue, count // 2, child_environment, RescueStep.TAKEN)
+    kill(eventually(lambda: min(owners(queue, partition=1), default=None), *workers))
+    rescues.send_signal(signal.SIGCONT)
+    said = rescues.communicate(timeout=60)[0]
+    assert int(said.split()[0]) > 0, said
+    # What it has copied is nowhere else any more.
+    broker.delete_records(queue.topic, count // 2)
+
+    eventually(lambda: Effect.objects.count() >= count, *workers)
+    applied = list(Effect.objects.order_by("pk").values_list("n", flat=True))
+    assert sorted(applied) == list(range(count))
+    for partition in (0, 1):
+        of_partition = [n for n in applied if n // EACH % 2 == partition]
+        assert of_partition == sorted(of_partition)
+    tracks = MessageTrack.objects.filter(queue=queue).values_list("partition", "offset")
+    assert len(set(tracks)) == len(tracks) == count
+    assert not MessageError.objects.exists()
+    assert not Gap.objects.exists()

@@ -20,8 +20,8 @@ from crontasks.running import starts
 from integration.models import ExternalSystem, PartitionLease, Queue, QueuePartition
 from integration.selectors.queues import queues
 from integration.selectors.scope import Scope
-from integration.store import locks
-from integration.store.sessions import database_now, django_connection, raw_connection
+from integration.store import locks, sharing
+from integration.store.sessions import database_now, django_connection, execute, raw_connection
 from tests.functional.flow_world import a_heart
 from tests.support.rows import a_held, a_place, a_queue_row, some_live_processes
 
@@ -214,6 +214,7 @@ def test_a_wait_goes_on_over_repeated_requests_until_a_run_begins(holder):
         taken_at=database_now(),
         released_at=database_now(),
     )
+    execute(sharing.IS_SERVED, [queue.pk])
     with django_connection().cursor() as cursor:
         assert starts.request(cursor, queue.pk)
     found = slots.look()

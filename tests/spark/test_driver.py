@@ -1,17 +1,34 @@
-"""The Spark driver as it is shipped: warm between runs, and what becomes of a run when one dies."""
+"""The Spark driver as it is shipped: it takes what is asked for, is warm between runs, and ends.
+
+And what becomes of a run when a driver or its JVM dies.
+"""
 
 import json
+import signal
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
+from crontasks import ticks
 from crontasks.bulk.deciding import again, cancel
+from crontasks.models import CronInstance
 from integration.models import BulkRun, Queue, StoredObject
-from tests.support.builders import a_queue
-from tests.support.bulk import a_csv, an_asset_structure, an_import, stages, storing
-from tests.support.kafka_world import Kafka
-from tests.support.run_driver import a_driver, let_the_lease_end
+from tests.support.bulk import (
+    a_csv,
+    an_asset_structure,
+    an_import,
+    driven,
+    shared_session,
+    stages,
+)
+from tests.support.bulk_pages import logged_in, new
+from tests.support.every_job import CASES, Asked, World
+from tests.support.exports import a_plain_queue
+from tests.support.run_driver import end_who_waits, let_the_lease_end
 from tests.support.spark_driver import (
     LAST,
     Drivers,
@@ -30,23 +47,61 @@ from tests.support.spark_driver import (
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("valkey"),
     pytest.mark.timeout(500),
 ]
+each_job = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 
 
 @pytest.fixture
-def queue(servers: Any) -> Queue:
-    return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
+def queue() -> Queue:
+    """For rejects."""
+    an_asset_structure()
+    return a_plain_queue("rejects")
 
 
 @pytest.fixture
-def driver(drivers: Drivers, queue: Queue, child_environment: dict[str, str]) -> SparkDriver:
+def driver(drivers: Drivers, child_environment: dict[str, str]) -> SparkDriver:
     return drivers.living(child_environment)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return some_files(tmp_path / "assets")
+
+
+@each_job
+def test_it_is_asked_for_in_the_console(
+    driver: SparkDriver, world: World, case: Callable[[World], Asked]
+) -> None:
+    asked = case(world)
+    job_request = {"job_request": json.dumps(asked.job_request), "reason": "agreed"}
+    answer = new(logged_in("Editors"), asked.job, {"ask": "1", "run": str(uuid4()), **job_request})
+    assert answer.status_code == 303, answer.text
+    done(asked, driver)
+
+
+@each_job
+def test_it_is_asked_for_by_schedule(
+    driver: SparkDriver, world: World, case: Callable[[World], Asked]
+) -> None:
+    asked = case(world)
+    instance = CronInstance.objects.create(
+        name="nightly",
+        task="bulk_job",
+        interval_seconds=3_600,
+        parameters={"job": asked.job, "job_request": json.dumps(asked.job_request)},
+    )
+    ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
+    assert done(asked, driver).instance == instance.pk
+
+
+def done(asked: Asked, driver: SparkDriver) -> BulkRun:
+    """The one run, driven to the last row."""
+    run = ended(BulkRun.objects.get(), driver)
+    assert (run.state, run.problem) == ("DONE", None)
+    asked.holds(run)
+    return run
 
 
 def test_one_session_serves_run_after_run_and_a_dead_one_is_replaced(
@@ -81,34 +136,11 @@ def test_a_jvm_killed_under_a_run_costs_a_try_and_no_row(
         driver.jvm().kill()
         eventually(lambda: now(run).deaths == 1, driver)
 
-    done = ended(run, driver)
+    over = ended(run, driver)
 
-    all_of_it_is_there(done)
-    assert done.deaths == 1
-    assert "Taken over" in done.log
-
-
-def test_a_run_whose_driver_was_killed_is_taken_over(
-    driver: SparkDriver,
-    queue: Queue,
-    source: Path,
-    child_environment: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    run = an_import(source, queue)
-    with (
-        the_last_range_held(run),
-        a_driver("killed", run, child_environment, tmp_path) as another,
-    ):
-        eventually(lambda: staged(run) == LAST, another)
-        another.kill()
-    let_the_lease_end(run)
-
-    done = ended(run, driver)
-
-    all_of_it_is_there(done)
-    assert (done.deaths, stages(run)) == (1, [])
-    assert "Taken over" in done.log
+    all_of_it_is_there(over)
+    assert over.deaths == 1
+    assert "Taken over" in over.log
 
 
 def test_cancel_ends_the_tasks_and_what_they_staged(
@@ -120,14 +152,52 @@ def test_cancel_ends_the_tasks_and_what_they_staged(
         dispatched()
         eventually(lambda: staged(run) == LAST and tasks_at_work() == 1, driver)
         assert cancel(run.pk)
-        done = ended(run, driver)
+        cancelled = ended(run, driver)
         # We still hold what the task waits for: it was ended, it did not come through.
         eventually(lambda: tasks_at_work() == 0, driver)
 
-    assert (done.state, done.counts, staged(run)) == ("CANCELLED", {}, 0)
+    assert (cancelled.state, cancelled.counts, staged(run)) == ("CANCELLED", {}, 0)
     assert StoredObject.objects.count() == 0
     assert again(run.pk)
     all_of_it_is_there(ended(run, driver))
+
+
+@pytest.mark.last
+def test_a_killed_drivers_run_is_taken_over_and_given_back_by_one_that_is_told_to_end(
+    driver: SparkDriver,
+    drivers: Drivers,
+    queue: Queue,
+    source: Path,
+    child_environment: dict[str, str],
+) -> None:
+    run = an_import(source, queue)
+    with the_last_range_held(run) as held:
+        BulkRun.objects.update(lease_until=None)
+        dispatched()
+        eventually(lambda: staged(run) == LAST, driver)
+        driver.kill()
+        end_who_waits(held)
+        let_the_lease_end(run)
+        following = drivers.living(child_environment)
+        eventually(lambda: _is_taken(run, following) and tasks_at_work() == 1, following)
+        jvm = following.jvm()
+        following.process.send_signal(signal.SIGTERM)
+        assert following.process.wait(100) == 0
+    jvm.wait(30)
+
+    left = now(run)
+    assert (left.state, left.owner, left.lease_until) == ("ASKED", "", None)
+    # One died; that the other one ended is no death.
+    assert (left.deaths, left.problem, staged(run)) == (1, None, LAST)
+    assert "Taken over" in left.log
+    shared_session()
+    all_of_it_is_there(driven(run))
+    assert (now(run).deaths, stages(run)) == (1, [])
+
+
+def _is_taken(run: BulkRun, driver: SparkDriver) -> bool:
+    dispatched()
+    return now(run).owner.endswith(f":{driver.pid}")
 
 
 def _host(driver: SparkDriver) -> str:

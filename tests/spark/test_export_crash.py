@@ -1,8 +1,9 @@
 """The driver is killed at every step of an export: the next one ends with the exact rows."""
 
 import json
-import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ from django.db import connection
 
 from integration.models import BulkRun, StoredObject
 from tests.support.bulk import an_asset_structure, shared_session
-from tests.support.celery_world import Child, eventually
 from tests.support.exports import (
     an_export,
     folder_of,
@@ -22,87 +22,133 @@ from tests.support.exports import (
     manifest_of,
     some_documents,
 )
-from tests.support.run_driver import a_driver, a_session, taken_over
+from tests.support.run_driver import (
+    LOCK_ROW,
+    DriverOfMany,
+    Step,
+    a_session,
+    eventually,
+    killed_at_their_steps,
+    taken_over,
+    waits,
+)
 
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
 ]
-ROWS, RANGE, RANGES = 3_000, 200, 16
-PATIENCE: Final = 200.0
-
-Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
+ROWS: Final = 1_500
+# In few ranges, but where some are to be left when the first is written.
+LARGE, SMALL = 500, 100
+# Whoever holds this lock holds up the run's end, which is written behind the move.
+STOP: Final = 7_302_026
+STOPPING: Final = f"""
+CREATE FUNCTION a_stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  PERFORM pg_advisory_xact_lock({STOP});
+  RETURN NEW;
+END $$;
+CREATE TRIGGER a_stop BEFORE UPDATE ON integration_bulkrun
+  FOR EACH ROW WHEN (NEW.applied) EXECUTE FUNCTION a_stop()
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Any:
-    """For the drivers that go on; those that are killed have one of their own."""
+    """For the drivers that go on; the one that is killed has a JVM of its own."""
     return shared_session()
 
 
-def when_planned(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: left_over(run), driver, seconds=PATIENCE)
-    driver.kill()
+@pytest.fixture
+def stop(servers: Any) -> Iterator[psycopg.Connection[Any]]:
+    """A session that lets no run be applied until it is asked to undo what it did."""
+    with connection.cursor() as cursor:
+        cursor.execute(STOPPING)
+    with a_session() as session:
+        session.execute("SELECT pg_advisory_xact_lock(%s)", [STOP])
+        yield session
+    with connection.cursor() as cursor:
+        cursor.execute("DROP FUNCTION a_stop CASCADE")
 
 
-def mid_write(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+@contextmanager
+def when_moved(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    """Its folder is in its place, and that is not written down."""
+    driver.drive(run)
+    eventually(folder_of(run).exists, driver)
+    yield
+    run.refresh_from_db()
+    assert not run.applied
+
+
+@contextmanager
+def before_the_move(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    with a_session() as claiming:
+        driver.drive(run)
+        eventually(lambda: _written(run), driver)
+        claiming.execute(LOCK_ROW, [run.pk])
+        eventually(lambda: _written(run) == _ranges(run), driver)
+        yield
+        assert not folder_of(run).exists()
+
+
+@contextmanager
+def mid_write(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """Some files are there; those who read wait behind one who wants the table for himself."""
-    eventually(lambda: _written(run), driver, seconds=PATIENCE)
-    lock = threading.Thread(target=_take, args=(session,), daemon=True)
-    lock.start()
-    eventually(_is_waiting, driver, seconds=PATIENCE)
-    assert 0 < _written(run) < RANGES
-    driver.kill()
-    lock.join(PATIENCE)
+    driver.drive(run)
+    eventually(lambda: _written(run), driver, every=0.005)
+    with a_session() as wanting, ThreadPoolExecutor(1) as other:
+        taken = other.submit(
+            wanting.execute, "LOCK TABLE integration_storedobject IN ACCESS EXCLUSIVE MODE"
+        )
+        eventually(lambda: waits(wanting), driver)
+        yield
+        assert 0 < _written(run) < _ranges(run)
+        taken.result()
 
 
-def before_the_move(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: _written(run), driver, seconds=PATIENCE)
-    session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
-    eventually(lambda: _written(run) == RANGES, driver, seconds=PATIENCE)
-    driver.kill()
+@contextmanager
+def when_planned(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    """Its folder is made; to read it waits, as the last one does."""
+    driver.drive(run)
+    eventually(lambda: left_over(run), driver)
+    yield
+    assert _written(run) == 0
 
 
-def when_moved(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: folder_of(run).exists(), driver, seconds=PATIENCE)
-    driver.kill()
+# The last two keep the table from the others.
+STEPS: Final[tuple[Step, ...]] = when_moved, before_the_move, mid_write, when_planned
+
+
+def _ranges(run: BulkRun) -> int:
+    return len(run.plan["ranges"])
 
 
 def _written(run: BulkRun) -> int:
     return sum(len(list(folder.glob("part-*"))) for folder in left_over(run))
 
 
-def _take(session: psycopg.Connection[Any]) -> None:
-    session.execute("LOCK TABLE integration_storedobject IN ACCESS EXCLUSIVE MODE")
-
-
-def _is_waiting() -> bool:
-    """A task that reads waits for the table."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-            "AND application_name = 'sluice bulk')"
-        )
-        return bool(cursor.fetchone()[0])
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("kill", [when_planned, mid_write, before_the_move, when_moved])
 def test_a_killed_driver_costs_nothing(
-    servers: Any, kill: Killing, child_environment: dict[str, str], tmp_path: Path, settings: Any
+    stop: psycopg.Connection[Any],
+    child_environment: dict[str, str],
+    tmp_path: Path,
+    settings: Any,
+    subtests: pytest.Subtests,
 ) -> None:
     settings.SLUICE_BULK_ROOT = tmp_path / "bulk"
     some_documents(an_asset_structure(), ROWS)
-    run = in_ranges(an_export(), RANGE)
-    with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
-        kill(run, session, driver)
+    runs = {step: in_ranges(an_export(), SMALL if step is mid_write else LARGE) for step in STEPS}
+    killed_at_their_steps(runs, child_environment, tmp_path, tasks=1)
+    stop.rollback()
 
-    ended = taken_over(run)
+    for step, run in runs.items():
+        with subtests.test(step.__name__):
+            ended = taken_over(run)
 
-    assert (ended.state, ended.problem, ended.plan) == ("DONE", None, run.plan)
-    assert ended.counts == {"read": ROWS, "sent": ROWS, "rejected": 0, "skipped": 0}
-    found = [json.loads(line)["num"] for line in lines_of(ended)]
-    assert found == list(range(1, ROWS + 1))
-    assert len(found) == StoredObject.objects.count() == manifest_of(ended)["rows"]
-    assert left_over(ended) == []
+            assert (ended.state, ended.problem, ended.plan) == ("DONE", None, run.plan)
+            assert ended.deaths == 1
+            assert ended.counts == {"read": ROWS, "sent": ROWS, "rejected": 0, "skipped": 0}
+            found = [json.loads(line)["num"] for line in lines_of(ended)]
+            assert found == list(range(1, ROWS + 1))
+            assert len(found) == StoredObject.objects.count() == manifest_of(ended)["rows"]
+            assert left_over(ended) == []

@@ -4,79 +4,103 @@ How the Spark driver takes over when some of it is staged is in `test_driver`.
 """
 
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 import pytest
-from django.db import connection
 
-from integration.models import BulkRun, MessageError, Queue, StoredObject
-from spark_jobs.staging import lock_number
-from tests.support.builders import a_queue
-from tests.support.bulk import (
-    a_csv,
-    an_asset_structure,
-    an_import,
-    shared_session,
-    storing,
+from integration.models import BulkRun, MessageError, StoredObject
+from tests.support.bulk import an_asset_structure, an_import, shared_session, stages
+from tests.support.exports import a_plain_queue
+from tests.support.run_driver import (
+    LOCK_ROW,
+    DriverOfMany,
+    Step,
+    a_driver,
+    a_session,
+    applied_and_not_ended,
+    eventually,
+    hold,
+    killed_at_their_steps,
+    taken_over,
+    waits,
 )
-from tests.support.celery_world import Child
-from tests.support.kafka_world import Kafka
-from tests.support.run_driver import a_driver, a_session, taken_over
-from tests.support.spark_driver import eventually, now, staged
+from tests.support.spark_driver import BAD, FILES, LAST, ROWS, now, some_files, staged
 
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
 ]
-FILES, ROWS, BAD = 4, 1_000, 10
-LAST: Final = FILES - 1
-
-Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
 
 
-def when_planned(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: now(run).plan, driver)
-    driver.kill()
-
-
-def when_all_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+@contextmanager
+def when_all_is_staged(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     # The last range waits until the run's row is held: otherwise all could be over by then.
-    last = [lock_number(str(run.pk), LAST)]
-    session.execute("SELECT pg_advisory_lock(%s)", last)
-    eventually(lambda: staged(run) == LAST, driver)
-    session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
-    session.execute("SELECT pg_advisory_unlock(%s)", last)
-    eventually(lambda: staged(run) == FILES, driver)
-    driver.kill()
+    with a_session() as staging, a_session() as claiming:
+        hold(staging, run, LAST)
+        driver.drive(run)
+        eventually(lambda: staged(run) == LAST, driver)
+        claiming.execute(LOCK_ROW, [run.pk])
+        staging.rollback()
+        eventually(lambda: staged(run) == FILES, driver)
+        yield
+        assert (staged(run), _stored(run)) == (FILES, 0)
 
 
-def in_the_commit(_run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+@contextmanager
+def in_the_commit(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    with a_session() as storing:
+        _about_to_store(storing, run)
+        driver.drive(run)
+        eventually(lambda: waits(storing, "INSERT INTO integration_storedobject AS o"), driver)
+        yield
+        assert (staged(run), _stored(run)) == (FILES, 0)
+
+
+@contextmanager
+def when_applied(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    with a_session() as storing:
+        _about_to_store(storing, run)
+        driver.drive(run)
+        eventually(lambda: waits(storing, "INSERT INTO integration_storedobject AS o"), driver)
+        with applied_and_not_ended(run, driver, storing, "ranges"):
+            yield
+
+
+@contextmanager
+def when_planned(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    with a_session() as staging:
+        for number in range(FILES):
+            hold(staging, run, number)
+        driver.drive(run)
+        eventually(lambda: now(run).plan and waits(staging), driver)
+        yield
+        assert staged(run) == 0
+
+
+# The last one leaves no task of Spark for others.
+STEPS: Final[tuple[Step, ...]] = when_all_is_staged, in_the_commit, when_applied, when_planned
+
+
+def _about_to_store(session: psycopg.Connection[Any], run: BulkRun) -> None:
+    """Somebody else stores one of the documents, so that the driver waits until this is undone."""
     session.execute(
         "INSERT INTO integration_storedobject (structure_id, key, xml, version, arrival_batch, "
         "arrival_index, message_id, topic_uuid, updated_at) SELECT id, %s, '', 1, 0, 0, '', '', "
-        "now() FROM integration_objectstructure",
-        ['["A-1","BEDFORD"]'],
+        "now() FROM integration_objectstructure WHERE name = %s",
+        ['["A-1","BEDFORD"]', run.job_request["structure"]],
     )
-    eventually(_is_storing, driver)
-    driver.kill()
 
 
-def when_applied(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: now(run).applied, driver)
-    driver.kill()
-
-
-def _is_storing() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-            "AND query LIKE '%%INSERT INTO integration_storedobject AS o%%')"
-        )
-        return bool(cursor.fetchone()[0])
+def _stored(run: BulkRun) -> int:
+    """How many documents it has stored, each for the first time."""
+    there = StoredObject.objects.filter(structure__name=run.job_request["structure"])
+    assert there.filter(version=1).count() == there.count()
+    return there.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,52 +109,37 @@ def spark() -> Any:
     return shared_session()
 
 
-@pytest.fixture
-def queue(servers: Any) -> Queue:
-    return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
-
-
-@pytest.mark.parametrize(
-    "kill",
-    [when_planned, when_all_is_staged, in_the_commit, when_applied],
-)
 def test_a_killed_driver_costs_nothing(
-    kill: Killing,
-    queue: Queue,
-    child_environment: dict[str, str],
-    tmp_path: Path,
+    servers: Any, child_environment: dict[str, str], tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    source = tmp_path / "assets"
-    source.mkdir()
-    for number in range(FILES):
-        a_csv(source / f"{number}.csv", ROWS, bad=BAD, first=number * ROWS)
-    run = an_import(source, queue)
-    with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
-        kill(run, session, driver)
+    source, queue = some_files(tmp_path / "assets"), a_plain_queue("rejects")
+    runs = {}
+    for step in STEPS:
+        structure = an_asset_structure(name=step.__name__)
+        runs[step] = an_import(source, queue, structure=structure.name)
+    killed_at_their_steps(runs, child_environment, tmp_path)
 
-    last = taken_over(run)
-
-    assert (last.state, last.problem) == ("DONE", None)
     good = FILES * (ROWS - BAD)
     counts = {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
-    assert last.counts == counts
-    assert StoredObject.objects.filter(version=1).count() == good == StoredObject.objects.count()
-    assert MessageError.objects.count() == FILES * BAD
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s)", [f"bulk_{run.pk.hex}_ranges"])
-        assert cursor.fetchone() == (None,)
+    for step, run in runs.items():
+        with subtests.test(step.__name__):
+            last = taken_over(run)
+
+            assert (last.state, last.problem, last.deaths) == ("DONE", None, 1)
+            assert last.counts == counts
+            assert _stored(run) == good
+            # A reject's topic is its run.
+            assert MessageError.objects.filter(topic_uuid=str(run.pk)).count() == FILES * BAD
+            assert stages(run) == []
 
 
 def test_ctrl_c_cancels_the_run_and_says_how_to_go_on(
-    queue: Queue, child_environment: dict[str, str], tmp_path: Path
+    servers: Any, child_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    source = tmp_path / "assets"
-    source.mkdir()
-    for number in range(FILES):
-        a_csv(source / f"{number}.csv", 100, first=number * 100)
-    run = an_import(source, queue)
+    an_asset_structure()
+    run = an_import(some_files(tmp_path / "assets"), a_plain_queue("rejects"))
     with a_session() as session, a_driver("typed", run, child_environment, tmp_path) as driver:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
+        hold(session, run, LAST)
         eventually(lambda: staged(run) == LAST, driver)
         driver.process.send_signal(signal.SIGINT)
         assert driver.process.wait(100) == 1

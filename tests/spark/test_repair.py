@@ -12,7 +12,7 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import preview
 from crontasks.bulk.deciding import again, cancel
 from crontasks.running.operating import run_operation
-from integration.actions import errors, operation_items, operations
+from integration.actions import errors, operation_trials, operations
 from integration.models import (
     BulkRun,
     ConfigurationChange,
@@ -362,7 +362,7 @@ def test_a_repair_makes_the_bytes_that_the_console_makes(
     driven(a_repair(queue, recipe, release=False))
     operation = plan("edit", FailureFilter(state="", queue=by_console.name))
     operations.set_recipe(operation.pk, recipe, version=operation.version)
-    operation_items.go_on_trying(operation.pk)
+    operation_trials.go_on_trying(operation.pk)
     operation.refresh_from_db()
     started(operation, reason="agreed")
     assert carried_out(operation) is OperationState.DONE

@@ -1,8 +1,7 @@
 """The driver is killed at every step of a repair: the next one edits and releases each once."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,16 +9,30 @@ import psycopg
 import pytest
 from django.db import connection
 
+from crontasks.bulk.asking import arguments_of, conninfo
 from integration.models import BulkRun, ErrorChange, MessageError, Operation, OperationItem, Queue
+from spark_jobs.fencing import own
 from spark_jobs.repairs.applying import EDITS
-from spark_jobs.staging import lock_number
-from tests.support import celery_world
-from tests.support.builders import a_queue
+from spark_jobs.repairs.freezing import frozen
+from spark_jobs.repairs.parameters import RepairParameters
+from spark_jobs.repairs.selection import ROW_BYTES
 from tests.support.bulk import an_asset_structure, shared_session, storing
-from tests.support.celery_world import Child
-from tests.support.kafka_world import Kafka
-from tests.support.repairs import CODE, a_repair, driven
-from tests.support.run_driver import a_driver, a_session, let_the_lease_end
+from tests.support.exports import a_plain_queue
+from tests.support.repairs import CODE, a_repair
+from tests.support.run_driver import (
+    LOCK_ROW,
+    DriverOfMany,
+    Step,
+    a_session,
+    applied_and_not_ended,
+    end_who_waits,
+    eventually,
+    hold,
+    killed_at_their_steps,
+    rows_in,
+    taken_over,
+    waits,
+)
 
 pytestmark = [
     pytest.mark.crash,
@@ -27,11 +40,12 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
 ]
-# Each costs its part 22,000 bytes and some: a part of 8 MB has about 380.
-MESSAGES: Final = 900
+MESSAGES: Final = 90
 PARTS: Final = 3
 # Every tenth has no number, so that its structure does not take it.
 BAD: Final = MESSAGES // 10
+# Those that wait at their steps, and two that work.
+TASKS: Final = 12
 FILL: Final = """
 INSERT INTO integration_messageerror (
   id, queue_id, topic_uuid, partition, "offset", message_id, interface, sender, headers, payload,
@@ -40,94 +54,121 @@ INSERT INTO integration_messageerror (
   first_failed_at, last_failed_at, ended)
 SELECT gen_random_uuid(), %s, 'first-topic', 0, n, 'm-' || n, '', '', '[]',
   convert_to(CASE WHEN n %% 10 = 0 THEN '{"n":' || n ELSE '{"assetnum":"A-' || n || '"' END
-    || ',"note":"' || repeat('x', 20000) || '"}', 'UTF8'),
+    || ',"note":"' || repeat('x', 200) || '"}', 'UTF8'),
   '', 'HOLD', 'permanent', %s, '', '', 'f', 1, 0, 0, 0, 'row', 1, n, false, false, 1, now(), now(),
   '' FROM generate_series(1, %s) n
 """
 
-Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
-# A busy machine takes long to start a driver.
-eventually = partial(celery_world.eventually, seconds=200)
 
-
-def when_chosen_and_not_told(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+@contextmanager
+def when_chosen_and_not_told(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """What is chosen is committed, and the run's row does not have it."""
-    _hold(session, run, -1)
-    eventually(lambda: _waits("pg_advisory_xact_lock"), driver)
-    with a_session() as holding:
-        holding.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR SHARE", [run.pk])
-        session.rollback()
-        eventually(lambda: _rows(run, "items") == MESSAGES, driver)
-        driver.kill()
-        # Else what the dead driver asked for last would be done as soon as the row is free.
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE wait_event_type = 'Lock' AND position('integration_bulkrun' IN query) > 0"
-            )
-    assert _now(run).plan == {}
+    with a_session() as choosing, a_session() as telling:
+        hold(choosing, run, -1)
+        driver.drive(run)
+        eventually(lambda: waits(choosing), driver)
+        telling.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR SHARE", [run.pk])
+        choosing.rollback()
+        eventually(lambda: rows_in(run, "items") == MESSAGES, driver)
+        yield
+        end_who_waits(telling)
+        assert _now(run).plan == {}
 
 
-def when_some_is_judged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    _hold(session, run, 1)
-    eventually(lambda: _rows(run, "judged") == PARTS - 1, driver)
-    driver.kill()
-    assert _edited() == 0
+@contextmanager
+def when_some_is_judged(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    in_parts(run)
+    with a_session() as judging:
+        hold(judging, run, 1)
+        driver.drive(run)
+        eventually(lambda: rows_in(run, "judged") == PARTS - 1, driver)
+        yield
+        assert (rows_in(run, "judged"), _edited(run)) == (PARTS - 1, 0)
 
 
-def before_the_first_edit(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    for part in range(PARTS):
-        _hold(session, run, EDITS + part)
-    eventually(lambda: _waits("pg_advisory_xact_lock"), driver)
-    driver.kill()
-    assert (_rows(run, "judged"), _edited()) == (PARTS, 0)
-
-
-def in_the_commit_of_a_part(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    """Written, and not committed: whose run it is cannot be told at the moment."""
-    with a_session() as holding:
+@contextmanager
+def before_the_first_edit(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    in_parts(run)
+    with a_session() as editing:
         for part in range(PARTS):
-            _hold(holding, run, EDITS + part)
-        eventually(lambda: _waits("pg_advisory_xact_lock"), driver)
-        session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
-    eventually(lambda: _waits("FOR SHARE"), driver)
-    driver.kill()
-    assert _edited() == 0
+            hold(editing, run, EDITS + part)
+        driver.drive(run)
+        eventually(lambda: waits(editing), driver)
+        yield
+        assert (rows_in(run, "judged"), _edited(run)) == (PARTS, 0)
 
 
-def when_some_is_edited(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    _hold(session, run, EDITS + 1)
-    eventually(lambda: _rows(run, "applied") == PARTS - 1, driver)
-    driver.kill()
-    assert 0 < _edited() < MESSAGES - BAD
-    assert Operation.objects.count() == 0
+@contextmanager
+def in_the_commit_of_a_part(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    """Written, and not committed: whose run it is cannot be told at the moment."""
+    in_parts(run)
+    with a_session() as editing, a_session() as fencing:
+        for part in range(PARTS):
+            hold(editing, run, EDITS + part)
+        driver.drive(run)
+        eventually(lambda: waits(editing), driver)
+        fencing.execute(LOCK_ROW, [run.pk])
+        editing.rollback()
+        eventually(lambda: waits(fencing, "FOR SHARE"), driver)
+        yield
+        assert _edited(run) == 0
 
 
-def in_the_last_commit(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+@contextmanager
+def when_some_is_edited(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
+    in_parts(run)
+    with a_session() as editing:
+        hold(editing, run, EDITS + 1)
+        driver.drive(run)
+        eventually(lambda: rows_in(run, "applied") == PARTS - 1, driver)
+        yield
+        assert 0 < _edited(run) < MESSAGES - BAD
+        assert not Operation.objects.filter(pk=run.pk).exists()
+
+
+@contextmanager
+def in_the_last_commit(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """The operation is written, and not committed."""
-    _make_an_operation(session, run)
-    eventually(lambda: _waits("INSERT INTO integration_operation (id"), driver)
-    driver.kill()
+    in_parts(run)
+    with a_session() as operating:
+        _make_an_operation(operating, run)
+        driver.drive(run)
+        eventually(lambda: waits(operating, "INSERT INTO integration_operation (id"), driver)
+        yield
+        assert (_edited(run), _now(run).applied) == (MESSAGES - BAD, False)
 
 
-def when_the_operation_is_made(
-    run: BulkRun, session: psycopg.Connection[Any], driver: Child
-) -> None:
+@contextmanager
+def when_the_operation_is_made(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """It is committed, and how the run ended cannot be written."""
-    row = "SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE"
-    with a_session() as first, a_session() as then, ThreadPoolExecutor(1) as other:
-        _make_an_operation(first, run)
-        eventually(lambda: _waits("INSERT INTO integration_operation (id"), driver)
-        then.execute(f"LOCK TABLE bulk_{run.pk.hex}_outcomes IN ACCESS SHARE MODE")
-        first.rollback()
-        eventually(lambda: _waits("DROP TABLE"), driver)
-        # Who waits for the row now has it before the driver has it again.
-        locked = other.submit(session.execute, row, [run.pk])
-        eventually(lambda: _waits(row.partition("%s")[0]), driver)
-        then.rollback()
-        locked.result()
-    assert (_now(run).applied, _now(run).state) == (True, "RUNNING")
-    driver.kill()
+    in_parts(run)
+    with a_session() as operating:
+        _make_an_operation(operating, run)
+        driver.drive(run)
+        eventually(lambda: waits(operating, "INSERT INTO integration_operation (id"), driver)
+        with applied_and_not_ended(run, driver, operating, "outcomes"):
+            yield
+
+
+STEPS: Final[tuple[Step, ...]] = (
+    when_chosen_and_not_told,
+    when_some_is_judged,
+    before_the_first_edit,
+    in_the_commit_of_a_part,
+    when_some_is_edited,
+    in_the_last_commit,
+    when_the_operation_is_made,
+)
+
+
+def in_parts(run: BulkRun) -> None:
+    """Choose its messages here, in parts that are smaller than a driver makes them."""
+    part_bytes = (ROW_BYTES + 500) * MESSAGES // PARTS
+    with psycopg.connect(conninfo()) as session:
+        owned = own(session, arguments_of(run))
+        plan = frozen(session, owned, RepairParameters.of(run.parameters), part_bytes)
+    BulkRun.objects.filter(pk=run.pk).update(plan=plan.as_json())
+    assert len(plan.parts) == PARTS
 
 
 def _make_an_operation(session: psycopg.Connection[Any], run: BulkRun) -> None:
@@ -141,86 +182,63 @@ def _make_an_operation(session: psycopg.Connection[Any], run: BulkRun) -> None:
     )
 
 
-def _hold(session: psycopg.Connection[Any], run: BulkRun, number: int) -> None:
-    session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), number)])
-
-
 def _now(run: BulkRun) -> BulkRun:
     return BulkRun.objects.get(pk=run.pk)
 
 
-def _edited() -> int:
-    return MessageError.objects.filter(version=2).count()
+def _messages(run: BulkRun) -> Any:
+    return MessageError.objects.filter(queue__name=run.job_request["queue"])
 
 
-def _rows(run: BulkRun, table: str) -> int:
-    """How many rows a table of the run has; nought where it is not there."""
-    name = f"bulk_{run.pk.hex}_{table}"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute(f"SELECT count(*) FROM {name}")
-        return int(cursor.fetchone()[0])
-
-
-def _waits(words: str) -> bool:
-    """Whether a session of the repair waits for a lock in such a statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-            "AND pid <> pg_backend_pid() AND position(%s IN query) > 0)",
-            [words],
-        )
-        return bool(cursor.fetchone()[0])
+def _edited(run: BulkRun) -> int:
+    return int(_messages(run).filter(version=2).count())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Any:
-    """For the drivers that go on; those that are killed have one of their own."""
+    """For the drivers that go on; the one that is killed has a JVM of its own."""
     return shared_session()
 
 
 @pytest.fixture
-def queue(servers: Any) -> Queue:
-    queue = storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
+def runs(servers: Any) -> dict[Step, BulkRun]:
+    """A run for each step, over messages of a queue of its own."""
+    queues = {step: a_plain_queue(step.__name__) for step in STEPS}
+    first = storing(queues[STEPS[0]], an_asset_structure())
+    Queue.objects.update(default_service=first.default_service)
     with connection.cursor() as cursor:
-        cursor.execute(FILL, [queue.pk, CODE, MESSAGES])
-    return queue
+        cursor.executemany(FILL, [[queue.pk, CODE, MESSAGES] for queue in queues.values()])
+    return {step: a_repair(queue, code=CODE) for step, queue in queues.items()}
 
 
-@pytest.mark.parametrize(
-    "kill",
-    [
-        when_chosen_and_not_told,
-        when_some_is_judged,
-        before_the_first_edit,
-        in_the_commit_of_a_part,
-        when_some_is_edited,
-        in_the_last_commit,
-        when_the_operation_is_made,
-    ],
-)
 def test_a_killed_driver_edits_and_releases_nothing_twice(
-    kill: Killing, queue: Queue, child_environment: dict[str, str], tmp_path: Path
+    runs: dict[Step, BulkRun],
+    child_environment: dict[str, str],
+    tmp_path: Path,
+    subtests: pytest.Subtests,
 ) -> None:
-    run = a_repair(queue, code=CODE)
-    with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
-        kill(run, session, driver)
-    let_the_lease_end(run)
+    killed_at_their_steps(runs, child_environment, tmp_path, tasks=TASKS)
 
-    ended = driven(run)
+    for step, run in runs.items():
+        with subtests.test(step.__name__):
+            ended = taken_over(run)
 
-    good = MESSAGES - BAD
-    assert len(ended.plan["parts"]) == PARTS
-    assert (ended.state, ended.problem) == ("DONE", None)
-    assert ended.counts == {"read": MESSAGES, "sent": good, "rejected": BAD, "skipped": 0}
-    assert MessageError.objects.filter(version=2, state="HOLD").count() == good
-    assert MessageError.objects.filter(version=1, edited_payload=None).count() == BAD
-    assert ErrorChange.objects.filter(action="edit").count() == good
-    assert ErrorChange.objects.values("error").distinct().count() == good
-    operation = Operation.objects.get()
-    assert (operation.total, operation.handled) == (MESSAGES, BAD)
-    assert OperationItem.objects.values("error").distinct().count() == MESSAGES
-    assert operation.items.filter(outcome="", version=2).count() == good
-    assert all(_rows(run, name) == 0 for name in ("items", "outcomes", "results"))
+            good = MESSAGES - BAD
+            parts = 1 if step is when_chosen_and_not_told else PARTS
+            assert len(ended.plan["parts"]) == parts
+            assert (ended.state, ended.problem, ended.deaths) == ("DONE", None, 1)
+            assert ended.counts == {"read": MESSAGES, "sent": good, "rejected": BAD, "skipped": 0}
+            assert _messages(run).filter(version=2, state="HOLD").count() == good
+            assert _messages(run).filter(version=1, edited_payload=None).count() == BAD
+            edits = ErrorChange.objects.filter(
+                action="edit", error__queue__name=run.job_request["queue"]
+            )
+            assert edits.count() == good
+            assert edits.values("error").distinct().count() == good
+            operation = Operation.objects.get(pk=run.pk)
+            assert (operation.total, operation.handled) == (MESSAGES, BAD)
+            assert operation.items.values("error").distinct().count() == MESSAGES
+            assert operation.items.filter(outcome="", version=2).count() == good
+            assert all(rows_in(run, name) == 0 for name in ("items", "outcomes", "results"))
+    assert Operation.objects.count() == len(runs)
+    assert OperationItem.objects.count() == len(runs) * MESSAGES

@@ -21,9 +21,9 @@ from crontasks.bulk.asking import arguments_of, ask
 from devstack import ports
 from integration.models import BulkRun
 from spark_jobs.running import JOBS
-from tests.support.bulk import SPARK
+from tests.support.bulk import JAVA, SPARK
 from tests.support.celery_world import ROOT
-from tests.support.class_archive import USED
+from tests.support.class_archive import QUICK
 from tests.support.every_job import (
     Asked,
     World,
@@ -35,6 +35,7 @@ from tests.support.every_job import (
     replay,
 )
 from tests.support.spark_driver import eventually
+from tests.support.spark_room import room
 
 pytestmark = [
     pytest.mark.servers,
@@ -143,8 +144,9 @@ def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
             [HOME / "bin" / "spark-class", f"{DEPLOY}.{name}", *words],
             env={
                 **os.environ,
-                "SPARK_DAEMON_JAVA_OPTS": USED,
+                "SPARK_DAEMON_JAVA_OPTS": JAVA,
                 "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_LOCAL_DIRS": str(room()),
                 "SPARK_LOCAL_IP": HERE,
             },
             cwd=folder,
@@ -167,8 +169,9 @@ def submission(cluster: Cluster, program: Path, *words: Path) -> list[str]:
         str(HOME / "bin" / "spark-submit"),
         *("--master", cluster.address, "--total-executor-cores", "1"),
         *("--driver-memory", "512m", "--executor-memory", "512m", "--jars", jars),
-        *("--driver-java-options", USED),
-        *("--conf", f"spark.executor.extraJavaOptions={USED}"),
+        *("--driver-java-options", JAVA),
+        *("--conf", f"spark.executor.extraJavaOptions={JAVA}"),
+        *(word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")),
         *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
         *map(str, (program, *words)),
     ]
@@ -179,6 +182,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_DIRS": str(room()),
         "SPARK_LOCAL_IP": HERE,
     }
 

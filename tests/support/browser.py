@@ -1,21 +1,26 @@
 """Which tests run when no Chromium can be had: none that need it, and nobody overlooks that."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from devstack import chromium
+from tests.support.fast_files import find_all
 from tests.support.heavy_first import heavy_first
 
 MARK = "browser"
 
 
-# Last, after -m and -k: a run that does not want the browser's tests does not miss them.
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+# After -m and -k: a run that does not want the browser's tests does not miss them.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Heavy files first; without a browser its tests are left out, loudly (a failure under CI)."""
+    find_all(items)
+    yield
     heavy_first(items)
     if chromium.find() is not None:
         return

@@ -1,12 +1,9 @@
 """Bulk runs for tests: a structure, a queue that stores into it, files, and a Spark session."""
 
-import atexit
 import csv
-import functools
 import json
+import os
 import random
-import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,14 +16,18 @@ from crontasks.bulk.driving import drive
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue, StoredObject
 from spark_jobs.session import SessionSettings, open_session
 from tests.support import class_archive
+from tests.support.spark_room import room
 
-_JAVA: Final = f'{class_archive.USED} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
+# How Spark's JVMs run in tests.
+JAVA: Final = f'{class_archive.USED} "-Djava.io.tmpdir={room()}"'
 SPARK: Final = SessionSettings(
     master="local[2,4]",
     memory_mb=768,
     jars=settings.SLUICE_SPARK_JARS,
     extra={
-        "spark.driver.extraJavaOptions": _JAVA,
+        **class_archive.QUICK,
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.local.dir": str(room()),
         "spark.python.daemon.module": "tests.support.python_daemon",
     },
 )
@@ -36,6 +37,8 @@ SPARK_ENVIRONMENT: Final = {
     "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb),
     "SLUICE_SPARK_CONF": json.dumps(SPARK.extra),
 }
+# Every start of Spark first runs a JVM that finds out how.
+os.environ["SPARK_LAUNCHER_OPTS"] = class_archive.SHORT_LIVED
 COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
@@ -49,11 +52,10 @@ _SHARED: Final = {
 }
 
 
-@functools.cache
 def event_log() -> Path:
-    """The folder in which the shared session logs its events; gone when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="sluice-spark-events-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """The folder in which the shared session logs its events."""
+    folder = room() / "events"
+    folder.mkdir(exist_ok=True)
     return folder
 
 

@@ -1,5 +1,7 @@
-"""Certificates for servers of tests: signed by themselves, valid for a day around now."""
+"""Certificates for servers of tests, and what such a server asks for itself."""
 
+import ssl
+import tempfile
 from datetime import timedelta
 
 from cryptography import x509
@@ -8,9 +10,24 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from django.utils import timezone
 
+from devstack.certificates import Authority, Issued
+
+
+def a_context(shown: Issued, clients: Authority | None = None) -> ssl.SSLContext:
+    """Show this certificate, and let in only who shows one by `clients`, if given."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{shown.certificate}\n{shown.key}")
+        file.flush()
+        context.load_cert_chain(file.name)
+    if clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=clients.certificate)
+    return context
+
 
 def self_signed(host: str = "localhost") -> tuple[str, str]:
-    """A certificate of its own authority for `host`, and its key; both as PEM."""
+    """A certificate of its own authority for `host`, valid for a day, and its key; both as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "partner")])
     now = timezone.now()

@@ -18,6 +18,13 @@ ARCHIVE: Final = ROOT / ".lib" / "spark-classes.jsa"
 # archive that does not fit would stand among what a job prints.
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 USED: Final = f'{SHORT_LIVED} "-XX:SharedArchiveFile={ARCHIVE}"'
+# What saves time with the few rows of a test, and changes no row: operators are interpreted where
+# Spark would write and compile a class for each, and a shuffle has few parts.
+QUICK: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "4",
+}
 WRITTEN_WITHIN_SECONDS: Final = 120.0
 
 
@@ -57,7 +64,7 @@ def _make() -> None:
     options = f'{SHORT_LIVED} "-XX:ArchiveClassesAtExit={new}"'
     spark = session.open_session(
         session.SessionSettings(
-            master="local[2,4]", extra={"spark.driver.extraJavaOptions": options}
+            master="local[2,4]", extra={**QUICK, "spark.driver.extraJavaOptions": options}
         )
     )
     with tempfile.TemporaryDirectory() as folder:

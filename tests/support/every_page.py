@@ -105,7 +105,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
     What belongs to an external system is called by `name`; what all partners share is not.
     `fields` are further ones of the queue.
     """
-    system = ExternalSystem.objects.create(name=name)
+    system = ExternalSystem.objects.create(name=name, description="A partner of ours")
     queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic", system=system, **fields)
     now = timezone.now()
     gap = Gap.objects.create(

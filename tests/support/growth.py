@@ -87,7 +87,12 @@ def slow_parser(
     """Return how a parser grows on texts of n units where it is worse than linear, else nothing."""
     texts = {n: text(n) for n in (units, TIMES * units)}
     # A quadratic parser takes a sixteenth of the time for a quarter of the text.
-    if _once(lambda: parse(texts[TIMES * units])) < TEXT_FAST_SECONDS * (units / TEXT_UNITS) ** 2:
+    fast = TEXT_FAST_SECONDS * (units / TEXT_UNITS) ** 2
+    took = _once(lambda: parse(texts[units]))
+    if took * TIMES**2 < fast:
+        return ""
+    more = _once(lambda: parse(texts[TIMES * units]))
+    if more < max(fast, CLEARLY_LINEAR * took):
         return ""
     return _growth(lambda n: parse(texts[n]), units)
 

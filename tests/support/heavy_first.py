@@ -12,11 +12,23 @@ import pytest
 BUSY: Final = "tests/spark/"
 WAITING: Final = (
     "tests/crash/",
+    "tests/functional/test_bad_database.py",
+    "tests/functional/test_bad_input.py",
     "tests/functional/test_breakages.py",
+    "tests/functional/test_devstack_servers.py",
     "tests/functional/test_dispatcher_processes.py",
+    "tests/functional/test_engine.py",
+    "tests/functional/test_formats.py",
+    "tests/functional/test_key_order.py",
     "tests/functional/test_restore.py",
+    "tests/functional/test_restore_deliveries.py",
+    "tests/functional/test_sample.py",
+    "tests/functional/test_sample_removal.py",
+    "tests/functional/test_secured_kafka.py",
     "tests/functional/test_sending_outage.py",
     "tests/functional/test_sessions.py",
+    "tests/functional/test_setup_provider.py",
+    "tests/functional/test_shared_queue.py",
     "tests/functional/test_topic_identity.py",
     "tests/functional/test_worker_stalls.py",
 )
@@ -34,10 +46,10 @@ def in_order(files: list[str]) -> list[str]:
 
 
 def heavy_first(items: list[pytest.Item]) -> None:
-    """Sort in place; the tests of a file stay as they were."""
+    """Sort in place; the tests of a file stay as they were, but those that come last."""
     files = in_order(list(dict.fromkeys(_file(item) for item in items)))
     places = {file: place for place, file in enumerate(files)}
-    items.sort(key=lambda item: places[_file(item)])
+    items.sort(key=lambda item: (places[_file(item)], item.get_closest_marker("last") is not None))
 
 
 def _file(item: pytest.Item) -> str:

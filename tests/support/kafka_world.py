@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from confluent_kafka import (
@@ -32,14 +32,19 @@ def _soon(ask: Callable[[], object], seconds: float = 60) -> None:
             time.sleep(0.05)
 
 
+@lru_cache(maxsize=1)
+def _clients(bootstrap: str) -> tuple[AdminClient, Producer]:
+    """Those of the cluster that was asked for last: to connect takes longer than most questions."""
+    quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+    return AdminClient(quiet), Producer({**quiet, "linger.ms": 5})
+
+
 class Kafka:
     """The test's hand on the broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self.producer = Producer({**quiet, "linger.ms": 5})
+        self.admin, self.producer = _clients(bootstrap)
 
     def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
         name = name or f"t-{uuid.uuid4().hex[:10]}"
@@ -72,6 +77,13 @@ class Kafka:
         for value in values:
             raw = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
             self.producer.produce(topic, raw, **options)
+            self.producer.poll(0)
+        assert self.producer.flush(20) == 0
+
+    def send_keyed(self, topic: str, pairs: Iterable[tuple[str, Any]]) -> None:
+        """A key and what becomes JSON, for each; none is waited for before the last is sent."""
+        for key, value in pairs:
+            self.producer.produce(topic, json.dumps(value).encode(), key)
             self.producer.poll(0)
         assert self.producer.flush(20) == 0
 

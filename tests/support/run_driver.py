@@ -1,9 +1,12 @@
-"""A driver of one bulk run as a child process, to be killed at any step."""
+"""A driver of bulk runs as a child process, to be killed at any step."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import psycopg
@@ -11,8 +14,22 @@ from django.db import connection
 
 from crontasks.bulk.driving import drive
 from integration.models import BulkRun
+from spark_jobs.staging import lock_number
 from tests.support.bulk import SPARK_ENVIRONMENT
-from tests.support.celery_world import Child, eventually
+from tests.support.celery_world import Child
+from tests.support.celery_world import eventually as within
+
+# A busy machine takes its time, and what comes about is what is tested. Each look is work.
+eventually = partial(within, seconds=200.0, every=0.05)
+# The sessions that wait for one of ours, or behind one that does.
+BEHIND: Final = """
+WITH RECURSIVE line(pid, query) AS (
+  SELECT %s::int, NULL::text
+  UNION SELECT a.pid, a.query FROM line b JOIN pg_stat_activity a
+    ON a.wait_event_type = 'Lock' AND b.pid = ANY(pg_blocking_pids(a.pid))
+), behind AS (SELECT * FROM line WHERE query IS NOT NULL)
+"""
+LOCK_ROW: Final = "SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE"
 
 
 class Driver(Child):
@@ -27,6 +44,32 @@ class Driver(Child):
             below = psutil.Process(self.pid).children(recursive=True)
         super().kill()
         eventually(lambda: not any(map(_lives, below)), self)
+
+
+class DriverOfMany(Driver):
+    """One that drives each run that it is told of, all at once: see `bulk_child`."""
+
+    program = ["-m", "tests.support.bulk_child"]
+
+    def __init__(self, name: str, environment: dict[str, str], folder: Path, tasks: int) -> None:
+        pipe = folder / f"{name}.runs"
+        os.mkfifo(pipe)
+        # Opened for reading, too, so that it opens before anybody reads.
+        self._runs = os.fdopen(os.open(pipe, os.O_RDWR), "w")
+        super().__init__(name, [str(pipe), str(tasks)], environment, folder)
+
+    def drive(self, run: BulkRun) -> None:
+        """Begin to drive it beside the others."""
+        self._runs.write(f"{run.pk}\n")
+        self._runs.flush()
+
+    def end(self) -> None:
+        super().end()
+        self._runs.close()
+
+
+Step = Callable[[BulkRun, DriverOfMany], AbstractContextManager[None]]
+"""Lets the driver bring the run to a step and holds it there; once it was killed looks around."""
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -46,6 +89,23 @@ def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path)
         started.end()
 
 
+def killed_at_their_steps(
+    runs: Mapping[Step, BulkRun], environment: dict[str, str], folder: Path, *, tasks: int = 2
+) -> None:
+    """Let one driver bring each run to its step, kill it there, and let each step look around.
+
+    Its Spark does so many tasks at a time; one that waits is done all the while.
+    """
+    driver = DriverOfMany("killed", {**environment, **SPARK_ENVIRONMENT}, folder, tasks)
+    with ExitStack() as held:
+        try:
+            for step, run in runs.items():
+                held.enter_context(step(run, driver))
+        finally:
+            # Before what it waits for is let go.
+            driver.end()
+
+
 @contextmanager
 def a_session() -> Iterator[psycopg.Connection[Any]]:
     """A session of its own in one transaction; what it did is undone, what it locked is free."""
@@ -55,6 +115,72 @@ def a_session() -> Iterator[psycopg.Connection[Any]]:
     ) as session:
         yield session
         session.rollback()
+
+
+def hold(session: psycopg.Connection[Any], run: BulkRun, number: int) -> None:
+    """Keep a part of the run to this session: whoever is about to stage it waits."""
+    session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), number)])
+
+
+def waits(session: psycopg.Connection[Any], words: str = "") -> bool:
+    """Whether somebody waits for what this session has or wants, in a statement with these words.
+
+    Whoever waits behind somebody who does counts as well.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"{BEHIND} SELECT EXISTS (SELECT FROM behind WHERE position(%s IN query) > 0)",
+            [session.info.backend_pid, words],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def rows_in(run: BulkRun, table: str) -> int:
+    """How many rows a table of the run's own has; nought where it is not there."""
+    name = f"bulk_{run.pk.hex}_{table}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
+        if not cursor.fetchone()[0]:
+            return 0
+        cursor.execute(f"SELECT count(*) FROM {name}")
+        return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def applied_and_not_ended(
+    run: BulkRun, driver: Child, in_its_commit: psycopg.Connection[Any], table: str
+) -> Iterator[None]:
+    """From its last commit, in which it waits for that session, to where all of it is applied.
+
+    How it ended cannot be written. `table` is one of the run's own, which the commit drops.
+    """
+    with a_session() as dropped, a_session() as held, ThreadPoolExecutor(1) as other:
+        dropped.execute(f"LOCK TABLE bulk_{run.pk.hex}_{table} IN ACCESS SHARE MODE")
+        in_its_commit.rollback()
+        eventually(lambda: waits(dropped, "DROP TABLE"), driver)
+        # Who waits for the row now has it before the driver has it again.
+        locked = other.submit(held.execute, LOCK_ROW, [run.pk])
+        eventually(lambda: _is_waiting(held), driver)
+        dropped.rollback()
+        locked.result()
+        eventually(lambda: waits(held), driver)
+        yield
+        end_who_waits(held)
+        run.refresh_from_db()
+        assert (run.applied, run.state) == (True, "RUNNING")
+
+
+def end_who_waits(session: psycopg.Connection[Any]) -> None:
+    """End the sessions of the dead that wait for this one.
+
+    Else the server would do what they asked for last as soon as it can.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"{BEHIND} SELECT pg_terminate_backend(pid) FROM behind",
+            [session.info.backend_pid],
+        )
+    eventually(lambda: not waits(session))
 
 
 def let_the_lease_end(run: BulkRun) -> None:
@@ -72,6 +198,13 @@ def taken_over(run: BulkRun) -> BulkRun:
     drive(run.pk, owner="the next driver")
     run.refresh_from_db()
     return run
+
+
+def _is_waiting(session: psycopg.Connection[Any]) -> bool:
+    """Whether this session of ours waits for somebody."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_blocking_pids(%s) <> '{}'", [session.info.backend_pid])
+        return bool(cursor.fetchone()[0])
 
 
 def _is_renewed() -> bool:

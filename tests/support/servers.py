@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,9 +17,10 @@ from devstack import registry
 from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
-from tests.support import docker
+from tests.support import docker, prepared_database
 from tests.support import secured_kafka as secured
 from tests.support.kafka_session import with_session
+from tests.support.prepared_database import PreparedPostgres
 from tests.support.secured_kafka import SecuredKafka
 
 PREFIX = "sluice-tests-"
@@ -96,6 +98,7 @@ def servers(request: pytest.FixtureRequest, unstarted_servers: Servers) -> Serve
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres: Server) -> None:
     """pytest-django's own hook: whoever asks for the database gets a running PostgreSQL."""
+    prepared_database.use(postgres)
 
 
 @pytest.fixture
@@ -112,7 +115,9 @@ def child_environment(servers: Servers) -> dict[str, str]:
 
 
 def _on_this_machine(folder: Path) -> Servers:
-    return with_session(in_folder(folder, durable=False), KAFKA_SESSION_SECONDS)
+    plain = in_folder(folder, durable=False)
+    postgres = PreparedPostgres(folder, plain.postgres.port, durable=False)
+    return with_session(replace(plain, postgres=postgres), KAFKA_SESSION_SECONDS)
 
 
 def point_django_at(database_url: str) -> None:

@@ -1,6 +1,7 @@
 """A schema registry of the test's own, as well-behaved or as bad as it is told to be."""
 
 import json
+import ssl
 import threading
 import time
 from dataclasses import dataclass, field
@@ -21,9 +22,12 @@ class Stored:
 
 
 class SmallRegistry:
-    """Speaks Confluent's API. `status` answers everything, after `delay_seconds`."""
+    """Speaks Confluent's API. `status` answers everything, after `delay_seconds`.
 
-    def __init__(self) -> None:
+    With a context it speaks TLS, and asks for certificates as that does.
+    """
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.schemas: dict[int, Stored] = {}
         self.status = 200
         self.delay_seconds = 0.0
@@ -34,14 +38,20 @@ class SmallRegistry:
         class Handler(_Handler):
             own = registry
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._scheme = "http" if context is None else "https"
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        if context is not None:
+            # Hands are shaken in the thread of each connection: none keeps the others waiting.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._server.daemon_threads = True
         serve = partial(self._server.serve_forever, poll_interval=0.02)
         threading.Thread(target=serve, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def put(self, schema_id: int, schema: object, **more: Any) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)
@@ -90,6 +100,11 @@ class SmallRegistry:
 
 def _place(one: Stored) -> dict[str, Any]:
     return {"subject": one.subject, "version": one.version}
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that breaks off, or is refused, is no fault of the server's."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,32 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import psutil
+import psycopg
 from django.db import connection
 
 from crontasks.bulk import sending
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, MessageError, StoredObject
 from integration.store.sessions import django_connection
-from spark_jobs.staging import lock_number
 from tests.support.bulk import SPARK, SPARK_ENVIRONMENT, a_csv
 from tests.support.celery_world import Child
-from tests.support.celery_world import eventually as within
-from tests.support.run_driver import a_session
+from tests.support.run_driver import Driver, a_session, eventually, hold, rows_in
 
-T = TypeVar("T")
-# A busy machine takes its time, and what comes about is what is tested.
-eventually = partial(within, seconds=200.0)
 ENDED = frozenset({"DONE", "FAILED", "CANCELLED"})
-FILES, ROWS, BAD = 4, 1_000, 10
+FILES, ROWS, BAD = 4, 200, 10
 LAST: Final = FILES - 1
 
 
-class SparkDriver(Child):
+class SparkDriver(Driver):
     """`manage.py run_spark_driver`, with the JVM below it."""
 
     program = ["manage.py", "run_spark_driver"]
@@ -105,11 +100,11 @@ def some_files(folder: Path) -> Path:
 
 
 @contextmanager
-def the_last_range_held(run: BulkRun) -> Iterator[None]:
-    """Its task waits for us; the other ranges are staged meanwhile."""
+def the_last_range_held(run: BulkRun) -> Iterator[psycopg.Connection[Any]]:
+    """Its task waits for this session; the other ranges are staged meanwhile."""
     with a_session() as session:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
-        yield
+        hold(session, run, LAST)
+        yield session
 
 
 def all_of_it_is_there(run: BulkRun) -> None:
@@ -123,13 +118,7 @@ def all_of_it_is_there(run: BulkRun) -> None:
 
 def staged(run: BulkRun) -> int:
     """How many ranges of an import are staged."""
-    name = f"bulk_{run.pk.hex}_ranges"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute(f"SELECT count(*) FROM {name}")
-        return int(cursor.fetchone()[0])
+    return rows_in(run, "ranges")
 
 
 def tasks_at_work() -> int:

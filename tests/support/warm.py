@@ -31,7 +31,7 @@ from django.conf import settings
 from django.db import connections
 
 from config.celery import app
-from crontasks.management.commands.run_services import LOADED
+from crontasks.management.commands.run_services import LOADED, LOADED_FOR_CONSOLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # What a driver of Spark needs beside that, where it is one that Spark is set up for.
@@ -49,6 +49,7 @@ OWN: Final = (
     "SLUICE_DATABASE_URL",
     "SLUICE_DEPLOYMENT",
     "SLUICE_LEASE_SECONDS",
+    "SLUICE_SPARK_MEMORY_MB",
     "TESTS_HANG",
     "TESTS_MUTATION",
 )
@@ -191,7 +192,8 @@ def main() -> None:
     """Set Django up, then fork a child for each request, until the tester has gone."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     django.setup()
-    for name in (*LOADED, *(LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else ())):
+    spark = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else ()
+    for name in (*LOADED, *LOADED_FOR_CONSOLE, *spark):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread would be missing in the children"
     gc.collect()

@@ -13,26 +13,16 @@ from socket import create_server, socket
 import pytest
 
 from devstack.certificates import Authority, Issued
-from integration.kafka import tls
-from integration.kafka.tls import Certificates
+from integration import tls
+from integration.kafka.tls import certificates_of, refusal
+from integration.tls import Certificates
+from tests.support.certificates import a_context
 
 pytestmark = pytest.mark.fast
 
 TRUSTED, STRANGER = Authority("trusted"), Authority("stranger")
 EXPIRED = timedelta(hours=-1)
 OURS = TRUSTED.client("sluice")
-
-
-def _context(shown: Issued, clients: Authority | None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{shown.certificate}\n{shown.key}")
-        file.flush()
-        context.load_cert_chain(file.name)
-    if clients is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=clients.certificate)
-    return context
 
 
 def _serve(server: socket, context: ssl.SSLContext) -> None:
@@ -49,7 +39,7 @@ def _serve(server: socket, context: ssl.SSLContext) -> None:
 def a_port(shown: Issued, clients: Authority | None = None) -> Iterator[str]:
     """A port that speaks TLS, and lets in only who shows a certificate by `clients`, if given."""
     with create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=_serve, args=[server, _context(shown, clients)])
+        thread = threading.Thread(target=_serve, args=[server, a_context(shown, clients)])
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(2)
@@ -57,7 +47,7 @@ def a_port(shown: Issued, clients: Authority | None = None) -> Iterator[str]:
 
 
 def code_of(address: str, certificates: Certificates) -> str:
-    found = tls.refusal("plant", [address], certificates)
+    found = refusal("plant", [address], certificates)
     assert found is None or address in found.sentence
     return "" if found is None else found.code
 
@@ -89,7 +79,7 @@ def test_a_brokers_certificate_is_judged_as_the_client_judges_it(shown: Issued, 
 def test_a_name_is_not_looked_at_where_the_provider_says_so() -> None:
     lax = {"ssl.ca.pem": TRUSTED.certificate, "ssl.endpoint.identification.algorithm": "none"}
     with a_port(TRUSTED.server("kafka.example")) as address:
-        assert code_of(address, Certificates.of(lax)) == ""
+        assert code_of(address, certificates_of(lax)) == ""
 
 
 def test_a_port_that_wants_our_certificate_says_so() -> None:
@@ -105,9 +95,9 @@ def test_a_port_that_wants_our_certificate_says_so() -> None:
 
 def test_what_names_and_dates_are_meant_is_told_and_no_secret_is() -> None:
     with a_port(TRUSTED.server("kafka.example", "10.0.0.1")) as address:
-        named = tls.refusal("plant", [address], WITH_OURS)
+        named = refusal("plant", [address], WITH_OURS)
     with a_port(TRUSTED.server("127.0.0.1", lasting=EXPIRED)) as address:
-        dated = tls.refusal("plant", [address], WITH_OURS)
+        dated = refusal("plant", [address], WITH_OURS)
     assert named is not None
     assert dated is not None
     assert "kafka.example, 10.0.0.1" in named.sentence
@@ -122,8 +112,8 @@ def test_a_port_that_tells_nothing_is_left_to_what_the_library_says(
     with create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         for addresses in ([address], ["127.0.0.1:1"], ["no port"], [""]):
-            assert tls.refusal("plant", addresses, KNOWN) is None
-    assert tls.refusal("plant", [address], Certificates(authorities="no PEM")) is None
+            assert refusal("plant", addresses, KNOWN) is None
+    assert refusal("plant", [address], Certificates(authorities="no PEM")) is None
 
 
 def test_no_key_stays_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,34 @@
 """A repair as a person asks for it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from crontasks.bulk.errors import bad_job_request
+from crontasks.bulk.errors import BulkError, bad_job_request
 from crontasks.bulk.job_requests.imports import as_given, moment, queues_of, structure_of
 from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
+from integration.models import Queue
+from integration.policy.failure import Failure
 from integration.policy.operations import StopRule
-from integration.recipe_rules import defaults_now, structures_now
-from spark_jobs.repairs.parameters import RepairParameters
+from integration.recipe_rules import (
+    Place,
+    Told,
+    away_in,
+    defaults_now,
+    registered_of,
+    structures_now,
+)
+from integration.store.operations import held_beginnings
+from spark_jobs.repairs.parameters import RepairParameters, Writing
 
 # Stands for messages of no service and queues of no system, as in lists of failures.
 WITHOUT: Final = "-"
+# They are stored with the run, and sent to each task.
+MOST_SCHEMAS: Final = 200
+MOST_CHARACTERS: Final = 4 * 2**20
 # What chooses messages; without any of it a repair would be of all that is on hold.
 CHOOSING: Final = ("queue", "code", "cause", "service", "system", "run", "since", "until", "text")
 
@@ -51,7 +65,8 @@ class RepairRequest:
     def parameters(self) -> dict[str, Any]:
         """The job's parameters: names and times become what they stand for now.
 
-        What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
+        What fails from now on is not meant. Raises BulkError, with the code of the outage where a
+        registry cannot be asked, and JobError BAD_RECIPE.
         """
         if not any(getattr(self, name) for name in CHOOSING):
             raise bad_job_request("say which failures are meant, for example by queue and code")
@@ -60,10 +75,11 @@ class RepairRequest:
             stop = StopRule.read(self.stop_after)
         except ValueError as e:
             raise bad_job_request(f"stop_after is {self.stop_after!r}: {e}") from e
+        queues = self._queues()
         parameters = {
             "selection": {
                 **as_given(self, "code", "run", "text"),
-                "queues": self._queues(),
+                "queues": queues,
                 "fingerprint": self.cause,
                 "interface": "" if self.service == WITHOUT else self.service or None,
                 "since": None if since is None else since.isoformat(),
@@ -76,6 +92,9 @@ class RepairRequest:
             "stop": asdict(stop),
             "query": self._query(),
         }
+        # A driver of the release before takes a run that says nothing of schemas.
+        if schemas := _schemas(queues):
+            parameters["schemas"] = [asdict(one) for one in schemas]
         RepairParameters.of(parameters)
         return parameters
 
@@ -96,6 +115,27 @@ class RepairRequest:
             **as_given(self, "since", "until", "text"),
         }
         return urlencode({name: value for name, value in said.items() if value})
+
+
+def _schemas(queues: Sequence[int]) -> list[Writing]:
+    """What held messages of registries in these queues were written by. Raises BulkError."""
+    having = Queue.objects.filter(pk__in=queues).exclude(provider__registry_url="")
+    found = registered_of(held_beginnings(list(having.values_list("pk", flat=True))))
+    if (away := away_in(found)) is not None:
+        step = "Nothing was started. Ask again once the registry can be asked."
+        raise BulkError(away.code, away.text, step)
+    schemas = [_writing(place, told) for place, told in found.items()]
+    texts = [one.registered for one in schemas if one.registered is not None]
+    if len(schemas) > MOST_SCHEMAS or sum(one.characters for one in texts) > MOST_CHARACTERS:
+        raise bad_job_request("its messages have too many schemas, so name fewer queues")
+    return schemas
+
+
+def _writing(place: Place, told: Told) -> Writing:
+    queue, schema_id = place
+    if isinstance(told, Failure):
+        return Writing(queue=queue, id=schema_id, code=told.code, why=told.text)
+    return Writing(queue=queue, id=schema_id, registered=told)
 
 
 def _time(name: str, text: str) -> datetime | None:

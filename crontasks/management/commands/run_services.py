@@ -20,14 +20,13 @@ LOADED: Final = (
     "celery.apps.beat",
     "celery.apps.worker",
     "celery.bin.celery",
-    "config.urls",
     "crontasks.running.operating",
     "crontasks.tasks",
-    "gunicorn.app.wsgiapp",
     "integration.runs.queues",
     "integration.runs.relay",
     "kombu.transport.redis",
 )
+LOADED_FOR_CONSOLE: Final = ("config.urls", "gunicorn.app.wsgiapp")
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
 # A service that ends at once is not started in a circle.
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -66,6 +65,9 @@ class Command(BaseCommand):
         "of its own; one that ends is started again. SIGTERM ends all of them, each in its way."
     )
 
+    # `migrate` has made them; they load every page, for which the services would wait.
+    requires_system_checks = ()
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--slots", type=int, default=4, help="of the worker (default: 4)")
         parser.add_argument("--name", default="worker", help="the worker's, unique on this host")
@@ -74,7 +76,7 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         services = [Service(name, words) for name, words in words_of(options)]
-        for name in LOADED:
+        for name in (*LOADED, *(LOADED_FOR_CONSOLE if options["bind"] else ())):
             importlib.import_module(name)
         if threading.active_count() > 1:
             raise CommandError("A thread is running already; it would be missing in the services.")

@@ -154,6 +154,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "CONNECTION_ERROR": SERVER,
     "REGISTRY_AWAY": SERVER,
     "REGISTRY_REFUSED": SERVER,
+    "REGISTRY_CERTIFICATE": SERVER,
     "VALIDATION": "Correct under Edit the values that are named, then release it.",
     "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
     "schema of the object structure under Set up. Then release it.",

@@ -12,9 +12,10 @@ from integration.models import MessageError, Operation, OperationItem, Queue, Qu
 from integration.policy.moves import EDIT, RELEASE, VERBS
 from integration.policy.operations import ItemOutcome, Seen, verdict
 from integration.policy.states import ErrorState, PartitionState
-from integration.recipe_rules import rules_now, subject_of
+from integration.recipe_rules import away_in, rules_now, schemas_of, subject_of
 from integration.recipe_use import Changed, use
 from integration.recipes import compile_recipe
+from integration.registries.reading import reading_of
 from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.payloads import PayloadView, show
 from integration.selectors.operations.operations import Cause
@@ -101,12 +102,13 @@ class FirstPayload:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The changes that an edit makes in one message."""
+    """The changes that an edit makes in one message; `lacks` says why they are not shown."""
 
     error: UUID
     number: int
     lines: Sequence[Line]
     is_cut: bool
+    lacks: str = ""
 
 
 class _Group(NamedTuple):
@@ -211,7 +213,8 @@ def first_payload(samples: Sequence[FailureRow]) -> FirstPayload | None:
     if content is None:
         return None
     subject = subject_of(content)
-    return FirstPayload(samples[0], show(subject.record, subject.headers))
+    queue = Queue.objects.select_related("provider").get(pk=content.queue_id)
+    return FirstPayload(samples[0], show(subject.record, subject.headers, reading_of(queue)))
 
 
 def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
@@ -220,9 +223,13 @@ def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
     rows = OperationItem.objects.filter(operation=operation, place__in=places).order_by("place")
     items = {item.error_id: item.place for item in rows}
     contents = store.contents(list(items))
-    shown = []
+    schemas = schemas_of((one.queue_id, one.record) for one in contents.values())
+    away, shown = away_in(schemas), []
     for id_, place in items.items():
-        made = use(recipe, subject_of(contents[id_]), rules) if id_ in contents else None
+        if away is not None:
+            shown.append(Diff(id_, place + 1, [], is_cut=False, lacks=f"{away.code}: {away.text}"))
+            continue
+        made = use(recipe, subject_of(contents[id_], schemas), rules) if id_ in contents else None
         if isinstance(made, Changed):
             changes = list(differences(made.before, made.after))
             shown.append(Diff(id_, place + 1, changes[:SHOWN_LINES], len(changes) > SHOWN_LINES))

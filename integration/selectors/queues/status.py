@@ -217,6 +217,21 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Start its producer again: that ends the transaction. Or end it with "
             "`kafka-transactions.sh abort`.",
         ),
+        "REGISTRY_AWAY": Situation(
+            "The registry of the next message's schema is not there; no retry is spent. {text}",
+            "Bring the registry back, or correct its address at the provider under Set up; the "
+            "queue tries again by itself at growing intervals.",
+        ),
+        "REGISTRY_REFUSED": Situation(
+            "The registry of its messages' schemas refuses the login; no retry is spent. {text}",
+            "Correct the registry's user and password at the provider under Set up; the queue "
+            "tries again by itself.",
+        ),
+        "REGISTRY_CERTIFICATE": Situation(
+            "There is no safe connection to the registry of its schemas; no retry is spent. {text}",
+            "Correct the registry's certificates at the provider under Set up, or have its own "
+            "renewed; the queue tries again by itself.",
+        ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
             "Bring Kafka back; the queue tries again by itself at growing intervals.",

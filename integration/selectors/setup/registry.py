@@ -35,7 +35,8 @@ def _findings(client: RegistryClient) -> list[Finding]:
     try:
         subjects = client.subjects()
     except RegistryError as problem:
-        return [Finding("Ask for its subjects", Verdict.REFUSED, str(problem))]
+        said = f"{problem.code}: {problem}"
+        return [Finding("Ask for its subjects", Verdict.REFUSED, said)]
     found = Finding("Ask for its subjects", Verdict.OK, f"{so_many(len(subjects), 'subject')}.")
     try:
         level = client.compatibility()

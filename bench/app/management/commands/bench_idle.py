@@ -12,7 +12,7 @@ from integration.kafka.looks import TopicLook, look
 from integration.models import EnterpriseService, Provider, Queue, QueuePartition
 
 AT_ONCE = 100
-SEEN_SECONDS = 60.0
+SEEN_SECONDS = 180.0
 
 
 class Command(BaseCommand):
