@@ -54,11 +54,6 @@ def nothing() -> bool:
     return False
 
 
-def in_no_group() -> Assignment | None:
-    """Tell that no consumer group has a say."""
-    return None
-
-
 class Source(Protocol):
     """Kafka as one run sees it: attached partitions of one topic.
 
@@ -320,12 +315,12 @@ class Repository(Protocol):
 class PartitionManager(Protocol):
     """Ownership: which partitions this run holds. `working` and `resting` are of each thread."""
 
-    def take(self, assigned: Callable[[], Assignment | None] = in_no_group) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         """Lock the free partitions of the queue, up to this run's share, and raise their epochs.
 
         Where other runs hold all of them and have more than their share, it waits for its own.
-        `assigned` tells what a consumer group lets this run try: that is its share then, and it
-        waits for that, too. It is not asked, and nothing joined, for a run too many.
+        In group mode `assigned` tells what the group lets this run try: that is its share then,
+        and it waits for that, too. It is not asked, and nothing joined, for a run too many.
         """
 
     def runs(self) -> Runs:

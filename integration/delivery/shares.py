@@ -18,6 +18,8 @@ LOOK_EVERY_SECONDS: Final = 0.4
 # A queue that is read up to its end within this time is no quicker with another run.
 BUSY_SECONDS: Final = 1.0
 HELP_EVERY_SECONDS: Final = 1.0
+# In group mode a run beside the others may be one that is about to notice that it is too many.
+TOO_MANY_SECONDS: Final = 3.0
 
 
 class Shares:
@@ -30,6 +32,7 @@ class Shares:
         self._looked_at = now
         self._rested_at = now
         self._asked_at = float("-inf")
+        self._had_share_at = now
 
     def balance(self, *, drained: bool) -> list[Owned]:
         """Give up what is beyond the share, or take what is free; returns what was taken.
@@ -47,7 +50,10 @@ class Shares:
         self._looked_at = now
         # Also where one run is enough: there may be more, of a time when several were allowed.
         runs = self.context.manager.runs()
-        taken = self._by_rank(runs) if assignment is None else self._by_group(assignment, runs)
+        if assignment is None:
+            taken = self._by_rank(runs)
+        else:
+            taken = self._by_group(assignment, is_one_too_many=self._is_one_too_many(runs, now))
         self.held += taken
         if shares.lacks_runs(runs, queue.workers) and self._wants_help(now):
             self._asked_at = now
@@ -60,19 +66,25 @@ class Shares:
         more = share - len(self.held)
         return self.context.manager.take_more(more) if self.held else []
 
-    def _by_group(self, assignment: Assignment, runs: Runs) -> list[Owned]:
+    def _is_one_too_many(self, runs: Runs, now: float) -> bool:
+        """Return whether it has had no share for a while. Of a sequential queue it always has."""
+        if self.context.queue.sequential or shares.share(runs, self.context.queue.workers):
+            self._had_share_at = now
+        return now - self._had_share_at >= TOO_MANY_SECONDS
+
+    def _by_group(self, assignment: Assignment, *, is_one_too_many: bool) -> list[Owned]:
         """Hold what the group assigned, as far as it is free; a run too many leaves the group.
 
-        Beside the run of a sequential queue another is one only for as long as it takes to notice.
+        A member that was lost comes back as another one: somebody else may have been assigned its
+        partitions meanwhile, so all are taken anew.
         """
-        queue = self.context.queue
-        is_one_too_many = not queue.sequential and not shares.share(runs, queue.workers)
+        member = assignment.member
         permitted = frozenset() if is_one_too_many else assignment.partitions
-        self._keep([owned for owned in self.held if owned.partition in permitted])
+        self._keep([o for o in self.held if o.partition in permitted and o.member == member])
         lacking = permitted.difference(owned.partition for owned in self.held)
         if not lacking:
             return []
-        return self.context.manager.take_assigned(Assignment(assignment.member, lacking))
+        return self.context.manager.take_assigned(Assignment(member, lacking))
 
     def _keep(self, kept: list[Owned]) -> None:
         """Hold these of what is held, and give up the rest."""

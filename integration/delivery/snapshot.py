@@ -99,6 +99,11 @@ class QueueSnapshot:
     mark: Any = None
 
     @property
+    def joins_group(self) -> bool:
+        """Return whether its runs are members of a consumer group."""
+        return bool(self.group[0])
+
+    @property
     def threads(self) -> int:
         """Return how many handler transactions of one batch may run side by side."""
         return 1 if self.sequential or self.sends or self.is_error_queue else self.concurrency

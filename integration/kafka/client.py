@@ -68,8 +68,9 @@ MEMBER: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "consumer": {"group.protocol": "consumer"},
 }
-# The least that brokers allow by default.
+# The least that brokers allow by default, and the most that the library does.
 LEAST_SESSION_SECONDS: Final = 6.0
+MOST_SESSION_SECONDS: Final = 300.0
 PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -182,7 +183,7 @@ def member_properties(
     properties = {**consumer_properties(to, group), **LITTLE, **MEMBER[protocol]}
     del properties["session.timeout.ms"]
     if protocol == "classic":
-        seconds = max(session_seconds, LEAST_SESSION_SECONDS)
+        seconds = min(max(session_seconds, LEAST_SESSION_SECONDS), MOST_SESSION_SECONDS)
         properties["session.timeout.ms"] = int(seconds * 1_000)
     return properties
 

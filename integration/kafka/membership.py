@@ -16,10 +16,10 @@ from django.conf import settings
 from integration.kafka.client import Connection, member_properties, new_client
 from integration.kafka.errors import ProviderUnusableError
 from integration.kafka.troubles import (
-    COORDINATOR_COMING,
     LEFT_BEHIND,
-    ONE_BROKER,
+    PASSING,
     RAISED,
+    UNAVAILABLE,
     sentence,
     words_of,
 )
@@ -37,7 +37,8 @@ class Membership:
 
     Every call of the client is made by its thread, since the library lets a second one wait
     without a limit. Callbacks note what they are told; none of them can raise, as that would come
-    out of the call that serves it and leave the group without an answer.
+    out of the call that serves it and leave the group without an answer. `is_away` tells of a
+    refusal that it is no decision of the group: no broker was to be reached.
     """
 
     def __init__(self, to: Connection, topic: str, group: str, protocol: str) -> None:
@@ -45,8 +46,9 @@ class Membership:
         self._to, self._topic, self._protocol = to, topic, protocol
         self._given: frozenset[int] = frozenset()
         self._told = Assignment()
-        self._has_joined = False
+        self._has_news = self._has_joined = False
         self._trouble = ""
+        self.is_away = False
         self._positions: Mapping[int, int] = {}
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -104,7 +106,9 @@ class Membership:
             error = None if message is None else message.error()
             if error is not None:
                 self._notice(error)
-            if self._told.partitions != self._given:
+            if self._has_news:
+                # Also where it got back what it had: who was lost is another member now.
+                self._has_news = False
                 self._told = Assignment(consumer.memberid() or "", self._given)
             self._commit(consumer)
         self._commit(consumer)
@@ -128,18 +132,19 @@ class Membership:
             consumer.pause(places)
         with contextlib.suppress(Exception):
             self._given |= {place.partition for place in partitions}
-            self._has_joined, self._trouble = True, ""
+            self._has_news, self._has_joined, self._trouble = True, True, ""
 
     def _take_back(self, _consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Note what was revoked or lost; the library takes it from the client by itself."""
         with contextlib.suppress(Exception):
             self._given -= {place.partition for place in partitions}
+            self._has_news = True
 
     def _notice(self, error: KafkaError) -> None:
         with contextlib.suppress(Exception):
-            if error.code() in ONE_BROKER | COORDINATOR_COMING:
+            if error.code() in PASSING:
                 return
-            self._trouble = sentence(error)
+            self._trouble, self.is_away = sentence(error), error.code() in UNAVAILABLE
             if error.fatal():
                 self._over.set()
 

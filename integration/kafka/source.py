@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from django.conf import settings
 
 from integration.kafka.client import Connection, bounded, connection, new_admin, new_consumer
-from integration.kafka.errors import GroupRefusedError
+from integration.kafka.errors import BrokerUnreachableError, GroupRefusedError
 from integration.kafka.facts import FactsReader
 from integration.kafka.membership import Membership
 from integration.kafka.troubles import (
@@ -269,8 +269,10 @@ class KafkaSource:
 
     def facts(self) -> TopicFacts | None:
         facts, membership = self._facts.read(), self._membership
-        if facts is not None and membership is not None and membership.refusal:
-            raise GroupRefusedError(self._to.name, membership.group, membership.refusal)
+        if facts is not None and membership is not None and (reason := membership.refusal):
+            if membership.is_away:
+                raise BrokerUnreachableError(self._to.name, reason)
+            raise GroupRefusedError(self._to.name, membership.group, reason)
         return facts
 
     def commit_to_group(self, positions: Mapping[int, int]) -> None:

@@ -89,6 +89,8 @@ UNAVAILABLE: Final = (
         }
     )
 )
+# Who is to join a group comes through these by itself; that nobody is there is said apart.
+PASSING: Final = UNAVAILABLE - {KafkaError._ALL_BROKERS_DOWN}
 # Faults of one record: sending it again as it is cannot help, its neighbours are not concerned.
 FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
     {

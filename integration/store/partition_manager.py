@@ -12,11 +12,17 @@ from django.conf import settings
 from psycopg.rows import dict_row
 
 from integration.delivery.owned import OpenBatch, Owned
-from integration.delivery.ports import LostError, Stop, in_no_group, never
+from integration.delivery.ports import LostError, Stop, never
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
-from integration.store import locks, rescues, rows, sharing
-from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
+from integration.store import joining, locks, rescues, rows, sharing
+from integration.store.sessions import (
+    TERMINATE,
+    Session,
+    backend_of,
+    django_connection,
+    raw_connection,
+)
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
 from integration.values import Assignment
 
@@ -26,9 +32,6 @@ TAKEOVER_TRIES: Final = 20
 # A run that was asked for to help waits so long for the batches that are under way to end.
 CLAIM_SECONDS: Final = 10.0
 CLAIM_EVERY_SECONDS: Final = 0.05
-# A member waits for what a dead one is still assigned, with the brokers' defaults for 45 s.
-JOIN_SECONDS: Final = 60.0
-JOIN_EVERY_SECONDS: Final = 0.2
 
 # What a run died on is remembered until it is through: runs that end in good order before they have
 # come to it, because another queue waits, have proved nothing. Side by side, others go on while it
@@ -119,9 +122,6 @@ EXPIRED: Final = (
 OPEN_BATCH: Final = ("done_offsets", "open_from", "open_until", "open_arrival")
 
 
-Session = psycopg.Connection[tuple[Any, ...]]
-
-
 def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
     """Take the batch out of the row that stands open there, if one does."""
     done, first, until, arrival = (row.pop(name) for name in OPEN_BATCH)
@@ -163,11 +163,14 @@ class DatabasePartitionManager:
         self._working_since: dict[int, float] = {}
         self._watchdog: Watchdog | None = None
 
-    def take(self, assigned: Callable[[], Assignment | None] = in_no_group) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         try:
             self._session = raw_connection(f"sluice-lock {self.owner}")
             self._session.execute(locks.TRY_SHARED, [locks.LockClass.RUN, self.queue_id])
-            held = self._take_share(self._session, assigned)
+            if assigned is None:
+                held = self._take_share(self._session)
+            else:
+                held = self._take_as_member(self._session, assigned)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held:
@@ -197,39 +200,49 @@ class DatabasePartitionManager:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
-    def _take_share(
-        self, session: Session, assigned: Callable[[], Assignment | None]
-    ) -> list[Owned]:
+    def _take_share(self, session: Session) -> list[Owned]:
         """Take what is free, up to a share; where nothing is, wait for others to give it up."""
-        began = time.monotonic()
+        until = time.monotonic() + CLAIM_SECONDS
         is_noted = False
         while True:
-            runs, free = self.runs(), self._free(session)
-            has_share = self.workers != 1 and share(runs, self.workers) > 0
-            # A run too many joins no group: the others would have to make room for it.
-            assignment = assigned() if free or has_share else None
-            held = self._take_first(session, free, assignment, runs)
-            waits = not held and (has_share or assignment is not None)
+            runs = self.runs()
+            held = self._take_first(session, self._free(session), runs)
+            waits = not held and self._has_share(runs)
             if (held or waits) and not is_noted:
                 # Also where it waits: the next run that is wanted need not wait for this one.
                 session.execute(sharing.IS_SERVED, [self.queue_id])
                 is_noted = True
-            most = CLAIM_SECONDS if assignment is None else JOIN_SECONDS
-            if not waits or time.monotonic() > began + most or self.stop() is not None:
+            if not waits or time.monotonic() > until or self.stop() is not None:
                 return held
-            time.sleep(CLAIM_EVERY_SECONDS if assignment is None else JOIN_EVERY_SECONDS)
+            time.sleep(CLAIM_EVERY_SECONDS)
 
-    def _take_first(
-        self,
-        session: Session,
-        free: Mapping[int, int],
-        assignment: Assignment | None,
-        runs: Runs,
-    ) -> list[Owned]:
-        """Take what a run begins with of what is free: what a group assigned, or its share."""
-        if assignment is not None:
-            return self._take_of(session, free, assignment)
+    def _take_first(self, session: Session, free: Mapping[int, int], runs: Runs) -> list[Owned]:
+        """Take what a run begins with of what is free."""
         return self._take(session, list(free.values()), first_share(runs, self.workers))
+
+    def _has_share(self, runs: Runs) -> bool:
+        """Return whether others have to give up something for this run."""
+        return self.workers != 1 and share(runs, self.workers) > 0
+
+    def _take_as_member(
+        self, session: Session, assigned: Callable[[], Assignment | None]
+    ) -> list[Owned]:
+        """Take what a group assigned and is free; wait for both."""
+        if not (self._free(session) or self._has_share(self.runs())):
+            return []
+        # Whichever run was asked for: the one that joins sees to it.
+        session.execute(sharing.IS_SERVED, [self.queue_id])
+        if joining.is_one_too_many(session, self.queue_id, self.workers):
+            return []
+        for _ in joining.attempts(self.stop):
+            assignment, free = assigned(), self._free(session)
+            if assignment is None:
+                return self._take_first(session, free, self.runs())
+            if held := self._take_of(session, free, assignment):
+                return held
+        if self._free(session):
+            joining.leave_request(session, self.queue_id)
+        return []
 
     def _free(self, session: Session) -> dict[int, int]:
         """Return the ids of the partitions that nobody holds, by their numbers."""
@@ -256,6 +269,7 @@ class DatabasePartitionManager:
         held = []
         for id_ in locked:
             owned = self._raise_epoch(session, id_)
+            owned.member = member
             owner = (id_, self.owner, owned.epoch, *lock, *batch)
             lease = (*owner, self.rescues, member, self.lease_seconds)
             session.execute(LEASE, lease)

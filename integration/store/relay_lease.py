@@ -10,8 +10,8 @@ from django.conf import settings
 
 from integration.delivery.relay.ports import RelayLostError
 from integration.store import locks
-from integration.store.relay_rows import Ownership, RelayOutbox, Session
-from integration.store.sessions import raw_connection
+from integration.store.relay_rows import Ownership, RelayOutbox
+from integration.store.sessions import Session, raw_connection
 
 # A terminated session frees its locks as soon as the server has ended it.
 TAKEOVER_TRIES: Final = 40

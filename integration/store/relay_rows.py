@@ -14,9 +14,9 @@ import psycopg
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.store import deployments
+from integration.store.sessions import Session
 
 _decode: Final = json.JSONDecoder().raw_decode
-Session = psycopg.Connection[tuple[Any, ...]]
 
 # Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
 # an earlier owner can appear that the new one has not seen.

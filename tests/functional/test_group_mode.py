@@ -15,13 +15,18 @@ from django.urls import reverse
 
 from crontasks.health import flow_group
 from crontasks.health.checks import check
-from integration.delivery.report import Report
+from integration.delivery.owned import Owned
+from integration.delivery.report import YIELD, Report
 from integration.kafka import groups
 from integration.kafka.source import group_of
 from integration.models import PartitionLease, Queue
 from integration.policy.groups import RELAYS
 from integration.runs.queues import run_queue
+from integration.selectors.queues import membership
+from integration.store import joining
+from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.sessions import execute
+from integration.values import Assignment
 from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects
@@ -44,7 +49,7 @@ def broker(servers) -> Kafka:
 
 
 def a_group_queue(broker: Kafka, protocol: str, **fields: Any) -> Queue:
-    known: dict[str, Any] = {"partitions": PARTITIONS, "batch_size": 5, "stay_seconds": 20.0}
+    known: dict[str, Any] = {"partitions": PARTITIONS, "batch_size": 5, "stay_seconds": 600.0}
     return a_queue(broker, group_protocol=protocol, **(known | fields))
 
 
@@ -70,7 +75,8 @@ def a_child(queue: Queue, environment: dict[str, str]) -> WarmChild:
     return warm.child(["-m", "tests.support.crash_child", *words], environment)
 
 
-def until(is_so: Callable[[], object], seconds: float = 40) -> None:
+def until(is_so: Callable[[], object], seconds: float = 90) -> None:
+    """Wait for much longer than any session lasts: a busy machine delays each step of a join."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "it did not come about"
@@ -81,9 +87,21 @@ def each(queues: list[Queue], is_so: Callable[[Queue], object]) -> None:
     until(lambda: all(is_so(queue) for queue in queues))
 
 
+def is_known_as_ours(queue: Queue) -> bool:
+    """Return whether Kafka tells of two members, each of which is a run of this queue."""
+    row = membership.group_row(queue)
+    assert row.protocol == queue.group_protocol
+    return [bool(member.owner) for member in row.members] == [True, True]
+
+
+@pytest.mark.timeout(400)
 def test_members_share_die_and_come_and_each_message_is_applied_once(broker, child_environment):
-    """In both protocols at the same time, as most of it is waiting for sessions to end."""
-    environment = child_environment | {"SLUICE_LEASE_SECONDS": "2"}
+    """In both protocols at the same time, as most of it is waiting for sessions to end.
+
+    Nobody starts a run that ended: the lease is as long as the shortest session of a group, so that
+    a process that a busy machine holds up loses neither, and no run ends for want of messages.
+    """
+    environment = child_environment | {"SLUICE_LEASE_SECONDS": "6"}
     queues = [a_group_queue(broker, protocol) for protocol in PROTOCOLS]
     count = 0
     for queue in queues:
@@ -102,12 +120,28 @@ def test_members_share_die_and_come_and_each_message_is_applied_once(broker, chi
         until(lambda: len(effects()) >= count)
         assert effects() == list(range(count))
         each(queues, lambda queue: sorted(shares(queue).values()) == [2, 2])
-        for queue in queues:
-            row = groups.described(queue.provider, group_of(queue), queue.topic)
-            assert (row.protocol, len(row.members)) == (queue.group_protocol, 2)
+        each(queues, is_known_as_ours)
     finally:
         for child in (*dying, *staying):
             child.kill()
+
+
+class Joins:
+    """A group that assigns everything once it may, and what was taken of it."""
+
+    def __init__(self) -> None:
+        self.asked, self.may = threading.Event(), threading.Event()
+        self.held: list[Owned] = []
+
+    def __call__(self) -> Assignment:
+        self.asked.set()
+        return Assignment("m", frozenset(range(PARTITIONS))) if self.may.is_set() else Assignment()
+
+    def take(self, manager: DatabasePartitionManager) -> None:
+        try:
+            self.held = manager.take(self)
+        finally:
+            connections.close_all()
 
 
 class InThread:
@@ -135,6 +169,45 @@ def running(queue: Queue) -> Iterator[InThread]:
         run.over.set()
         run.thread.join(20)
         assert not run.thread.is_alive()
+
+
+def gives_way(*, drained: bool = False) -> str:
+    del drained
+    return YIELD
+
+
+def a_manager(queue: Queue) -> DatabasePartitionManager:
+    """Ownership of a run that another queue waits for, from the first moment on."""
+    return DatabasePartitionManager(queue.pk, "w", 60.0, workers=queue.workers, stop=gives_way)
+
+
+def test_beside_a_run_that_waits_for_its_group_no_other_joins(broker):
+    queue = a_group_queue(broker, "classic", workers=1)
+    first, second, joins = a_manager(queue), a_manager(queue), Joins()
+    thread = threading.Thread(target=joins.take, args=[first])
+    thread.start()
+    try:
+        assert joins.asked.wait(20)
+        never_asked = Joins()
+        assert second.take(never_asked) == []
+        assert not never_asked.asked.is_set()
+    finally:
+        joins.may.set()
+        thread.join(20)
+        first.close(clean=True)
+        second.close(clean=True)
+    # It did not give way before it could have joined.
+    assert len(joins.held) == PARTITIONS
+
+
+def test_a_run_that_gives_way_before_it_has_joined_is_asked_for_again(broker, monkeypatch):
+    monkeypatch.setattr(joining, "TURN_SECONDS", 0.0)
+    queue = a_group_queue(broker, "classic")
+    manager = a_manager(queue)
+    assert manager.take(Joins()) == []
+    manager.close(clean=True)
+    queue.refresh_from_db()
+    assert queue.start_requested_at is not None
 
 
 class Stranger:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from integration.delivery.owned import OpenBatch, Owned
-from integration.delivery.ports import LostError, in_no_group
+from integration.delivery.ports import LostError
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import ErrorState
 from integration.values import Assignment
@@ -25,7 +25,7 @@ class MemoryPartitionManager:
         self.calls = 0
         self.lost = False
 
-    def take(self, assigned: Callable[[], Assignment | None] = in_no_group) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         if self.database.interrupt("take"):
             raise LostError(LOST)
         if self.database.removed:
@@ -33,11 +33,13 @@ class MemoryPartitionManager:
         if self not in self.database.runs:
             self.database.runs.append(self)
         runs = self.runs()
-        has_share = self.workers != 1 and share(runs, self.workers) > 0
-        has_free = any(place.owner is None for place in self.database.places.values())
-        assignment = assigned() if has_share or has_free else None
-        if assignment is not None:
-            return self.take_assigned(assignment)
+        if assigned is not None:
+            has_share = self.workers != 1 and share(runs, self.workers) > 0
+            has_free = any(place.owner is None for place in self.database.places.values())
+            if not (has_share or has_free):
+                return []
+            if (assignment := assigned()) is not None:
+                return self.take_assigned(assignment)
         return self._free(first_share(runs, self.workers), lambda _: True)
 
     def die(self) -> None:
@@ -60,7 +62,10 @@ class MemoryPartitionManager:
 
     def take_assigned(self, assignment: Assignment) -> list[Owned]:
         places = len(self.database.places)
-        return self._free(places, lambda place: place.partition in assignment.partitions)
+        taken = self._free(places, lambda place: place.partition in assignment.partitions)
+        for owned in taken:
+            owned.member = assignment.member
+        return taken
 
     def take_only(self, ids: Sequence[int]) -> list[Owned]:
         return self._free(len(ids), lambda place: place.id in ids)

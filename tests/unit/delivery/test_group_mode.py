@@ -25,8 +25,8 @@ def a_world(*assigned: int, partitions: int = 4, **fields: Any) -> FakeWorld:
     return world
 
 
-def assign(world: FakeWorld, *partitions: int) -> None:
-    world.topic.assigned = Assignment("m", frozenset(partitions))
+def assign(world: FakeWorld, *partitions: int, member: str = "m") -> None:
+    world.topic.assigned = Assignment(member, frozenset(partitions))
 
 
 def manager_of(world: FakeWorld) -> MemoryPartitionManager:
@@ -99,16 +99,28 @@ def test_who_lost_everything_ends_and_leaves_the_rest_to_others():
     assert every_one_once(world)
 
 
-def test_a_run_too_many_gives_everything_up():
-    world = a_world(0, 1, 2, 3)
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_run_too_many_gives_everything_up_unless_the_other_one_goes(stays):
+    world = a_world(0, 1, 2, 3, workers=1, stay_seconds=8.0)
+    manager, other = Watched(world), manager_of(world)
+
+    class Visit(Script):
+        def step(self, step: Step) -> None:
+            super().step(step)
+            if len(self.steps) == 30 and not stays:
+                world.database.runs.remove(other)
+
+    world.run(Visit(9, lambda _: world.database.runs.insert(0, other)), manager)
+    assert manager.given == ([0, 1, 2, 3] if stays else [])
+
+
+def test_who_was_lost_and_comes_back_as_another_member_takes_everything_anew():
+    world = a_world(0, 1)
     manager = Watched(world)
-
-    def one_before(_: Step) -> None:
-        world.database.runs.insert(0, manager_of(world))
-        world.configure(workers=1)
-
-    world.run(Script(9, one_before), manager)
-    assert manager.given == [0, 1, 2, 3]
+    world.run(Script(9, lambda _: assign(world, 0, 1, member="another")), manager)
+    assert manager.given == [0, 1]
+    assert [world.database.places[p].epoch for p in (0, 1)] == [2, 2]
+    assert through(world) == [0, 1]
 
 
 @pytest.mark.parametrize("assigned", [(0,), ()])
