@@ -263,7 +263,7 @@ def test_what_a_stranger_is_assigned_is_not_read_here_and_named(broker):
         until(lambda: list(shares(queue).values()) == [PARTITIONS])
     assert run.report.ending == "STOPPED"
     # Whoever ends leaves its group at once.
-    assert groups.described(queue.provider, group_of(queue), queue.topic).members == ()
+    until(lambda: groups.described(queue.provider, group_of(queue), queue.topic).members == ())
 
 
 def test_a_rebalance_that_meets_a_closed_database_ends_the_run_and_nothing_else(broker):
@@ -272,7 +272,7 @@ def test_a_rebalance_that_meets_a_closed_database_ends_the_run_and_nothing_else(
         until(lambda: list(shares(queue).values()) == [PARTITIONS])
         with Stranger(queue) as stranger:
             execute(END_SESSIONS)
-            run.thread.join(20)
+            run.thread.join(60)
             until(lambda: len(stranger.assigned) == PARTITIONS)
         assert run.report.ending == "LOST"
     broker.send(queue.topic, [{"n": n} for n in range(10)], partition=1)
