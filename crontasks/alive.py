@@ -12,7 +12,7 @@ from typing import Any, Final
 import psycopg
 
 from config import env
-from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.hearts import ALIVE_SECONDS
 
 CONNECT_SECONDS: Final = 5
 # What each writes of itself: the kind of its heartbeat, and the Celery queue it serves.

@@ -17,7 +17,7 @@ from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 from crontasks import ticks
 from crontasks.definitions import registry
 from crontasks.errors import BadScheduleError
-from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_node
+from crontasks.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_node
 from crontasks.leadership import Leadership
 from crontasks.models import CronInstance
 from crontasks.notices import book, conditions

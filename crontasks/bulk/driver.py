@@ -10,8 +10,8 @@ from celery import signals
 
 from crontasks.bulk.driving import drive, session_settings, stops
 from crontasks.health.consumer import signs
-from crontasks.health.hearts import worker_node
 from crontasks.health.live_processes import SPARK
+from crontasks.hearts import worker_node
 from crontasks.running import shutdown
 from integration.selectors.deployment import may_act
 from spark_jobs.problems import JobError

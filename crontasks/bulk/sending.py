@@ -16,8 +16,8 @@ from celery import current_app
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor
-from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import SPARK
+from crontasks.hearts import ALIVE_SECONDS
 from crontasks.task_names import DRIVE_RUN
 from integration.store.sessions import django_connection
 from spark_jobs.problems import JobError

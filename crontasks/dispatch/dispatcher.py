@@ -11,7 +11,7 @@ import psycopg
 from crontasks.bulk import sending
 from crontasks.cursor import Cursor
 from crontasks.dispatch import due
-from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
+from crontasks.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.leadership import Leadership
 from crontasks.running import operating, starts
 from integration.store import deployments

@@ -9,7 +9,7 @@ import threading
 
 import psycopg
 
-from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
+from crontasks.hearts import BEAT_EVERY_SECONDS, Heart
 from integration.store.sessions import raw_connection
 
 logger = logging.getLogger(__name__)

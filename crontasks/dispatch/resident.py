@@ -11,8 +11,8 @@ from crontasks.dispatch.pulse import Pulse
 from crontasks.dispatch.stalled import StallWatch
 from crontasks.dispatch.watcher import Watcher
 from crontasks.health.consumer import SignsOfLife, signs
-from crontasks.health.hearts import Heart, worker_node
 from crontasks.health.live_processes import SPARK
+from crontasks.hearts import Heart, worker_node
 from crontasks.running import shutdown
 from integration.store import watchdog
 

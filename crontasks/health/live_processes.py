@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from crontasks.health.checks import Finding
-from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
 from integration.counting import so_many
 from integration.selectors.queues.status import (

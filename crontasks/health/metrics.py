@@ -5,8 +5,8 @@ from typing import Final
 
 from django.db import transaction
 
-from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import open_runs
+from crontasks.hearts import ALIVE_SECONDS
 from crontasks.outcome import RunState
 from integration.policy.states import BulkState
 from integration.selectors import metrics

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.hearts import SERVES_QUEUES
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.store import locks
 from integration.store.locks import LockClass
@@ -58,8 +58,6 @@ _RUNS: Final = f"""
             ELSE 'works' END AS stage
     FROM run WHERE is_held OR overdue
     ORDER BY queue, partition"""
-_SERVES: Final = f"""kind = 'worker' AND 'celery' = ANY(string_to_array(queues, ','))
-    AND seen_at > clock_timestamp() - make_interval(secs => {ALIVE_SECONDS})"""
 # Slots that other Celery tasks take: cron tasks, bulk operations, and the relay where it shares.
 _OTHERS: Final = f"""(
         SELECT count(*) FROM crontasks_cronrun r
@@ -72,12 +70,13 @@ _OTHERS: Final = f"""(
     ) + (
         SELECT count(*) FROM (
             SELECT 1 FROM crontasks_heartbeat
-            WHERE {_SERVES} AND 'relay' = ANY(string_to_array(queues, ','))
+            WHERE {SERVES_QUEUES} AND 'relay' = ANY(string_to_array(queues, ','))
               AND EXISTS ({locks.held(LockClass.RELAY)}) LIMIT 1) shared
     )"""
 _WAITS: Final = f"""
     WITH {LOCKED}, total AS (
-        SELECT (SELECT coalesce(sum(slots), 0) FROM crontasks_heartbeat WHERE {_SERVES}) AS slots,
+        SELECT (SELECT coalesce(sum(slots), 0) FROM crontasks_heartbeat
+                WHERE {SERVES_QUEUES}) AS slots,
                {_OTHERS} AS others, clock_timestamp() AS now
     ), wait AS (
         SELECT q.id, q.system_id, q.name, CASE

@@ -8,9 +8,9 @@ from django.conf import settings
 
 from crontasks.cursor import Cursor
 from crontasks.health import broker, readiness, slot_words, slots
-from crontasks.health.hearts import are_alive
 from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.health.slots import PATIENCE, Run, Stage
+from crontasks.hearts import are_alive
 from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE

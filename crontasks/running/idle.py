@@ -161,13 +161,8 @@ class IdleWatch:
         """Look whose turn it is, then wait a moment for records; False when another leads."""
         now = time.monotonic()
         if now >= self._may_look_at:
-            if not self.leadership.stand():
+            if not self._looks(now):
                 return False
-            with self.leadership.session().cursor() as cursor:
-                if self._has_one_ended(cursor) or now - self._looked_at >= LOOK_SECONDS:
-                    if not deployments.may_act(cursor):
-                        return False
-                    self._look(cursor, now)
             took = time.monotonic() - now
             self._may_look_at = now + min(took / LOOK_SHARE, LOOK_SECONDS)
         if not self._arrivals:
@@ -176,6 +171,19 @@ class IdleWatch:
             came = arrivals.wait(WAIT_SECONDS / len(self._arrivals))
             if came:
                 self._start(provider_id, came)
+        return True
+
+    def _looks(self, now: float) -> bool:
+        """Look if there is a reason to; False when another leads, or nothing may be done here."""
+        is_due = now - self._looked_at >= LOOK_SECONDS
+        if is_due and not self.leadership.stand():
+            return False
+        # Between two looks it is this question that proves the session to live.
+        with self.leadership.session().cursor() as cursor:
+            if self._has_one_ended(cursor) or is_due:
+                if not deployments.may_act(cursor):
+                    return False
+                self._look(cursor, now)
         return True
 
     def _has_one_ended(self, cursor: Any) -> bool:

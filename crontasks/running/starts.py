@@ -4,11 +4,11 @@ A request is `start_requested_at` of the queue's row, and the Celery task carrie
 one whose time is no longer the queue's is left over and ends at once. Without that, every Celery
 task sent again would live on from yield to yield, and a ring of queues would slow down more and
 more. The run clears the request once it owns a partition; a run that finds every lock held leaves
-it standing. It is sent again after ten seconds, so a lost Celery task costs ten seconds and nothing
-else. It keeps its time then, and whichever task comes first serves it: with a new time, a thousand
-queues that start together would each be out of date before a slot came to them, and none would run.
-The Celery task has no time to expire: that would be told by the clock of one host and judged by
-another's, and a worker whose clock is ahead would throw every start away.
+it standing. It is sent again after ten seconds, then ever more rarely, so a lost Celery task costs
+ten seconds and nothing else. It keeps its time then, and whichever task comes first serves it: with
+a new time, a thousand queues that start together would each be out of date before a slot came to
+them, and none would run. The Celery task has no time to expire: that would be told by the clock of
+one host and judged by another's, and a worker whose clock is ahead would throw every start away.
 """
 
 import logging
@@ -25,6 +25,7 @@ from integration.store.sessions import django_connection, fetch_all
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_WANTED, RESEND_SECONDS
 
+RARELY_SECONDS: Final = 120
 logger = logging.getLogger(__name__)
 
 HAS_WORK_TO_TAKE: Final = f"""(
@@ -33,16 +34,20 @@ HAS_WORK_TO_TAKE: Final = f"""(
     )"""
 
 # A request was sent when that was noted on the queue's instance; one that a person's decision left
-# (integration.actions) is newer than that note and goes out at the dispatcher's next look.
+# (integration.actions) is newer than that note and goes out at the dispatcher's next look. One that
+# stands for long waits for a slot and is not lost: sent again ever more rarely, a thousand queues
+# that start together do not bury each other's runs under Celery tasks that are out of date.
 MAY_ASK: Final = f"""(
         q.start_requested_at IS NULL
         OR NOT EXISTS (
             SELECT 1 FROM crontasks_croninstance i
             WHERE i.queue_id = q.id AND i.asked_at >= q.start_requested_at
-              AND i.asked_at > clock_timestamp() - make_interval(secs => {RESEND_SECONDS})
+              AND i.asked_at > clock_timestamp() - least(make_interval(secs => {RARELY_SECONDS}),
+                  greatest(make_interval(secs => {RESEND_SECONDS}),
+                           i.asked_at - q.start_requested_at))
         )
     )"""
-# A request that nobody took is sent again every ten seconds; the wait goes on as long as no run
+# A request that nobody took is sent again after ten seconds; the wait goes on as long as no run
 # took a partition meanwhile.
 _ASK: Final = f"""
     WITH {LOCKED}, was AS (
@@ -74,7 +79,7 @@ def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetim
     """The request to send because of this call; None if there is none.
 
     That is so when the queue may not run, all its partitions are owned, or its request was sent
-    within the last ten seconds. A run that has just ended asks with `was_mine`: its own locks may
+    a moment ago (`MAY_ASK`). A run that has just ended asks with `was_mine`: its own locks may
     still be seen for a moment.
     """
     cursor.execute(_ASK, (queue_id, queue_id, was_mine))

@@ -1,8 +1,10 @@
 """Reasons for a run to end: its worker shuts down, or somebody waits for its slot or partitions.
 
-With fewer queues than worker slots nobody waits and runs stay attached; else they take turns.
+With fewer queues than worker slots nobody waits and runs stay attached; else they take turns, and
+where idle queues are watched, a slot is kept free for the next message.
 """
 
+import random
 import time
 from collections.abc import Callable
 from typing import Final
@@ -10,19 +12,26 @@ from typing import Final
 from django.db import Error
 
 from crontasks.cursor import Cursor
+from crontasks.hearts import SERVES_QUEUES
 from crontasks.running import celery_broker, shutdown
+from crontasks.running.idle import IS_WATCHED
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
+from integration.store import locks
+from integration.store.locks import LockClass
 from integration.store.rescues import WANTED_SECONDS
 from integration.store.sessions import django_connection
 from integration.store.sharing import LOCKED
+from integration.store.starts import IS_WANTED
 
 ASK_EVERY_SECONDS: Final = 0.18
 # Heavier cron tasks wait for a slot as well; they are rare and give way to a short attachment.
 _INSTANCE_WAITS_SECONDS: Final = 1.0
 # While Celery's broker is away nobody could take the slot, nor start this queue again.
 _KEPT_SECONDS: Final = 5.0
-_DRAINED_SECONDS: Final = 0.1
+_QUIET_PATIENCE_SECONDS: Final = 0.05
+_QUIET_SECONDS: Final = 0.3
+_SPARE_CHANCE: Final = 0.5
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (
@@ -43,9 +52,20 @@ _WAITING: Final = f"""
         WHERE state = 'RUNNING' AND asked_at > clock_timestamp() - interval '60 s'
     )
     SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""
+# Whether each slot has a run, and there are queues beyond them whose messages start one.
+_IS_CROWDED: Final = f"""
+    WITH total AS (
+        SELECT coalesce(sum(slots), 0) AS slots FROM crontasks_heartbeat WHERE {SERVES_QUEUES}
+    )
+    SELECT total.slots > 0
+       AND (SELECT count(*) FROM ({locks.held(LockClass.RUN)}) runs) >= total.slots
+       AND (SELECT count(*) FROM integration_queue q
+            JOIN integration_provider v ON v.id = q.provider_id
+            WHERE {IS_WANTED} AND {IS_WATCHED}) > total.slots
+    FROM total"""
 
 
-def patience_seconds(waiting: int, *, drained: bool) -> float:
+def patience_seconds(waiting: int, *, is_quiet: bool) -> float:
     """Return how long a queue waits before an attached run gives way: less when more wait.
 
     One waiting queue costs a run at work its place after 0.7 s; in a ring of six and more
@@ -53,17 +73,24 @@ def patience_seconds(waiting: int, *, drained: bool) -> float:
     in under five seconds. A run that only waits for messages goes as soon as it is plain that no
     free slot takes the request.
     """
-    return _DRAINED_SECONDS if drained else max(0.2, 0.8 - 0.1 * waiting)
+    return _QUIET_PATIENCE_SECONDS if is_quiet else max(0.2, 0.8 - 0.1 * waiting)
 
 
-def another_queue_waits(cursor: Cursor, queue_id: int, *, drained: bool = False) -> bool:
+def another_queue_waits(cursor: Cursor, queue_id: int, *, quiet_seconds: float = 0.0) -> bool:
     """Return whether another queue has waited long enough for a slot, or a rescue of this one.
 
-    One indexed query. `drained`: the run that asks has read everything.
+    One indexed query. `quiet_seconds`: see integration.delivery.ports.Stop.
     """
     cursor.execute(_WAITING, (queue_id, queue_id))
     count, oldest_seconds = cursor.fetchone()
-    return bool(count) and oldest_seconds >= patience_seconds(count, drained=drained)
+    return bool(count) and oldest_seconds >= patience_seconds(count, is_quiet=quiet_seconds > 0)
+
+
+def is_crowded(cursor: Cursor) -> bool:
+    """Return whether no slot is free for the next message to one of many idle queues."""
+    cursor.execute(_IS_CROWDED)
+    crowded: bool = cursor.fetchone()[0]
+    return crowded
 
 
 class Stop:
@@ -73,22 +100,28 @@ class Stop:
     let a ring of queues pass on and on.
     """
 
-    def __init__(self, queue_id: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        queue_id: int,
+        clock: Callable[[], float] = time.monotonic,
+        roll: Callable[[], float] = random.random,
+    ) -> None:
         self.queue_id = queue_id
         self.clock = clock
+        self.roll = roll
         self.asked_at: float | None = None
         self.kept_until = float("-inf")
         self.reason: str | None = None
 
-    def __call__(self, *, drained: bool = False) -> str | None:
+    def __call__(self, *, quiet_seconds: float = 0.0) -> str | None:
         if self.reason is None:
-            self.reason = self._shutdown() or self._yield(drained=drained)
+            self.reason = self._shutdown() or self._yield(quiet_seconds)
         return self.reason
 
     def _shutdown(self) -> str | None:
         return "the worker shuts down" if shutdown.is_announced() else None
 
-    def _yield(self, *, drained: bool) -> str | None:
+    def _yield(self, quiet_seconds: float) -> str | None:
         now = self.clock()
         if self.asked_at is not None and now - self.asked_at < ASK_EVERY_SECONDS:
             return None
@@ -97,7 +130,8 @@ class Stop:
         self.asked_at = now
         try:
             with django_connection().cursor() as cursor:
-                waits = another_queue_waits(cursor, self.queue_id, drained=drained)
+                waits = another_queue_waits(cursor, self.queue_id, quiet_seconds=quiet_seconds)
+                waits = waits or (self._could_spare_its_slot(quiet_seconds) and is_crowded(cursor))
         except Error:
             # The run meets the database's absence at its own work and knows what it means there.
             return None
@@ -105,3 +139,11 @@ class Stop:
             self.kept_until = now + _KEPT_SECONDS
             return None
         return YIELD if waits else None
+
+    def _could_spare_its_slot(self, quiet_seconds: float) -> bool:
+        """Return whether nothing has come for a while; by chance, so that not all runs go at once.
+
+        A message that finds a free slot is read a third of a second earlier than one for which a
+        run has to give way first.
+        """
+        return quiet_seconds >= _QUIET_SECONDS and self.roll() < _SPARE_CHANCE

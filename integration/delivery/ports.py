@@ -29,14 +29,17 @@ class LostError(IntegrationError):
 
 
 class Stop(Protocol):
-    """Tells why a run should end, or None. `drained`: it has read everything and only waits."""
+    """Tells why a run should end, or None.
 
-    def __call__(self, *, drained: bool = False) -> str | None: ...
+    `quiet_seconds`: for how long it has read everything and only waited; 0 while it works.
+    """
+
+    def __call__(self, *, quiet_seconds: float = 0.0) -> str | None: ...
 
 
-def never(*, drained: bool = False) -> str | None:
+def never(*, quiet_seconds: float = 0.0) -> str | None:
     """Return no reason to end, whatever the run does."""
-    del drained
+    del quiet_seconds
     return None
 
 

@@ -92,7 +92,8 @@ class Watch:
             return report.ended(RunEnding.DRAINED)
         is_due = now - self._looked_at >= LOOK_EVERY_SECONDS
         is_due = is_due and self._has_had_its_turn(drained, now)
-        return self._asked(report, now, drained=drained) if is_due else None
+        quiet_seconds = now - self.busy_at if drained else 0.0
+        return self._asked(report, now, quiet_seconds) if is_due else None
 
     def _has_had_its_turn(self, drained: bool, now: float) -> bool:
         """A run that gave way before it read anything would let a ring of queues pass on and on.
@@ -101,9 +102,9 @@ class Watch:
         """
         return drained or self.busy_at > self._began_at or now - self._began_at > FIRST_TURN_SECONDS
 
-    def _asked(self, report: Report, now: float, *, drained: bool) -> Report | None:
+    def _asked(self, report: Report, now: float, quiet_seconds: float) -> Report | None:
         self._looked_at = now
-        reason = self.context.stop(drained=drained)
+        reason = self.context.stop(quiet_seconds=quiet_seconds)
         if reason is not None:
             ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED
             return report.ended(ending, reason)

@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from crontasks import alive
-from crontasks.health.hearts import Heart
+from crontasks.hearts import Heart
 from crontasks.models import Heartbeat
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

@@ -21,7 +21,7 @@ from crontasks.bulk.deciding import again, cancel
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes
 from crontasks.health.checks import check
-from crontasks.health.hearts import Heart
+from crontasks.hearts import Heart
 from crontasks.models import Heartbeat
 from integration.models import BulkRun, Deployment
 from integration.store.sessions import database_now, django_connection

@@ -10,7 +10,7 @@ from django.utils import timezone
 from config.celery import app
 from crontasks import leadership, ticks
 from crontasks.dispatch import due
-from crontasks.health.hearts import Heart, are_alive
+from crontasks.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
 from crontasks.running import starts, turns
 from integration.delivery.report import YIELD
@@ -267,9 +267,9 @@ def test_nothing_is_asked_while_every_partition_is_held(other_session):
         assert starts.request(cursor, queue.pk, was_mine=True), "its run has just ended"
 
 
-def waits(queue_id: int, *, drained: bool = False) -> bool:
+def waits(queue_id: int, quiet_seconds: float = 0.0) -> bool:
     with django_connection().cursor() as cursor:
-        return turns.another_queue_waits(cursor, queue_id, drained=drained)
+        return turns.another_queue_waits(cursor, queue_id, quiet_seconds=quiet_seconds)
 
 
 def test_another_queue_waits_once_its_request_is_old_enough(other_session):
@@ -292,7 +292,37 @@ def test_a_run_that_only_waits_for_messages_gives_way_at_once():
     a_queue("other")
     Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=150))
     assert not waits(mine.pk), "a run at work is given more time"
-    assert waits(mine.pk, drained=True)
+    assert waits(mine.pk, quiet_seconds=0.1)
+
+
+def test_a_quiet_run_keeps_a_slot_free_for_the_messages_of_idle_queues(valkey):
+    queues = [a_queue(f"queue-{number}") for number in range(3)]
+    Queue.objects.update(provider=queues[0].provider)
+    Provider.objects.update(idle_watched_at=database_now())
+    others = [raw_connection("another run") for _ in range(2)]
+    try:
+        for session, queue in zip(others, queues, strict=False):
+            session.execute(locks.TRY_SHARED, (locks.LockClass.RUN, queue.pk))
+        heart = Heart(kind="worker", node="one", slots=2, queues="celery")
+        heart.beat(connection.cursor(), leads=False)
+
+        def ending(quiet_seconds: float, chance: float = 0.0) -> str | None:
+            return turns.Stop(queues[0].pk, roll=lambda: chance)(quiet_seconds=quiet_seconds)
+
+        assert ending(2.0) == YIELD
+        assert ending(2.0, chance=0.9) is None, "not all runs go at once"
+        assert ending(0.0) is None, "it is at work"
+        Queue.objects.filter(pk=queues[2].pk).update(enabled=False)
+        assert ending(2.0) is None, "each queue has a slot"
+        Queue.objects.update(enabled=True)
+        Provider.objects.update(idle_watched_at=None)
+        assert ending(2.0) is None, "no message would start it again"
+        Provider.objects.update(idle_watched_at=database_now())
+        others[1].execute(locks.RELEASE_ALL)
+        assert ending(2.0) is None, "a slot is free"
+    finally:
+        for session in others:
+            session.close()
 
 
 def test_many_waiting_queues_get_their_turn_after_a_fifth_of_a_second():

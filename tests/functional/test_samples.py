@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.watcher import Watcher
-from crontasks.health.hearts import Heart
+from crontasks.hearts import Heart
 from integration.models import Deployment, Queue, QueueSample
 from integration.selectors.queues import rates
 from integration.store import samples

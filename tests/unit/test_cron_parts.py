@@ -200,10 +200,11 @@ def test_patience_forgets_causes_that_stayed_away():
 
 
 def test_the_more_queues_wait_the_sooner_a_run_gives_way():
-    patience = [turns.patience_seconds(count) for count in range(1, 30)]
+    patience = [turns.patience_seconds(count, is_quiet=False) for count in range(1, 30)]
     assert patience[0] == pytest.approx(0.7)
     assert patience == sorted(patience, reverse=True)
     assert min(patience) == 0.2
+    assert turns.patience_seconds(1, is_quiet=True) < 0.2
 
 
 class FakeTime:

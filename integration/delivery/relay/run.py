@@ -26,6 +26,9 @@ from integration.errors import IntegrationError
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 0.02
+# Where nothing was sent for some seconds, asking every 20 ms would cost a twentieth of a core.
+QUIET_SECONDS: Final = 0.1
+QUIET_SHARE: Final = 0.02
 DOUBT_SECONDS: Final = 1.0
 # Kafka forgets a group's offset a week after its last commit; an idle relay renews it daily.
 WATERMARK_SECONDS: Final = 86_400.0
@@ -83,6 +86,7 @@ class Relay:
     patience: policy.Patience = field(default_factory=policy.Patience)
     publisher: Publisher | None = None
     watermark_written: float = 0.0
+    sent_at: float = 0.0
     stamped: uuid.UUID | None = None
     # What people were told last; None at first, as a former owner may have told them something.
     told: str | None = None
@@ -172,8 +176,9 @@ class Relay:
         began = time.monotonic()
         if not self.is_marking and not self.outbox.has_due():
             self._keep_watermark(publisher)
+            quiet_seconds = min(QUIET_SHARE * (began - self.sent_at), QUIET_SECONDS)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
-            return max(IDLE_SECONDS, 10 * (time.monotonic() - began))
+            return max(IDLE_SECONDS, quiet_seconds, 10 * (time.monotonic() - began))
         rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
         if not rows:
             self._await_marked()
@@ -207,7 +212,7 @@ class Relay:
         self.pace.after_sent()
         self.patience.reset()
         self._tell("")
-        self.watermark_written = time.monotonic()
+        self.watermark_written = self.sent_at = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:
         """Try again in smaller parts; only what is refused alone is dead."""

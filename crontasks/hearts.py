@@ -11,6 +11,9 @@ from integration.worker import worker_name
 
 BEAT_EVERY_SECONDS: Final = 2.0
 ALIVE_SECONDS: Final = 15
+# SQL condition: the heartbeat is that of a living worker whose slots are for runs of queues.
+SERVES_QUEUES: Final = f"""(kind = 'worker' AND 'celery' = ANY(string_to_array(queues, ','))
+    AND seen_at > clock_timestamp() - make_interval(secs => {ALIVE_SECONDS}))"""
 
 _WRITE: Final = """
     INSERT INTO crontasks_heartbeat AS h
