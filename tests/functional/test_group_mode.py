@@ -171,8 +171,8 @@ def running(queue: Queue) -> Iterator[InThread]:
         assert not run.thread.is_alive()
 
 
-def gives_way(*, drained: bool = False) -> str:
-    del drained
+def gives_way(*, quiet_seconds: float = 0.0) -> str:
+    del quiet_seconds
     return YIELD
 
 
