@@ -154,7 +154,9 @@ class InThread:
 
     def _run(self, queue_id: int) -> None:
         try:
-            self.report = run_queue(queue_id, stop=lambda: "over" if self.over.is_set() else None)
+            self.report = run_queue(
+                queue_id, stop=lambda **_: "over" if self.over.is_set() else None
+            )
         finally:
             connections.close_all()
 
