@@ -1,7 +1,7 @@
 """The contract of the Source port, over its in-memory fake and over a real broker."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from integration.delivery.ports import Source
 from integration.kafka.source import UNREADABLE
 from integration.values import Fetched, Record, TroubleKind
 from tests.contract.raw_produce import produce
-from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World
+from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World, read_all, until
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.servers)])
@@ -29,23 +29,6 @@ def source(world: World) -> Iterator[Source]:
     made.close()
 
 
-def read_all(source: Source, *partitions: int, limit: int = 100) -> Fetched:
-    """Fetch until the ends of `partitions` are reached; what came, in one."""
-    found = Fetched()
-    deadline = time.monotonic() + 15
-    while not found.drained >= set(partitions):
-        assert time.monotonic() < deadline, f"the end was not reached: {found}"
-        fetched = source.fetch(limit, 1.0)
-        assert sum(map(len, fetched.records.values())) <= limit
-        for partition, records in fetched.records.items():
-            found.records.setdefault(partition, []).extend(records)
-            found.drained.discard(partition)
-        found.drained |= fetched.drained
-        found.ends |= fetched.ends
-        found.troubles += fetched.troubles
-    return found
-
-
 def until_trouble(source: Source) -> Fetched:
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
@@ -54,13 +37,6 @@ def until_trouble(source: Source) -> Fetched:
         if fetched.troubles:
             return fetched
     raise AssertionError("no trouble was reported")
-
-
-def until(is_so: Callable[[], object], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def offsets(records: list[Record]) -> list[int]:
