@@ -51,6 +51,7 @@ class TroubleKind(StrEnum):
     CERTIFICATE = "CERTIFICATE"  # the broker's certificate is not accepted by us, or ours by it
     RIGHTS = "RIGHTS"  # logged in, and a right is missing
     PROTOCOL = "PROTOCOL"  # the port speaks another security protocol
+    GROUP = "GROUP"  # the consumer group cannot be joined
     OTHER = "OTHER"  # any other client error: identity is checked again, then reading goes on
 
 
@@ -97,6 +98,14 @@ class TopicFacts:
     @property
     def partitions(self) -> int:
         return len(self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The partitions that a consumer group lets one of its members try. It decides nothing else."""
+
+    member: str = ""
+    partitions: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

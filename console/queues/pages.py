@@ -15,7 +15,10 @@ from console.queues.filters import QueueFilterForm
 from console.queues.forms import PauseForm, StopForm
 from crontasks.health.flow import check_flow
 from crontasks.health.live_processes import live_processes
+from integration.errors import IntegrationError
+from integration.models import Queue
 from integration.selectors.queues import queues, rates
+from integration.selectors.queues.membership import GroupRow, group_row
 
 PAGE_ROWS: Final = 25
 
@@ -66,6 +69,16 @@ def show_queue(
     return render(request, "console/queues/queue.html", context, status=status)
 
 
+def _group(queue: Queue) -> GroupRow | None:
+    """The members of its group; why they are not known is told by the check."""
+    if not queue.joins_group:
+        return None
+    try:
+        return group_row(queue)
+    except IntegrationError:
+        return None
+
+
 @require_GET
 @needs(Right.VIEW)
 def flow_check(request: HttpRequest, name: str) -> HttpResponse:
@@ -74,5 +87,6 @@ def flow_check(request: HttpRequest, name: str) -> HttpResponse:
     queue_id = queues.id_of(name, scope)
     if queue_id is None:
         raise Http404(f"There is no queue {name}.")
-    context = {"name": name, "links": check_flow(queues.by_id(queue_id), scope)}
+    queue = queues.by_id(queue_id)
+    context = {"name": name, "links": check_flow(queue, scope), "group": _group(queue)}
     return render(request, "console/queues/flow.html", context)

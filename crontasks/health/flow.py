@@ -4,7 +4,14 @@ from collections.abc import Callable
 from copy import copy
 from typing import Final
 
-from crontasks.health import broker, flow_out, flow_set_up, flow_work, live_processes
+from crontasks.health import (
+    broker,
+    flow_group,
+    flow_out,
+    flow_set_up,
+    flow_work,
+    live_processes,
+)
 from crontasks.health.checks import Finding, HealthCheck, check
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
@@ -18,8 +25,9 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
-    lock, position, rescue. Outbound: provider, queue, rights, topic, instance of the relay, broker,
-    beat, relay, lease, outbox; where it is delivered from here, also the way to its endpoint.
+    lock, in group mode the group, position, rescue. Outbound: provider, queue, rights, topic,
+    instance of the relay, broker, beat, relay, lease, outbox; where it is delivered from here, also
+    the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
     with rights may remember the name of a probe. Every link is looked at, as more than one may be
     broken; the first broken one is the one to mend first. Names no other queue outside `scope`.
@@ -54,7 +62,7 @@ def _of_all(look: Callable[[], Finding]) -> Callable[[Queue], Finding]:
 def walk(queue: Queue) -> Walk:
     """The links of this queue in the order of its messages' way."""
     if queue.direction == Queue.Direction.INBOUND:
-        return INBOUND_WALK
+        return GROUP_WALK if queue.joins_group else INBOUND_WALK
     return SENDING_WALK if sends(queue) else OUTBOUND_WALK
 
 
@@ -73,7 +81,7 @@ _RELAY: Final[Walk] = (
     ("lease", flow_out.lease),
     ("outbox", flow_out.outbox),
 )
-INBOUND_WALK: Final[Walk] = (
+_READ: Final[Walk] = (
     ("provider", flow_set_up.provider),
     ("system", flow_set_up.system),
     ("service", flow_set_up.service),
@@ -82,9 +90,13 @@ INBOUND_WALK: Final[Walk] = (
     ("topic", flow_set_up.topic),
     *_START,
     *_RUN,
+)
+_POSITION: Final[Walk] = (
     ("position", flow_work.position),
     ("rescue", flow_work.rescue),
 )
+INBOUND_WALK: Final[Walk] = (*_READ, *_POSITION)
+GROUP_WALK: Final[Walk] = (*_READ, ("group", flow_group.group), *_POSITION)
 SENDING_WALK: Final[Walk] = (
     ("provider", flow_set_up.provider),
     ("system", flow_set_up.system),

@@ -65,7 +65,8 @@ class Owned:
     added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
     sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
     is the offset before which a person wants it to stop, `stop_told` the last one that was found
-    to be reached. `rescued` are the offsets at or beyond the position whose records stand in the
+    to be reached. `member` is the one of a consumer group that was assigned it, empty where no
+    group has a say. `rescued` are the offsets at or beyond the position whose records stand in the
     database: no other owner can add to them meanwhile. `open_batch` is the last batch that was
     worked side by side, `in_work` is set as long as messages of it are delivered.
     """
@@ -76,6 +77,7 @@ class Owned:
     next_offset: int
     topic_uuid: str
     is_lowest: bool = True
+    member: str = ""
     state: PartitionState
     state_code: str = ""
     due: bool = True

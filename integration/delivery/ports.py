@@ -16,7 +16,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.errors import IntegrationError
 from integration.policy.shares import Runs
-from integration.values import Fetched, Record, TopicFacts
+from integration.values import Assignment, Fetched, Record, TopicFacts
 
 
 class LostError(IntegrationError):
@@ -58,7 +58,17 @@ def nothing() -> bool:
 
 
 class Source(Protocol):
-    """Kafka as one run sees it: assigned partitions of one topic, no consumer group."""
+    """Kafka as one run sees it: attached partitions of one topic.
+
+    In group mode it is a member of a consumer group, which says what the run may try.
+    """
+
+    def assigned(self) -> Assignment | None:
+        """Return what the group lets this run try now; the first call joins it.
+
+        None when no group has a say: none is to be joined, or it refuses us, as `facts` says then.
+        Without partitions as long as the group has assigned none. Never waits, never raises.
+        """
 
     def attach(self, positions: Mapping[int, int]) -> None:
         """Read from exactly these offsets on (partition -> next offset).
@@ -86,11 +96,12 @@ class Source(Protocol):
     def facts(self) -> TopicFacts | None:
         """Topic UUID and watermarks asked from the broker now; None when the topic is gone.
 
-        Raises BrokerUnreachableError when nobody answers within 5 s.
+        Raises BrokerUnreachableError when nobody answers within 5 s, and an IntegrationError for a
+        group that cannot be joined.
         """
 
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
-        """Commit positions for lag tools; failures are logged, never raised."""
+        """Commit positions for lag tools; failures are logged, never raised. Never waits."""
 
     def close(self) -> None:
         """Leave; may be called twice."""
@@ -307,10 +318,12 @@ class Repository(Protocol):
 class PartitionManager(Protocol):
     """Ownership: which partitions this run holds. `working` and `resting` are of each thread."""
 
-    def take(self) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         """Lock the free partitions of the queue, up to this run's share, and raise their epochs.
 
         Where other runs hold all of them and have more than their share, it waits for its own.
+        In group mode `assigned` tells what the group lets this run try: that is its share then,
+        and it waits for that, too. It is not asked, and nothing joined, for a run too many.
         """
 
     def runs(self) -> Runs:
@@ -320,6 +333,12 @@ class PartitionManager(Protocol):
         """Take at most so many partitions that nobody holds, and raise their epochs.
 
         What its owner died with is left to the run that is asked for then, for a few seconds.
+        """
+
+    def take_assigned(self, assignment: Assignment) -> list[Owned]:
+        """Take those of the assigned partitions that nobody holds, whatever their owners died of.
+
+        The group has decided who follows, and nobody else would come.
         """
 
     def give_up(self, surplus: Sequence[Owned]) -> None:

@@ -31,7 +31,7 @@ def run(context: RunContext) -> Report:
     report = Report()
     clean = False
     try:
-        held = context.manager.take()
+        held = context.manager.take(context.source.assigned if context.queue.joins_group else None)
         context.observer.step(Step.TAKEN)
         if held:
             drive(context, held, report)

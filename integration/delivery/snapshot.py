@@ -106,11 +106,18 @@ class QueueSnapshot:
     """how many calls, or handler transactions of one batch, may be under way at once"""
     workers: int | None = 1
     """how many runs may share its partitions; None: as many as it has partitions"""
+    group: tuple[str, str] = ("", "")
+    """protocol and name of the consumer group that its runs join; without a protocol they do not"""
     keeps_keys_in_order: bool = False
     order_texts: Texts | None = None
     """what reads the key whose order is kept out of documents; None: the record's key counts"""
     worker: str = ""
     mark: Any = None
+
+    @property
+    def joins_group(self) -> bool:
+        """Return whether its runs are members of a consumer group."""
+        return bool(self.group[0])
 
     @property
     def threads(self) -> int:

@@ -36,6 +36,7 @@ KIND_OF_CODE: Final = {
     "BROKER_CERTIFICATE_UNTRUSTED": TroubleKind.CERTIFICATE,
     "BROKER_CERTIFICATE_NAME": TroubleKind.CERTIFICATE,
     "CLIENT_CERTIFICATE": TroubleKind.CERTIFICATE,
+    "GROUP_REFUSED": TroubleKind.GROUP,
 }
 REFUSALS: Final = frozenset({TroubleKind.REFUSED, TroubleKind.RIGHTS})
 
@@ -67,6 +68,7 @@ class Watch:
         self._began_at = now
         self._looked_at = float("-inf")
         self._configured_at = now
+        self._group = context.queue.group
         self._identified_at = float("-inf")
         self._committed_at = now
         self._partitions = 0
@@ -120,11 +122,16 @@ class Watch:
         return None
 
     def _adopt(self, report: Report) -> Report | None:
-        """Go on under the configuration of now; over when the queue was deleted."""
+        """Go on under the configuration of now; over when the queue was deleted.
+
+        A group is joined for the whole of a run: another one is joined by the next.
+        """
         try:
             self.context.adopt(self.context.repository.snapshot())
         except QueueGoneError as e:
             return report.ended(RunEnding.STOPPED, str(e))
+        if self.context.queue.group != self._group:
+            return report.ended(RunEnding.STOPPED, "Its consumer group was changed.")
         return None
 
     def busy(self) -> None:

@@ -3,27 +3,18 @@
 import contextlib
 import time
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from django.conf import settings
 
-from integration.kafka.client import Connection, bounded, connection, new_consumer
+from integration.kafka.client import LITTLE, Connection, bounded, connection, new_consumer
 from integration.kafka.troubles import END_REACHED, ONE_BROKER, RAISED
 from integration.models.provider import Provider
 
 Place = tuple[str, int]
 """topic and partition"""
 
-# One request waits at the broker for all partitions, and a partition that is added waits for it to
-# come back; what it brings is never looked at.
-LITTLE: Final[Mapping[str, Any]] = {
-    "enable.partition.eof": False,
-    "fetch.wait.max.ms": 250,
-    "fetch.message.max.bytes": 1_024,
-    "queued.min.messages": 1,
-    "queued.max.messages.kbytes": 1_024,
-}
 AT_ONCE: Final = 1_000
 # After an error nothing is promised for so long.
 TROUBLE_SECONDS: Final = 15.0

@@ -34,7 +34,7 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
-    # No group is ever joined. This is how long a position for lag tools waits for a coordinator
+    # Who reads joins no group. This is how long a position for lag tools waits for a coordinator
     # that is gone, and the closing of the consumer with it: 45 s by default.
     "session.timeout.ms": 2_000,
     "check.crcs": True,
@@ -48,6 +48,29 @@ CONSUMER: Final[Mapping[str, Any]] = {
     # No shorter than watch.SURE_SECONDS: nothing of a recreated topic may come before this.
     "fetch.error.backoff.ms": 1_000,
 }
+# Of a client that waits for what comes, or for a group's word, and looks at no record: one request
+# waits at the broker for all partitions, and a partition that is added waits for it to come back.
+LITTLE: Final[Mapping[str, Any]] = {
+    "enable.partition.eof": False,
+    "fetch.wait.max.ms": 250,
+    "fetch.message.max.bytes": 1_024,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1_024,
+}
+# By protocol. With the newer one the brokers decide on sessions and assignors, and the library
+# refuses to be told: `session.timeout.ms` has to be left out, not only to be left as it is.
+MEMBER: Final[Mapping[str, Mapping[str, Any]]] = {
+    "classic": {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "cooperative-sticky",
+        # A rebalance is heard of with a heartbeat.
+        "heartbeat.interval.ms": 1_000,
+    },
+    "consumer": {"group.protocol": "consumer"},
+}
+# The least that brokers allow by default, and the most that the library does.
+LEAST_SESSION_SECONDS: Final = 6.0
+MOST_SESSION_SECONDS: Final = 300.0
 PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -150,6 +173,21 @@ def consumer_properties(to: Connection, group: str) -> Properties:
     return {**to.properties, **CONSUMER, "group.id": group}
 
 
+def member_properties(
+    to: Connection, group: str, protocol: str, session_seconds: float
+) -> Properties:
+    """For a member of a group that reads nothing itself.
+
+    After `session_seconds` without a word from it a classic group forgets it.
+    """
+    properties = {**consumer_properties(to, group), **LITTLE, **MEMBER[protocol]}
+    del properties["session.timeout.ms"]
+    if protocol == "classic":
+        seconds = min(max(session_seconds, LEAST_SESSION_SECONDS), MOST_SESSION_SECONDS)
+        properties["session.timeout.ms"] = int(seconds * 1_000)
+    return properties
+
+
 def producer_properties(to: Connection, transactional_id: str | None = None) -> Properties:
     """For a plain idempotent producer, or for one that writes in transactions."""
     names = _PACKING if transactional_id is None else (*_PACKING, *_IN_TRANSACTIONS)
@@ -172,9 +210,12 @@ def new_consumer(to: Connection, group: str, callbacks: Properties = QUIET) -> C
 
     Raises ProviderUnusableError.
     """
-    return _made(
-        Consumer, to, {**consumer_properties(to, group), **callbacks, "logger": QuietLog()}
-    )
+    return new_client(to, {**consumer_properties(to, group), **callbacks})
+
+
+def new_client(to: Connection, properties: Properties) -> Consumer:
+    """Make a consumer with exactly these properties. Raises ProviderUnusableError."""
+    return _made(Consumer, to, {**properties, "logger": QuietLog()})
 
 
 def new_producer(

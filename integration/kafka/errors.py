@@ -74,6 +74,20 @@ class BrokerRightsError(BrokerRefusedError):
     )
 
 
+class GroupRefusedError(IntegrationError):
+    """The consumer group that a queue is to join does not take us."""
+
+    code = "GROUP_REFUSED"
+
+    def __init__(self, provider: str, group: str, reason: str) -> None:
+        super().__init__(
+            f"The consumer group {group} of the provider {provider} cannot be joined: "
+            f"{reason.rstrip('.')}.",
+            next_step="Check the flow of the queue: it names a missing right with the command that "
+            "grants it. A cluster without the consumer protocol needs the classic one.",
+        )
+
+
 class CertificateExpiredError(BrokerRefusedError):
     """A broker's certificate is not valid any more, or not yet."""
 

@@ -45,7 +45,8 @@ class Wanted:
     """The work to be done on a cluster.
 
     `ids` begins our transactional ids and the groups of the relay's watermark, `relay_topic` is
-    what the watermark is an offset of, `lag_groups` begins the groups for lag tools.
+    what the watermark is an offset of, `lag_groups` begins the groups for lag tools. `groups` are
+    those that runs join.
     """
 
     reads: Sequence[str]
@@ -53,6 +54,7 @@ class Wanted:
     ids: str
     relay_topic: str
     lag_groups: str
+    groups: Sequence[str] = ()
 
 
 def examine(provider: Provider, wanted: Wanted) -> Examination:
@@ -113,6 +115,11 @@ class _Asking:
         group = Resource("--group", self._wanted.lag_groups, is_prefix=True)
         why = "Only so that lag tools see how far queues have read; nothing else depends on it."
         findings.append(replace(self._group(group, ("Read",), why), is_needed=False))
+        joined = "Runs join it: without this right they read nothing."
+        findings += [
+            self._group(Resource("--group", name), ("Read",), joined)
+            for name in self._wanted.groups
+        ]
         if not self._wanted.reads:
             findings.insert(0, _no_topic("No queue reads from here yet."))
         return Section("Read", tuple(findings))
@@ -176,7 +183,8 @@ class _Asking:
 
     def _group(self, resource: Resource, needed: Sequence[str], text: str) -> Finding:
         try:
-            described = self._described_group(f"{resource.name}test")
+            name = f"{resource.name}test" if resource.is_prefix else resource.name
+            described = self._described_group(name)
         except KafkaException as problem:
             return self._unanswered(resource, needed, problem, text)
         return judged(self._provider, resource, needed, _names(described), text)

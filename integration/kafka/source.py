@@ -14,7 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from django.conf import settings
 
 from integration.kafka.client import Connection, bounded, connection, new_admin, new_consumer
+from integration.kafka.errors import BrokerUnreachableError, GroupRefusedError
 from integration.kafka.facts import FactsReader
+from integration.kafka.membership import Membership
 from integration.kafka.troubles import (
     END_REACHED,
     ONE_BROKER,
@@ -26,7 +28,9 @@ from integration.kafka.troubles import (
     words_of,
 )
 from integration.models.provider import Provider
-from integration.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
+from integration.models.queue import Queue
+from integration.policy.groups import default_name
+from integration.values import Assignment, Fetched, Record, TopicFacts, Trouble, TroubleKind
 
 log = logging.getLogger(__name__)
 
@@ -52,16 +56,30 @@ headers_of: Final = methodcaller("headers")
 
 
 def consumer_group(queue_name: str) -> str:
-    """The consumer group that shows a queue's position to lag tools.
+    """The consumer group that shows a queue's position to lag tools, unless it joins another.
 
     It names the deployment, because several may read from one cluster.
     """
-    return f"{settings.SLUICE_DEPLOYMENT}-{queue_name}"
+    return default_name(settings.SLUICE_DEPLOYMENT, queue_name)
+
+
+def group_of(queue: Queue) -> str:
+    """The consumer group that shows this queue's position, and that its runs join in group mode."""
+    return queue.group_id or consumer_group(queue.name)
 
 
 def open_source(provider: Provider, *, topic: str, queue_name: str) -> "KafkaSource":
-    """Make the source of one run. Raises ProviderUnusableError."""
+    """Make a source that is in no group. Raises ProviderUnusableError."""
     return KafkaSource(connection(provider), topic, consumer_group(queue_name))
+
+
+def source_of(queue: Queue) -> "KafkaSource":
+    """Make the source of one run, in group mode a member. Raises ProviderUnusableError."""
+    to, group = connection(queue.provider), group_of(queue)
+    if not queue.joins_group:
+        return KafkaSource(to, queue.topic, group)
+    membership = Membership(to, queue.topic, group, queue.group_protocol)
+    return KafkaSource(to, queue.topic, group, membership)
 
 
 def first_waiting(
@@ -110,17 +128,23 @@ class KafkaSource:
     """Implements integration.delivery.ports.Source.
 
     Make it in the process that uses it, after any fork. One thread at a time may fetch; facts()
-    may be asked from another.
+    may be asked from another. The client that reads joins no group: a membership is another one.
     """
 
-    def __init__(self, to: Connection, topic: str, group: str) -> None:
+    def __init__(
+        self, to: Connection, topic: str, group: str, membership: Membership | None = None
+    ) -> None:
         self._topic = topic
         self._next: dict[int, int] = {}
         self._ahead, self._ahead_bytes = Fetched(), 0
         self._noticed: deque[Trouble] = deque(maxlen=100)
         self._to, self._group = to, group
         self._facts = FactsReader(new_admin(to), to.name, topic)
+        self._membership = membership
         self._closed = False
+
+    def assigned(self) -> Assignment | None:
+        return None if self._membership is None else self._membership.assigned()
 
     @functools.cached_property
     def _consumer(self) -> Consumer:
@@ -244,9 +268,17 @@ class KafkaSource:
             fetched.ends[partition] = message.offset() or 0
 
     def facts(self) -> TopicFacts | None:
-        return self._facts.read()
+        facts, membership = self._facts.read(), self._membership
+        if facts is not None and membership is not None and (reason := membership.refusal):
+            if membership.is_away:
+                raise BrokerUnreachableError(self._to.name, reason)
+            raise GroupRefusedError(self._to.name, membership.group, reason)
+        return facts
 
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
+        if self._membership is not None:
+            self._membership.commit(positions)
+            return
         places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
         if not places or self._closed:
             return
@@ -259,6 +291,8 @@ class KafkaSource:
         if self._closed:
             return
         self._closed = True
+        if self._membership is not None:
+            self._membership.close()
         # The consumer knows us by its callbacks: left to the collector, it would outlive its run by
         # hours, and a process can have no more than about a thousand of them.
         consumer = self.__dict__.pop("_consumer", None)

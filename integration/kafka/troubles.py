@@ -89,6 +89,8 @@ UNAVAILABLE: Final = (
         }
     )
 )
+# Who is to join a group comes through these by itself; that nobody is there is said apart.
+PASSING: Final = UNAVAILABLE - {KafkaError._ALL_BROKERS_DOWN}
 # Faults of one record: sending it again as it is cannot help, its neighbours are not concerned.
 FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
     {
@@ -102,6 +104,16 @@ FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         KafkaError._INVALID_ARG,
+    }
+)
+# A member commits with what it knew before a rebalance.
+LEFT_BEHIND: Final = frozenset(
+    {
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
     }
 )
 FENCED: Final = frozenset(

@@ -151,6 +151,14 @@ class PartitionLease(models.Model):
         db_default=False,
         help_text="Taken to copy records, not to apply them: its death says nothing of a message.",
     )
+    group_member = models.CharField(
+        max_length=250,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="In group mode: the member to which the consumer group had assigned it.",
+    )
     taken_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -11,6 +12,7 @@ from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.paths import BadPath, compile_path
+from integration.policy import groups
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import Backoff, RetryPolicy
 from integration.policy.states import OPEN, in_order
@@ -54,6 +56,13 @@ class Queue(models.Model):
 
         NONE = "none", "Nothing: each message for itself"
         KEY = "key", "Messages of one key"
+
+    class GroupProtocol(models.TextChoices):
+        """The protocol by which runs join a consumer group, for clusters that demand it."""
+
+        NONE = "none", "None: its runs divide the partitions among themselves"
+        CLASSIC = "classic", "Classic, with cooperative rebalancing"
+        CONSUMER = "consumer", "Consumer (KIP-848), for brokers from 4.0 on"
 
     class StartFrom(models.TextChoices):
         """The place where reading begins, chosen once."""
@@ -190,6 +199,20 @@ class Queue(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(64)],
         help_text="Inbound continuous: how many runs share its partitions; empty = one for each.",
     )
+    group_protocol = models.CharField(
+        max_length=10,
+        choices=GroupProtocol.choices,
+        default=GroupProtocol.NONE,
+        db_default=GroupProtocol.NONE.value,
+        help_text="Inbound: how its runs join a consumer group, where the cluster demands one.",
+    )
+    group_id = models.CharField(
+        max_length=249,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The group that its runs join; empty = the deployment, a hyphen, the queue.",
+    )
     batch_size = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(1), MaxValueValidator(10_000)]
     )
@@ -233,6 +256,7 @@ class Queue(models.Model):
         self._check_order_path(stored)
         self._check_workers()
         self._check_concurrency(stored)
+        self._check_group()
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -294,6 +318,19 @@ class Queue(models.Model):
             text = "Only a continuous queue works messages side by side: leave it at 1."
             raise ValidationError({"concurrency": text})
 
+    def _check_group(self) -> None:
+        """Raises ValidationError for a group that nobody would join, or that is another's."""
+        is_read = self.direction == self.Direction.INBOUND
+        wrong = groups.mistake(self.group_id, is_read=is_read, has_protocol=self.has_protocol)
+        if wrong is None and self.group_id:
+            others = Queue.objects.filter(
+                provider=self.provider_id, group_protocol=self.GroupProtocol.NONE
+            )
+            names = others.exclude(pk=self.pk).values_list("name", flat=True)
+            wrong = groups.taken(self.group_id, settings.SLUICE_DEPLOYMENT, names)
+        if wrong is not None:
+            raise ValidationError(dict([wrong]))
+
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""
         if self.endpoint is not None and self.direction != self.Direction.OUTBOUND:
@@ -315,6 +352,15 @@ class Queue(models.Model):
             except ValidationError as problem:
                 text = f"The target {target} does not fit: {' '.join(problem.messages)}"
                 raise ValidationError({"endpoint": text}) from problem
+
+    @property
+    def joins_group(self) -> bool:
+        """Return whether its runs are members of a consumer group (group mode)."""
+        return self.has_protocol and self.direction == self.Direction.INBOUND
+
+    @property
+    def has_protocol(self) -> bool:
+        return self.group_protocol != self.GroupProtocol.NONE
 
     @property
     def is_sequential(self) -> bool:

@@ -13,7 +13,7 @@ from integration.delivery.relay import policy
 from integration.kafka import admin, aftermath, looks
 from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
 from integration.kafka.looks import TopicLook
-from integration.kafka.source import consumer_group
+from integration.kafka.source import group_of
 from integration.models import (
     Delivery,
     MessageError,
@@ -102,7 +102,7 @@ def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: 
             "queue stops by itself and asks where to continue."
         )
     numbers = [place.partition for place in here]
-    committed = admin.group_offsets(provider, consumer_group(queue.name), queue.topic, numbers)
+    committed = admin.group_offsets(provider, group_of(queue), queue.topic, numbers)
     for place in here:
         reached = committed.get(place.partition)
         if reached is not None and reached > place.next_offset:

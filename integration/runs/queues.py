@@ -19,7 +19,7 @@ from integration.delivery.steps import Observer, Silent
 from integration.delivery.threads import HandlerThreads
 from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
-from integration.kafka.source import open_source
+from integration.kafka.source import source_of
 from integration.models import Queue
 from integration.registries.schemas import schemas_for
 from integration.runs import beginning
@@ -102,7 +102,7 @@ def build(queue_id: int, *, stop: Stop, observer: Observer) -> RunContext:
     queue = snapshot_of(row, worker=worker)
     return RunContext(
         queue=queue,
-        source=open_source(row.provider, topic=queue.topic, queue_name=queue.name),
+        source=source_of(row),
         repository=DatabaseRepository(queue),
         manager=DatabasePartitionManager(
             queue.id, worker, queue.handler_timeout_seconds, workers=queue.workers, stop=stop

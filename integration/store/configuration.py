@@ -66,6 +66,7 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         forward=forward,
         concurrency=1 if queue.is_sequential else queue.concurrency,
         workers=queue.most_workers,
+        group=(queue.group_protocol, queue.group_id) if queue.joins_group else ("", ""),
         keeps_keys_in_order=queue.keeps_keys_in_order,
         order_texts=order_texts(queue.order_path) if queue.keeps_keys_in_order else None,
         worker=worker,

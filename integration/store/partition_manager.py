@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, Final
 
@@ -15,9 +15,16 @@ from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError, Stop, never
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import OPEN_SQL, PartitionState
-from integration.store import locks, rescues, rows, sharing
-from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
+from integration.store import joining, locks, rescues, rows, sharing
+from integration.store.sessions import (
+    TERMINATE,
+    Session,
+    backend_of,
+    django_connection,
+    raw_connection,
+)
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
+from integration.values import Assignment
 
 # After its sessions are terminated a stopped owner's locks are free as soon as the server has
 # ended them; a running statement ends at its next interrupt check.
@@ -75,15 +82,16 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, rescues, lease_until, taken_at, released_at, overdue,
-  working_since)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
+  batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at, released_at,
+  overdue, working_since)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   thread_pids = '{}', thread_backend_starts = '{}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
-  rescues = excluded.rescues, lease_until = excluded.lease_until, taken_at = excluded.taken_at,
+  rescues = excluded.rescues, group_member = excluded.group_member,
+  lease_until = excluded.lease_until, taken_at = excluded.taken_at,
   released_at = NULL, overdue = false, working_since = NULL
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
@@ -112,9 +120,6 @@ EXPIRED: Final = (
     "WHERE partition_id = %s AND released_at IS NULL AND lease_until < clock_timestamp()"
 )
 OPEN_BATCH: Final = ("done_offsets", "open_from", "open_until", "open_arrival")
-
-
-Session = psycopg.Connection[tuple[Any, ...]]
 
 
 def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
@@ -158,11 +163,14 @@ class DatabasePartitionManager:
         self._working_since: dict[int, float] = {}
         self._watchdog: Watchdog | None = None
 
-    def take(self) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         try:
             self._session = raw_connection(f"sluice-lock {self.owner}")
             self._session.execute(locks.TRY_SHARED, [locks.LockClass.RUN, self.queue_id])
-            held = self._take_share(self._session)
+            if assigned is None:
+                held = self._take_share(self._session)
+            else:
+                held = self._take_as_member(self._session, assigned)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held:
@@ -180,7 +188,7 @@ class DatabasePartitionManager:
         try:
             if self._session is None:
                 self._session = raw_connection(f"sluice-lock {self.owner}")
-            held = self._take(self._session, [(id_,) for id_ in ids], len(ids))
+            held = self._take(self._session, ids, len(ids))
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
         if held and self._thread is None:
@@ -198,9 +206,8 @@ class DatabasePartitionManager:
         is_noted = False
         while True:
             runs = self.runs()
-            free = session.execute(sharing.FREE, [self.queue_id]).fetchall()
-            held = self._take(session, free, first_share(runs, self.workers))
-            waits = not held and self.workers != 1 and share(runs, self.workers) > 0
+            held = self._take_first(session, self._free(session), runs)
+            waits = not held and self._has_share(runs)
             if (held or waits) and not is_noted:
                 # Also where it waits: the next run that is wanted need not wait for this one.
                 session.execute(sharing.IS_SERVED, [self.queue_id])
@@ -209,10 +216,50 @@ class DatabasePartitionManager:
                 return held
             time.sleep(CLAIM_EVERY_SECONDS)
 
-    def _take(self, session: Session, free: Sequence[tuple[int]], most: int) -> list[Owned]:
+    def _take_first(self, session: Session, free: Mapping[int, int], runs: Runs) -> list[Owned]:
+        """Take what a run begins with of what is free."""
+        return self._take(session, list(free.values()), first_share(runs, self.workers))
+
+    def _has_share(self, runs: Runs) -> bool:
+        """Return whether others have to give up something for this run."""
+        return self.workers != 1 and share(runs, self.workers) > 0
+
+    def _take_as_member(
+        self, session: Session, assigned: Callable[[], Assignment | None]
+    ) -> list[Owned]:
+        """Take what a group assigned and is free; wait for both."""
+        if not (self._free(session) or self._has_share(self.runs())):
+            return []
+        # Whichever run was asked for: the one that joins sees to it.
+        session.execute(sharing.IS_SERVED, [self.queue_id])
+        if joining.is_one_too_many(session, self.queue_id, self.workers):
+            return []
+        for _ in joining.attempts(self.stop):
+            assignment, free = assigned(), self._free(session)
+            if assignment is None:
+                return self._take_first(session, free, self.runs())
+            if held := self._take_of(session, free, assignment):
+                return held
+        if self._free(session):
+            joining.leave_request(session, self.queue_id)
+        return []
+
+    def _free(self, session: Session) -> dict[int, int]:
+        """Return the ids of the partitions that nobody holds, by their numbers."""
+        return dict(session.execute(sharing.FREE, [self.queue_id]).fetchall())
+
+    def _take_of(
+        self, session: Session, free: Mapping[int, int], assignment: Assignment
+    ) -> list[Owned]:
+        ids = [id_ for partition, id_ in free.items() if partition in assignment.partitions]
+        return self._take(session, ids, len(ids), assignment.member)
+
+    def _take(
+        self, session: Session, free: Sequence[int], most: int, member: str = ""
+    ) -> list[Owned]:
         """Lock at most so many of these partitions (ids) and raise their epochs."""
         locked: list[int] = []
-        for (id_,) in free:
+        for id_ in free:
             if len(locked) < most and self._lock(session, id_):
                 locked.append(id_)
         if not locked:
@@ -222,8 +269,9 @@ class DatabasePartitionManager:
         held = []
         for id_ in locked:
             owned = self._raise_epoch(session, id_)
+            owned.member = member
             owner = (id_, self.owner, owned.epoch, *lock, *batch)
-            lease = (*owner, self.rescues, self.lease_seconds)
+            lease = (*owner, self.rescues, member, self.lease_seconds)
             session.execute(LEASE, lease)
             # Rows of this partition, and for the lowest one those whose partition is gone.
             marked = {"partition": owned.partition, "lowest": owned.is_lowest}
@@ -241,7 +289,15 @@ class DatabasePartitionManager:
             return []
         left = self._asked(sharing.LEFT, {"queue": self.queue_id, "count": count}).fetchall()
         try:
-            return self._take(self._session, left, count)
+            return self._take(self._session, [id_ for (id_,) in left], count)
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+
+    def take_assigned(self, assignment: Assignment) -> list[Owned]:
+        if self._session is None:
+            return []
+        try:
+            return self._take_of(self._session, self._free(self._session), assignment)
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
 

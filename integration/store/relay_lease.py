@@ -13,8 +13,7 @@ from integration.policy import relay_shares
 from integration.policy.relay_shares import Share
 from integration.store import locks
 from integration.store.relay_rows import Ownership, RelayOutbox
-from integration.store.relay_sharing import Session
-from integration.store.sessions import raw_connection
+from integration.store.sessions import Session, raw_connection
 
 # A terminated session frees its locks as soon as the server has ended it.
 TAKEOVER_TRIES: Final = 40

@@ -15,7 +15,8 @@ from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
 from integration.store import deployments, relay_sharing
-from integration.store.relay_sharing import BUCKET, Mine, Session
+from integration.store.relay_sharing import BUCKET, Mine
+from integration.store.sessions import Session
 
 _decode: Final = json.JSONDecoder().raw_decode
 

@@ -1,14 +1,13 @@
 """The SQL by which the shards of a relay hold topics: no bucket is ever in two leases."""
 
-from typing import Any, Final
+from typing import Final
 
-import psycopg
 from psycopg.errors import DeadlockDetected, ExclusionViolation
 
 from integration.delivery.relay.ports import RelayLostError
 from integration.policy.relay_shares import Share
+from integration.store.sessions import Session
 
-Session = psycopg.Connection[tuple[Any, ...]]
 # The lease, its epoch and its provider.
 Mine = dict[str, int]
 

@@ -12,6 +12,8 @@ from django.db.models import DateTimeField, Func
 # As Django's sessions have them, see DATABASES in config/settings.py.
 TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
 
+Session = psycopg.Connection[tuple[Any, ...]]
+
 
 def alias() -> str:
     """The one Django alias whose transactions the engine owns."""
@@ -53,7 +55,7 @@ def next_arrival() -> int:
     return int(number)
 
 
-def raw_connection(application_name: str) -> psycopg.Connection[tuple[Any, ...]]:
+def raw_connection(application_name: str) -> Session:
     """An autocommit session of its own; Django's may be replaced silently, this one never is.
 
     Must reach the server directly: a transaction pooler would hand each statement to another

@@ -22,7 +22,7 @@ IS_FREE: Final = """(
     )"""
 FREE: Final = f"""
 WITH {LOCKED}
-SELECT p.id FROM integration_queuepartition p
+SELECT p.partition, p.id FROM integration_queuepartition p
 WHERE p.queue_id = %s AND {IS_FREE} ORDER BY p.partition"""
 
 # A run that is asked for takes what its owner died with; no worker had a slot for it in this time.
@@ -37,15 +37,16 @@ WHERE p.queue_id = %(queue)s AND {IS_FREE}
           < clock_timestamp() - make_interval(secs => {NOBODY_CAME_SECONDS})))
 ORDER BY p.partition LIMIT %(count)s"""
 
-_MEMBERS: Final = f"""
+# The runs of all queues, and the sessions that hold their locks.
+MEMBERS: Final = f"""
     SELECT objid::bigint AS queue_id, pid FROM pg_locks WHERE {locks.of(locks.LockClass.RUN)}"""
 RUNS: Final = f"""
-WITH member AS ({_MEMBERS})
+WITH member AS ({MEMBERS})
 SELECT (SELECT count(*) FROM integration_queuepartition WHERE queue_id = %(queue)s),
   count(*), count(*) FILTER (WHERE pid < pg_backend_pid())
 FROM member WHERE queue_id = %(queue)s"""
 # How many runs a queue `q` has, as SQL.
-COUNT: Final = f"(SELECT count(*) FROM ({_MEMBERS}) member WHERE member.queue_id = q.id)"
+COUNT: Final = f"(SELECT count(*) FROM ({MEMBERS}) member WHERE member.queue_id = q.id)"
 
 # Longer than most batches take: a busy run asks again between two of them.
 HELP_SECONDS: Final = 5

@@ -21,11 +21,11 @@ IS_READ: Final = f"(q.direction = 'inbound' OR {SENDS})"
 IS_WANTED: Final = (
     f"(q.enabled AND NOT q.paused AND {IS_READ} AND NOT {deployments.holds_queue('q.id')})"
 )
-_LEAVE: Final = f"""
+LEAVE: Final = f"""
     UPDATE integration_queue q SET start_requested_at = clock_timestamp()
     WHERE q.id = %s AND {IS_WANTED} AND q.start_requested_at IS NULL"""
 
 
 def leave_request(queue_id: int) -> bool:
     """Leave a request for the dispatcher; False when none is wanted or one stands."""
-    return execute(_LEAVE, [queue_id]) == 1
+    return execute(LEAVE, [queue_id]) == 1

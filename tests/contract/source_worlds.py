@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from confluent_kafka import Producer, TopicPartition
@@ -10,8 +10,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration.delivery.ports import Source
 from integration.kafka.admin import group_offsets
-from integration.kafka.source import open_source
-from integration.models import Provider
+from integration.kafka.source import open_source, source_of
+from integration.models import Provider, Queue
+from integration.values import Assignment, Fetched
 from tests.support.memory.source import MemorySource, MemoryTopic
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -29,6 +30,7 @@ class World(Protocol):
     def delete(self) -> None: ...
     def recreate(self) -> None: ...
     def source(self) -> Source: ...
+    def member(self, protocol: str) -> Source: ...
     def committed(self) -> dict[int, int]: ...
 
 
@@ -68,6 +70,10 @@ class MemoryWorld:
 
     def source(self) -> Source:
         return MemorySource(self.topic)
+
+    def member(self, protocol: str) -> Source:
+        self.topic.assigned = Assignment("a member", frozenset(self.topic.partitions))
+        return self.source()
 
     def committed(self) -> dict[int, int]:
         return self.topic.committed
@@ -144,5 +150,34 @@ class KafkaWorld:
     def source(self) -> Source:
         return open_source(self.provider(), topic=self.name, queue_name=self.name)
 
+    def member(self, protocol: str) -> Source:
+        queue = Queue(name=self.name, topic=self.name, provider=self.provider())
+        queue.group_protocol = protocol
+        return source_of(queue)
+
     def committed(self) -> dict[int, int]:
         return group_offsets(self.provider(), f"sluice-{self.name}", self.name, [0, 1])
+
+
+def read_all(source: Source, *partitions: int, limit: int = 100) -> Fetched:
+    """Fetch until the ends of `partitions` are reached; what came, in one."""
+    found = Fetched()
+    deadline = time.monotonic() + 15
+    while not found.drained >= set(partitions):
+        assert time.monotonic() < deadline, f"the end was not reached: {found}"
+        fetched = source.fetch(limit, 1.0)
+        assert sum(map(len, fetched.records.values())) <= limit
+        for partition, records in fetched.records.items():
+            found.records.setdefault(partition, []).extend(records)
+            found.drained.discard(partition)
+        found.drained |= fetched.drained
+        found.ends |= fetched.ends
+        found.troubles += fetched.troubles
+    return found
+
+
+def until(is_so: Callable[[], object], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)

@@ -6,6 +6,7 @@ from integration.delivery.ports import Repository
 from integration.delivery.unit import OpenError
 from integration.policy.shares import Runs, share
 from integration.policy.states import ErrorState, PartitionState
+from integration.values import Assignment
 from tests.contract.repository_worlds import World
 from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit, settle
 
@@ -299,3 +300,43 @@ def test_a_wish_for_help_is_left_for_whoever_starts_runs(tables):
     assert not tables.help_wanted()
     manager.ask_for_help()
     assert tables.help_wanted()
+
+
+def member_of(*partitions: int) -> Assignment:
+    return Assignment("m", frozenset(partitions))
+
+
+def test_a_member_takes_what_its_group_assigned_as_far_as_it_is_free(tables):
+    first, second = tables.manager(workers=None), tables.manager(workers=None)
+    assert [o.partition for o in first.take(lambda: member_of(1))] == [1]
+    # Both were assigned to the second one meanwhile; the first still has its lock.
+    assert [o.partition for o in second.take(lambda: member_of(0, 1))] == [0]
+    assert second.take_assigned(member_of(1)) == []
+    first.close(clean=True)
+    assert [(o.partition, o.epoch) for o in second.take_assigned(member_of(1))] == [(1, 2)]
+    assert second.take_assigned(member_of(0, 1)) == []
+
+
+def test_a_member_with_nothing_assigned_takes_nothing(tables):
+    assert tables.manager(workers=None).take(Assignment) == []
+
+
+def test_what_an_owner_died_with_is_taken_by_whom_the_group_assigned_it_to(tables):
+    first, second = tables.manager(workers=None), tables.manager(workers=None)
+    assert len(second.take(lambda: member_of(1))) == 1
+    assert len(first.take(lambda: member_of(0))) == 1
+    tables.die(second)
+    assert [(o.partition, o.unclean_ends) for o in first.take_assigned(member_of(0, 1))] == [(1, 1)]
+
+
+def test_a_run_too_many_joins_no_group(tables):
+    asked = []
+
+    def joins() -> Assignment:
+        asked.append(True)
+        return member_of(0, 1)
+
+    assert len(tables.manager(workers=1).take(joins)) == 2
+    asked.clear()
+    assert tables.manager(workers=1).take(joins) == []
+    assert not asked

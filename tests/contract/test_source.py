@@ -12,7 +12,7 @@ from integration.delivery.ports import Source
 from integration.kafka.source import UNREADABLE
 from integration.values import Fetched, Record, TroubleKind
 from tests.contract.raw_produce import produce
-from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World
+from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World, read_all, until
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.servers)])
@@ -27,23 +27,6 @@ def source(world: World) -> Iterator[Source]:
     made = world.source()
     yield made
     made.close()
-
-
-def read_all(source: Source, *partitions: int, limit: int = 100) -> Fetched:
-    """Fetch until the ends of `partitions` are reached; what came, in one."""
-    found = Fetched()
-    deadline = time.monotonic() + 15
-    while not found.drained >= set(partitions):
-        assert time.monotonic() < deadline, f"the end was not reached: {found}"
-        fetched = source.fetch(limit, 1.0)
-        assert sum(map(len, fetched.records.values())) <= limit
-        for partition, records in fetched.records.items():
-            found.records.setdefault(partition, []).extend(records)
-            found.drained.discard(partition)
-        found.drained |= fetched.drained
-        found.ends |= fetched.ends
-        found.troubles += fetched.troubles
-    return found
 
 
 def until_trouble(source: Source) -> Fetched:
@@ -375,3 +358,31 @@ def test_headers_that_cannot_be_read_stop_neither_their_message_nor_its_neighbou
     assert not found.troubles
     assert list(found.records[0][100].headers or ()) == UNREADABLE
     source.close()
+
+
+def test_without_a_group_nobody_else_has_a_say(world: World, source: Source) -> None:
+    assert source.assigned() is None
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_is_told_what_it_may_try_and_reads_where_it_is_attached(
+    world: World, protocol: str
+) -> None:
+    world.write(*[b"%d" % n for n in range(5)])
+    member = world.member(protocol)
+    try:
+        until(lambda: (assigned := member.assigned()) and assigned.partitions == {0, 1})
+        assigned = member.assigned()
+        assert assigned is not None
+        assert assigned.member
+        assert member.facts() is not None
+        for place in (3, 1):
+            member.attach({0: place, 1: 0})
+            found = read_all(member, 0, 1)
+            assert offsets(found.records[0]) == list(range(place, 5))
+            assert not found.troubles
+        member.commit_to_group({0: 3, 1: 0})
+        until(lambda: world.committed() == {0: 3, 1: 0})
+    finally:
+        member.close()
+        member.close()

@@ -72,7 +72,13 @@ def a_whole_configuration() -> None:
     for name, fields in {
         "zz-errors": {"kind": "sequential", "is_error_queue": True},
         "assets": {"kind": "sequential", "default_service": service, "system": system},
-        "orders": {"kind": "continuous", "retry_delays_seconds": [1, 2.5], "dedupe": True},
+        "orders": {
+            "kind": "continuous",
+            "retry_delays_seconds": [1, 2.5],
+            "dedupe": True,
+            "group_protocol": "classic",
+            "group_id": "plant.orders",
+        },
     }.items():
         made[name] = Queue.objects.create(
             name=name, topic=name, provider=provider, start_from="beginning", **fields

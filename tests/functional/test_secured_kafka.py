@@ -212,6 +212,26 @@ def test_a_topic_that_may_not_be_read_stops_its_queue_and_is_named(
     assert check("rights", flow_set_up.rights(queue)).ok
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_may_not_be_joined_is_told_until_it_is_granted(
+    secured_kafka: SecuredKafka, protocol: str
+) -> None:
+    queue, broker = let_in(secured_kafka, secured_kafka.by_certificate())
+    queue.group_protocol, queue.group_id = protocol, f"plant.{queue.name}"
+    queue.save()
+    lacking = grant_all(secured_kafka, queue.provider, but=queue.group_id)
+    broker.send(queue.topic, [{"n": 1}])
+    assert drain(queue).ending == "OUTAGE"
+    assert standing(queue) == (0, "OUTAGE", "KAFKA_GROUP")
+    link = check("rights", flow_set_up.rights(queue))
+    assert link.next_step.endswith(lacking)
+    secured_kafka.grant(lacking)
+    QueuePartition.objects.filter(queue=queue).update(resume_at=None)
+    drain_past(queue, 1)
+    assert effects() == [1]
+    assert check("rights", flow_set_up.rights(queue)).ok
+
+
 def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
     secured_kafka: SecuredKafka,
 ) -> None:

@@ -104,6 +104,8 @@ class TestDelivery:
             "is_error_queue",
             "strict_order",
             "workers",
+            "group_protocol",
+            "group_id",
         }
         assert outbound.keys() - inbound.keys() == {"endpoint"}
 

@@ -75,6 +75,18 @@ class TestNewTopic:
         assert "workers" in mistakes(client.post(reverse(NEW), form | {"workers": 2}))
         assert made(client, form | {"workers": 1}).most_workers == 1
 
+    def test_a_group_is_joined_by_a_protocol(self, client: Client, provider: Provider) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        assert form["group_protocol"] == "none"
+        mistaken = client.post(reverse(NEW), form | {"group_id": "plant.orders"})
+        assert "group_id" in mistakes(mistaken)
+        joined = {"group_protocol": "classic", "group_id": "plant.orders"}
+        queue = made(client, form | joined)
+        assert snapshot(queue.pk, worker="w").group == ("classic", "plant.orders")
+        facts = dict(client.get(reverse("queue", args=[name])).context["detail"].facts)
+        assert "plant.orders" in facts["Consumer group"]
+
     def test_a_concurrency_is_for_continuous_queues_alone(
         self, client: Client, provider: Provider
     ) -> None:

@@ -16,10 +16,11 @@ from confluent_kafka.admin import ConfigEntry
 from integration.kafka import client, listeners, looks, troubles
 from integration.kafka.client import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
+from integration.kafka.membership import Membership
 from integration.kafka.publisher import KafkaPublisher, _Reports
 from integration.kafka.source import KafkaSource
 from integration.models import Provider
-from integration.values import TroubleKind
+from integration.values import Assignment, TroubleKind
 
 pytestmark = pytest.mark.fast
 SECRETS = ("hunter2-secret", "-----BEGIN PRIVATE KEY-----")
@@ -93,6 +94,8 @@ def test_the_library_takes_all_that_is_decided() -> None:
     """An unknown property or a contradiction would fail here; nothing has to answer."""
     to = client.connection(a_provider(properties={"client.id": "erp"}))
     client.new_consumer(to, "g", {}).close()
+    for protocol in client.MEMBER:
+        client.new_client(to, client.member_properties(to, "g", protocol, 2.0)).close()
     # The queue of a producer may hold events already: what matters is that it was made.
     client.new_producer(to, "t", {}).poll(0)
     client.new_producer(to, None, {}).poll(0)
@@ -136,6 +139,30 @@ def test_no_callback_can_raise(caplog: pytest.LogCaptureFixture) -> None:
         client.QuietLog().log("no level", "%d %d", "too", "few", "fitting")  # type: ignore[arg-type]
     finally:
         source.close()
+
+
+def test_no_callback_of_a_member_can_raise() -> None:
+    """An exception in one would leave the group without an answer."""
+    member = Membership(client.connection(a_provider()), "topic", "group", "classic")
+    broken: object = object()
+    member._assign(broken, broken)  # type: ignore[arg-type]
+    member._take_back(broken, broken)  # type: ignore[arg-type]
+    member._notice(broken)  # type: ignore[arg-type]
+    member._committed(broken, [])  # type: ignore[arg-type]
+    assert member._told == Assignment()
+    member.close()
+
+
+def test_a_member_that_cannot_join_says_why_and_one_that_has_joined_does_not() -> None:
+    member = Membership(client.connection(a_provider()), "topic", "group", "consumer")
+    member._notice(KafkaError(KafkaError._TRANSPORT))
+    assert member.refusal == ""
+    member._notice(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    assert "GROUP_AUTHORIZATION_FAILED" in member.refusal
+    member._assign(object(), [])  # type: ignore[arg-type] # no client is needed for nothing
+    assert member.refusal == ""
+    member._notice(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    assert member.refusal == ""
 
 
 def test_no_callback_of_a_relays_producer_can_raise() -> None:

@@ -92,6 +92,11 @@ PARTS: Final[Mapping[str, Part]] = {
         "",
         ("workers", "concurrency", *PACE),
     ),
+    "part-group": (
+        "Consumer group: for clusters that demand one",
+        "",
+        ("group_protocol", "group_id"),
+    ),
     "part-tracking": ("Tracking", "", ("tracks",)),
 }
 # What is asked of a queue and no column of it.
@@ -101,7 +106,7 @@ MODEL_FIELDS: Final = [
     "endpoint",
 ]
 # What most queues leave as it is; folded away unless something in it has to be corrected.
-FOLDED: Final = ("part-limits", "part-pace")
+FOLDED: Final = ("part-limits", "part-pace", "part-group")
 EMPTY: Final = {
     "provider": "Choose…",
     "system": "None",
@@ -159,6 +164,8 @@ LABELS: Final = {
     "failure_threshold": "Failure threshold",
     "crash_limit": "Crashes allowed",
     "workers": "Workers",
+    "group_protocol": "Join a consumer group",
+    "group_id": "Name of the group",
     "batch_size": "Batch size",
     "stay_seconds": "Stay attached",
     "handler_timeout_seconds": "Time for one handler call",
@@ -250,6 +257,14 @@ HELPS: Final = {
     "concurrency": "Continuous queues whose handlers wait for something: how many handler calls "
     "of one partition may be under way at once, 1 to 64. Messages of one key stay in order. Each "
     "needs a database session of its own, and handlers that may run in several threads.",
+    "group_protocol": "Only where the cluster demands it. Runs then try what the group assigns to "
+    "them; positions stay in the database. It costs: a run waits until it has joined, with the "
+    "classic protocol and Kafka's defaults three seconds, and the partitions of a worker that was "
+    "killed stand still until the group has forgotten it, "
+    "with Kafka's defaults up to 10 s (classic) or 45 s (consumer). All runs of "
+    "the queue need the right to read the group.",
+    "group_id": "Empty: the name of this deployment, a hyphen, and the queue's. Nobody else may "
+    "be in it: whatever the group assigns to a stranger is not read here.",
     "batch_size": "Messages per transaction. Larger is faster, but a failure repeats more work.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
     "handler_timeout_seconds": "A call that takes longer counts as hung, and its process is ended.",

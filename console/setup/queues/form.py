@@ -76,6 +76,7 @@ class QueueForm(SetupForm):
             "on_head_expired": forms.RadioSelect(),
             "carrier": forms.RadioSelect(),
             "ordering": forms.RadioSelect(),
+            "group_protocol": forms.RadioSelect(),
             "start_time": forms.DateTimeInput(
                 attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
             ),

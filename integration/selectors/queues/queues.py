@@ -10,6 +10,7 @@ from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QueryS
 from django.db.models.functions import Greatest
 
 from integration.counting import so_many
+from integration.kafka.source import group_of
 from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
@@ -231,6 +232,9 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
         facts.append(("Order within a key", KEY_ORDER))
     if queue.most_workers != 1:
         facts.append(("Workers", f"up to {queue.most_workers or 'one for each partition'}"))
+    if queue.joins_group:
+        protocol = queue.get_group_protocol_display()
+        facts.append(("Consumer group", f"{group_of(queue)}. Protocol: {protocol}"))
     if queue.is_shared and queue.concurrency > 1:
         facts.append(("Concurrency", f"up to {queue.concurrency} handler calls of a partition"))
     return tuple(facts)

@@ -253,6 +253,13 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Check the flow, or test the provider's connection under Set up: both name the missing "
             "right with the command that grants it. The queue tries again by itself.",
         ),
+        "KAFKA_GROUP": Situation(
+            "The queue is set to join a consumer group, and the cluster does not let it; no retry "
+            "is spent. {text}",
+            "Check the flow: it names a missing right with the command that grants it. Or choose "
+            "another group, or the protocol that the cluster knows, in the queue's form. The queue "
+            "tries again by itself.",
+        ),
         "KAFKA_PROTOCOL": Situation(
             "The provider's security protocol is not the one that the cluster's port speaks; no "
             "retry is spent. {text}",

@@ -7,7 +7,7 @@ from django.conf import settings
 from integration.kafka.examination import Examination, Finding
 from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.rights import Wanted, examine, missing
-from integration.kafka.source import consumer_group
+from integration.kafka.source import consumer_group, group_of
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering.senders import sends
@@ -36,6 +36,7 @@ def wanted_of(provider: Provider, topic: str = "") -> Wanted:
         ids=ids_of(provider),
         relay_topic=RELAY_TOPIC,
         lag_groups=consumer_group(""),
+        groups=sorted({group_of(queue) for queue in queues if queue.joins_group}),
     )
 
 
@@ -53,6 +54,7 @@ def missing_rights(queue: Queue) -> list[Finding] | None:
             ids=ids_of(queue.provider),
             relay_topic=RELAY_TOPIC,
             lag_groups=consumer_group(""),
+            groups=[group_of(queue)] if queue.joins_group else [],
         ),
     )
 

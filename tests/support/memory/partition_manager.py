@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError
-from integration.policy.shares import Runs, first_share
+from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import ErrorState
+from integration.values import Assignment
 from tests.support.memory.rows import PlaceRow
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.memory.unit_of_work import LOST
@@ -24,14 +25,22 @@ class MemoryPartitionManager:
         self.calls = 0
         self.lost = False
 
-    def take(self) -> list[Owned]:
+    def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         if self.database.interrupt("take"):
             raise LostError(LOST)
         if self.database.removed:
             return []
         if self not in self.database.runs:
             self.database.runs.append(self)
-        return self._free(first_share(self.runs(), self.workers), lambda _: True)
+        runs = self.runs()
+        if assigned is not None:
+            has_share = self.workers != 1 and share(runs, self.workers) > 0
+            has_free = any(place.owner is None for place in self.database.places.values())
+            if not (has_share or has_free):
+                return []
+            if (assignment := assigned()) is not None:
+                return self.take_assigned(assignment)
+        return self._free(first_share(runs, self.workers), lambda _: True)
 
     def die(self) -> None:
         """Free its locks as the end of its process does; nothing is given back."""
@@ -50,6 +59,13 @@ class MemoryPartitionManager:
 
     def take_more(self, count: int) -> list[Owned]:
         return self._free(count, lambda place: place.released)
+
+    def take_assigned(self, assignment: Assignment) -> list[Owned]:
+        places = len(self.database.places)
+        taken = self._free(places, lambda place: place.partition in assignment.partitions)
+        for owned in taken:
+            owned.member = assignment.member
+        return taken
 
     def take_only(self, ids: Sequence[int]) -> list[Owned]:
         return self._free(len(ids), lambda place: place.id in ids)

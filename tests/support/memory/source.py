@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.errors import BrokerUnreachableError, GroupRefusedError
 from integration.values import (
+    Assignment,
     Fetched,
     Headers,
     Record,
@@ -42,6 +43,9 @@ class MemoryTopic:
         self.reachable = True
         self.exists = True
         self.committed: dict[int, int] = {}
+        # What a group lets whoever reads try, or why it takes nobody; neither: there is no group.
+        self.assigned: Assignment | None = None
+        self.group_refuses = ""
         self.recreate(partitions)
 
     def recreate(self, partitions: int = 1) -> None:
@@ -114,6 +118,9 @@ class MemorySource:
         self._handed_out: dict[int, int] = {}
         self._told_end: dict[int, int] = {}
         self._troubled: set[int] = set()
+
+    def assigned(self) -> Assignment | None:
+        return None if self.topic.group_refuses else self.topic.assigned
 
     def attach(self, positions: Mapping[int, int]) -> None:
         self._next = dict(positions)
@@ -190,6 +197,8 @@ class MemorySource:
             raise BrokerUnreachableError("memory", "switched off")
         if not self.topic.exists:
             return None
+        if self.topic.group_refuses:
+            raise GroupRefusedError("memory", "group", self.topic.group_refuses)
         logs = self.topic.partitions
         return TopicFacts(
             self.topic.uuid,
