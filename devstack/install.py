@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from devstack import chromium, environment, frontend, jars, java, paths, problems
+from devstack import (
+    chromium,
+    environment,
+    frontend,
+    jars,
+    java,
+    kafka_classes,
+    paths,
+    problems,
+)
 from devstack.progress import loud, say, step
 from devstack.tool import side_by_side
 
@@ -49,6 +58,9 @@ def _jars(configurations: list[str]) -> None:
             title = f"Jars of {configuration.title()}"
             with step(title, at_first="about half a minute the first time"):
                 jars.fetch(configuration)
+    if not kafka_classes.are_ready():
+        with step("Classes of Kafka"):
+            kafka_classes.make()
 
 
 def _frontend() -> None:

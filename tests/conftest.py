@@ -16,6 +16,12 @@ from tests.support.emptying import (  # noqa: F401 - hooks and fixtures are foun
 from tests.support.fast_files import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_ignore_collect,
 )
+from tests.support.kept_objects import (  # noqa: F401 - hooks and fixtures are found by name here
+    pytest_collection_finish,
+)
+from tests.support.kept_together import (  # noqa: F401 - hooks and fixtures are found by name here
+    pytest_xdist_make_scheduler,
+)
 from tests.support.registry import (  # noqa: F401 - hooks and fixtures are found by name here
     schema_registry,
     small_registry,

@@ -6,16 +6,12 @@ And what becomes of a run when a driver or its JVM dies.
 import json
 import signal
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from django.utils import timezone
 
-from crontasks import ticks
 from crontasks.bulk.deciding import again, cancel
-from crontasks.models import CronInstance
 from integration.models import BulkRun, Queue, StoredObject
 from tests.support.bulk import (
     a_csv,
@@ -26,7 +22,13 @@ from tests.support.bulk import (
     stages,
 )
 from tests.support.bulk_pages import logged_in, new
-from tests.support.every_job import CASES, Asked, World
+from tests.support.every_job import (
+    CASES,
+    Asked,
+    World,
+    ask_by_schedule,
+    import_into_a_structure,
+)
 from tests.support.exports import a_plain_queue
 from tests.support.run_driver import end_who_waits, let_the_lease_end
 from tests.support.spark_driver import (
@@ -81,18 +83,10 @@ def test_it_is_asked_for_in_the_console(
     done(asked, driver)
 
 
-@each_job
-def test_it_is_asked_for_by_schedule(
-    driver: SparkDriver, world: World, case: Callable[[World], Asked]
-) -> None:
-    asked = case(world)
-    instance = CronInstance.objects.create(
-        name="nightly",
-        task="bulk_job",
-        interval_seconds=3_600,
-        parameters={"job": asked.job, "job_request": json.dumps(asked.job_request)},
-    )
-    ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
+def test_it_is_asked_for_by_schedule(driver: SparkDriver, world: World) -> None:
+    """One of them: what a schedule asks for is in `test_every_way`."""
+    asked = import_into_a_structure(world)
+    instance = ask_by_schedule(asked)
     assert done(asked, driver).instance == instance.pk
 
 

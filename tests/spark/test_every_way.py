@@ -4,21 +4,24 @@ How each runs in the Spark driver is in `test_driver`, and under spark-submit in
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from io import StringIO
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from django.core.management import call_command, load_command_class
 
 from crontasks.bulk import driver
+from crontasks.bulk.asking import ask
 from crontasks.bulk.command import BulkCommand
 from integration.models import BulkRun
 from spark_jobs.running import JOBS
 from spark_jobs.session import open_session
 from tests.support.bulk import SPARK, shared_session
-from tests.support.every_job import CASES, Asked, World
+from tests.support.every_job import CASES, Asked, World, ask_by_schedule
 
+MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
@@ -65,6 +68,26 @@ def test_a_command_drives_it_to_the_last_row(world: World, case: Callable[[World
     assert (run.state, run.problem) == ("DONE", None)
     assert json.loads(out.getvalue())["sent"] == asked.sent
     asked.holds(run)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_schedule_asks_for_the_same_as_a_person(
+    world: World, case: Callable[[World], Asked]
+) -> None:
+    """A driver sees no difference: that it drives both, `test_driver` shows by one of them."""
+    asked = case(world)
+    ask_by_schedule(asked)
+    scheduled = BulkRun.objects.get()
+    typed = ask(asked.job, asked.job_request, actor="ada", send=False)
+    typed.refresh_from_db()
+    assert what(scheduled) == what(typed)
+
+
+def what(run: BulkRun) -> tuple[Any, ...]:
+    """All that a driver is told, but for when it was asked for and the arrival number drawn."""
+    parameters = {name: value for name, value in run.parameters.items() if name != "arrival"}
+    told = MOMENT.sub("then", json.dumps(parameters, sort_keys=True))
+    return run.job, run.job_request, told, run.plan, run.state, run.queues, run.sentinel
 
 
 def test_workers_of_a_driver_that_waits_are_given_a_task_now_and_then(

@@ -15,6 +15,9 @@ from tests.support import warm
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
+# How often something is looked for that has not come about for a while: each look is work, of
+# which the processes that are waited for have enough.
+SELDOM_SECONDS = 0.1
 
 
 class Child:
@@ -109,8 +112,9 @@ def celery_world(environment: dict[str, str], folder: Path) -> Iterator[CeleryWo
 def eventually(
     found: Callable[[], T], *children: Child, seconds: float = 60.0, every: float = 0.02
 ) -> T:
-    """Ask until the answer is truthy; the last logs tell why it never was."""
+    """Ask until the answer is truthy, less and less often; the last logs tell why it never was."""
     end = time.monotonic() + seconds
+    pause = every
     while True:
         answer = found()
         if answer:
@@ -118,4 +122,5 @@ def eventually(
         if time.monotonic() > end:
             logs = "\n".join(f"--- {c.name}\n{c.text()[-3000:]}" for c in children)
             raise AssertionError(f"did not come about within {seconds} s\n{logs}")
-        time.sleep(every)
+        time.sleep(pause)
+        pause = max(every, min(pause * 1.05, SELDOM_SECONDS))

@@ -1,12 +1,17 @@
 """One small run of each bulk job, whichever way it is asked for, and what is in its target then."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
+from django.utils import timezone
 
+from crontasks import ticks
+from crontasks.models import CronInstance
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from tests.support.archives import archived_ids, some_failures
 from tests.support.builders import a_queue
@@ -147,6 +152,18 @@ CASES: Final = (
     replay,
     archive,
 )
+
+
+def ask_by_schedule(asked: Asked) -> CronInstance:
+    """Let a schedule ask for it that is due an hour from now."""
+    instance = CronInstance.objects.create(
+        name="nightly",
+        task="bulk_job",
+        interval_seconds=3_600,
+        parameters={"job": asked.job, "job_request": json.dumps(asked.job_request)},
+    )
+    ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
+    return instance
 
 
 def _assets(world: World, rejects: Queue, /, **more: str) -> dict[str, Any]:

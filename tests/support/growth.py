@@ -23,6 +23,8 @@ FAST_SECONDS: Final = 0.002
 # add, and what they add does not come again in each trial.
 TIMES: Final = 4
 CLEARLY_LINEAR: Final = 5.0
+# Of two trials: three times what is linear does not come by a busy machine twice.
+CLEARLY_QUADRATIC: Final = 12.0
 MOST_GROWTH: Final = 9.0
 TRIALS: Final = 5
 # Long before it is too long to be measured, and long enough to measure a quarter of its size.
@@ -125,11 +127,13 @@ def _growth(call: Callable[[int], object], n: int) -> str:
     The least of each size is compared: what a busy machine adds to one trial is left out.
     """
     least = most = float("inf")
-    for _ in range(TRIALS):
+    for trial in range(TRIALS):
         took, more = _once(lambda: call(n)), _once(lambda: call(TIMES * n))
         if more < CLEARLY_LINEAR * took:
             return ""
         least, most = min(least, took), min(most, more)
+        if trial and most > CLEARLY_QUADRATIC * least:
+            break
     if most < MOST_GROWTH * least:
         return ""
     return f"{least:.3f} s for {n:,} units, {most:.3f} s for {TIMES} times as many"

@@ -1,15 +1,15 @@
 """Orders the files of a run so that its testers end together and seldom want the same thing.
 
-Files that take longest begin first. Spark takes every processor there is; tests of crashes and
-outages mostly wait for a lease or a time limit: taken in turns, one fills the other's pauses.
+What takes one tester longest begins first: the files that share a Spark session, then those that
+share a browser (tests/support/kept_together.py). These are busy all the time; beside them a third
+tester begins with crashes and outages, which mostly wait for a lease or a time limit.
 """
 
-from itertools import chain, zip_longest
 from typing import Final
 
 import pytest
 
-BUSY: Final = "tests/spark/"
+BUSY: Final = ("tests/spark/", "tests/e2e/")
 WAITING: Final = (
     "tests/crash/",
     "tests/functional/test_bad_database.py",
@@ -33,16 +33,14 @@ WAITING: Final = (
     "tests/functional/test_worker_stalls.py",
 )
 # Of the others, what takes longer than a file of `functional`.
-THEN: Final = ("tests/e2e/", "tests/contract/")
+THEN: Final = ("tests/contract/",)
 
 
 def in_order(files: list[str]) -> list[str]:
     """Every file once; within its kind each stays where chance (pytest-randomly) put it."""
-    busy = [file for file in files if file.startswith(BUSY)]
-    waiting = [file for file in files if file.startswith(WAITING)]
-    turns = [file for file in chain(*zip_longest(busy, waiting)) if file is not None]
-    then = [file for file in files if file.startswith(THEN)]
-    return list(dict.fromkeys([*turns, *then, *files]))
+    kinds = (*BUSY, WAITING, *THEN)
+    heavy = [file for kind in kinds for file in files if file.startswith(kind)]
+    return list(dict.fromkeys([*heavy, *files]))
 
 
 def heavy_first(items: list[pytest.Item]) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from devstack import chromium, jars, keys, paths, ports, problems, progress, stamps
-from devstack.kafka import Kafka, cluster_id, properties
+from devstack import chromium, jars, kafka, keys, paths, ports, problems, progress, stamps
+from devstack.kafka import Kafka, an_id, properties
 from devstack.parts import is_secured
 from devstack.secured_kafka import secured
 from tests.support import browser, docker
@@ -142,9 +142,27 @@ def test_the_encryption_key_is_one_that_fernet_takes() -> None:
 # Kafka
 
 
-def test_a_cluster_id_is_never_taken_for_an_option() -> None:
-    made = [cluster_id() for _ in range(500)]
+def test_an_id_is_never_taken_for_an_option() -> None:
+    made = [an_id() for _ in range(500)]
     assert all(len(one) == 22 and not one.startswith("-") for one in made)
+
+
+def test_a_storage_that_is_made_by_us_has_what_kafka_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its tool wrote for these jars, and ids of its own."""
+    monkeypatch.setattr(kafka, "JARS", tmp_path)
+    (tmp_path / kafka.FEATURES).write_bytes(b"features")
+    made = []
+    for name in ("one", "other"):
+        Kafka(tmp_path / name, 1, controller_port=2, durable=False).prepare()
+        data = tmp_path / name / "kafka" / "data"
+        assert (data / kafka.FEATURES).read_bytes() == b"features"
+        made.append(
+            dict(row.split("=", 1) for row in (data / "meta.properties").read_text().split())
+        )
+    assert made[0].keys() == {"version", "node.id", "cluster.id", "directory.id"}
+    assert made[0]["cluster.id"] != made[1]["cluster.id"]
 
 
 def test_kafka_listens_on_loopback_only() -> None:

@@ -1,0 +1,39 @@
+"""Keeps files on one tester that share something dear: a Spark session, a browser, a broker.
+
+Each further tester would start it, and warm it, for itself.
+"""
+
+from typing import Any, Final
+
+import pytest
+
+SPARK: Final = "tests/spark/"
+# What is shared, with the files that share it; each other file is dealt out alone.
+SHARED: Final = {
+    "a Spark session": (SPARK, "tests/e2e/test_bulk_import.py"),
+    "a browser": ("tests/e2e/",),
+    "a Kafka that asks for logins": (
+        "tests/functional/test_secured_kafka.py",
+        "tests/functional/test_setup_provider.py",
+    ),
+}
+
+
+def group_of(file: str) -> str:
+    """What the file shares with others, else the file itself."""
+    return next((name for name, files in SHARED.items() if file.startswith(files)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal out by files, as `--dist loadfile` does, and groups of them as one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    # Only where a run has several testers is it there.
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(super()._split_scope(nodeid))
+
+    return Together(config, log)
