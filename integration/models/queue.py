@@ -228,7 +228,6 @@ class Queue(models.Model):
     topic_keeps_seconds = models.BigIntegerField(
         null=True, editable=False, help_text="The topic's retention; -1 = for ever."
     )
-
     topic_max_bytes = models.IntegerField(
         null=True, editable=False, help_text="The largest record the topic takes."
     )
@@ -263,8 +262,8 @@ class Queue(models.Model):
             if stored is not None:
                 self._check_targets()
         if self.forwards and self.provider_id is not None:
-            others = forwarding(Queue.objects.exclude(pk=self.pk))
-            if sentence := circle_through([self], others):
+            sentence = circle_through([self], forwarding(Queue.objects.exclude(pk=self.pk)))
+            if sentence:
                 raise ValidationError({"endpoint": sentence})
 
     @property
@@ -323,10 +322,8 @@ class Queue(models.Model):
         is_read = self.direction == self.Direction.INBOUND
         wrong = groups.mistake(self.group_id, is_read=is_read, has_protocol=self.has_protocol)
         if wrong is None and self.group_id:
-            others = Queue.objects.filter(
-                provider=self.provider_id, group_protocol=self.GroupProtocol.NONE
-            )
-            names = others.exclude(pk=self.pk).values_list("name", flat=True)
+            others = Queue.objects.filter(provider=self.provider_id).exclude(pk=self.pk)
+            names = [queue.name for queue in others if not queue.has_protocol]
             wrong = groups.taken(self.group_id, settings.SLUICE_DEPLOYMENT, names)
         if wrong is not None:
             raise ValidationError(dict([wrong]))
@@ -368,10 +365,7 @@ class Queue(models.Model):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether several runs may share its partitions.
-
-        One alone has the order of a sequential or error queue, and the limits of an endpoint.
-        """
+        """Return whether several runs may share its partitions: neither order nor limits forbid."""
         is_read = self.direction == self.Direction.INBOUND and not self.is_error_queue
         return is_read and not self.is_sequential
 
@@ -386,6 +380,7 @@ class Queue(models.Model):
         return self.is_sequential and (self.strict_order or not self.is_error_queue)
 
     def retry_policy(self) -> RetryPolicy:
+        total = self.retry_total_seconds
         return RetryPolicy(
             max_retries=None if self.unlimited_retries else self.max_retries,
             backoff=Backoff(self.backoff),
@@ -394,9 +389,7 @@ class Queue(models.Model):
             delays=tuple(timedelta(seconds=float(s)) for s in self.retry_delays_seconds),
             cap=timedelta(seconds=self.retry_cap_seconds),
             jitter=self.retry_jitter,
-            total=None
-            if self.retry_total_seconds is None
-            else timedelta(seconds=self.retry_total_seconds),
+            total=None if total is None else timedelta(seconds=total),
         )
 
     def failure_thresholds(self) -> FailureThresholds:
