@@ -20,8 +20,6 @@ from integration.values import Headers, Outgoing
 
 USER: Final = "sluice-user"
 ACCEPTED: Final = 202
-# PostgreSQL takes 65,535 values in one statement.
-_ROWS_A_STATEMENT: Final = 1_000
 _NEXT_ROW: Final = "SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
 
 
@@ -52,8 +50,7 @@ def accept(post: Post, pieces: Sequence[Piece], queue: Queue) -> Answer:
         return answer
     with transaction.atomic(using=alias()):
         before = fetch_all(_NEXT_ROW)[0][0] if count > 1 else None
-        for start in range(0, count, _ROWS_A_STATEMENT):
-            outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
+        outbox.insert(rows)
         receipts.write_queued(post, answer, count=count, queue_id=queue.pk, before=before)
     return answer
 

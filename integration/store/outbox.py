@@ -1,4 +1,4 @@
-"""Writing the outbox: one statement for all rows of a batch, strict queues' turns in id order."""
+"""Writing the outbox: few statements for all rows of a batch, strict queues' turns in id order."""
 
 import json
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ from integration.store.locks import LockClass
 from integration.store.sessions import alias
 from integration.values import Outgoing
 
+# PostgreSQL takes 65,535 parameters with one statement, and a row has fourteen.
+ROWS_A_STATEMENT: Final = 1_000
 MARKS: Final = (
     "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "clock_timestamp() + %s * interval '1 second', 'PENDING', clock_timestamp(), '', '', %s"
@@ -45,12 +47,12 @@ def insert(rows: Sequence[Outgoing]) -> None:
     with connections[alias()].cursor() as cursor:
         if strict:
             _take_turns(cursor, strict)
-        values: list[Any] = []
-        for row in rows:
-            values += parameters(row)
-        marks = ", ".join([f"({MARKS})"] * len(rows))
-        # The columns and marks are constants of this module; every value is a parameter.
-        cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)
+        for start in range(0, len(rows), ROWS_A_STATEMENT):
+            some = rows[start : start + ROWS_A_STATEMENT]
+            values = [value for row in some for value in parameters(row)]
+            marks = ", ".join([f"({MARKS})"] * len(some))
+            # The columns and marks are constants of this module; every value is a parameter.
+            cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)
 
 
 def _take_turns(cursor: Any, queues: Sequence[int]) -> None:
