@@ -28,5 +28,6 @@ def group(queue: Queue) -> Finding:
 
 
 def _taken(member: MemberRow) -> str:
+    noun = "partition" if len(member.partitions) == 1 else "partitions"
     numbers = ", ".join(map(str, member.partitions))
-    return f"partition {numbers} to the client {member.client}"
+    return f"{noun} {numbers} to the client {member.client}"

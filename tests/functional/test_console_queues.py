@@ -293,7 +293,7 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
         # The frame asks for the session, the person, their rights and limit, the deployment, a
         # restore and the menu's counts (8); the rest is the page's own.
         for address, count in (
-            (reverse("overview"), 25),
+            (reverse("overview"), 26),
             (reverse("queues"), 14),
             (reverse("queue", args=[queue.name]), 22),
         ):

@@ -273,13 +273,16 @@ def read(cursor: Any, sql: str, values: Values, queues: Queues) -> list[TrackRow
 
 
 def _rows(fetched: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
-    """Rows of queues that are not among these, and that of nothing found, are left out."""
+    """Rows of queues that are not among these, and that of nothing found, are left out.
+
+    A search has the number of all rows behind the columns of each.
+    """
     return [_row(values, queues) for values in fetched if values[2] in queues]
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
     id_, at, queue_id, partition, offset, message_id, interface, ended, key, ms, *rest = values
-    external_id, search_a, search_b, caused_by, keeps_payload, schema_id = rest
+    external_id, search_a, search_b, caused_by, keeps_payload, schema_id, *_number = rest
     name, direction = queues[queue_id]
     return TrackRow(
         id=id_,
