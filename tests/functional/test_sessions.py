@@ -73,4 +73,7 @@ def test_no_process_opens_more_than_is_told(
     assert 1 <= most[beat] <= 2
     page = (Path(__file__).parents[2] / "docs" / "sizing.md").read_text()
     told = page.replace("\N{MULTIPLICATION SIGN}", "*")
-    assert all(term in told for term in ("(2 + 2 * slots)", "(3 + 4 * shards of all providers)", "2 * beats"))
+    assert all(
+        term in told
+        for term in ("(2 + 2 * slots)", "(3 + 4 * shards of all providers)", "2 * beats")
+    )
