@@ -10,6 +10,8 @@ import signal
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -183,14 +185,11 @@ def test_without_the_watermark_check_a_death_before_the_commit_loses(world: Worl
         world.account()
 
 
-@pytest.mark.parametrize("step", [RelayStep.STAMPED, RelayStep.WATERMARKED, RelayStep.COMMITTED])
-def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
-    world: World, step: RelayStep
-) -> None:
-    world.fill()
-    child = world.child(step, "SIGSTOP")
+@contextmanager
+def asleep(child: WarmChild) -> Iterator[None]:
+    """A relay that stands still meanwhile, then wakes and has to find that it lost its shard."""
     try:
-        world.go_on()
+        yield
         child.send_signal(signal.SIGCONT)
         assert child.stdout is not None
         assert child.stdout.readline() == "lost\n"
@@ -200,6 +199,15 @@ def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
         child.wait()
         if child.stdout is not None:
             child.stdout.close()
+
+
+@pytest.mark.parametrize("step", [RelayStep.STAMPED, RelayStep.WATERMARKED, RelayStep.COMMITTED])
+def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
+    world: World, step: RelayStep
+) -> None:
+    world.fill()
+    with asleep(world.child(step, "SIGSTOP")):
+        world.go_on()
     world.account()
 
 
