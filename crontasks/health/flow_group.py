@@ -3,8 +3,9 @@
 from crontasks.health.checks import Finding
 from integration.counting import listed, so_many
 from integration.errors import IntegrationError
+from integration.kafka.groups import Member
 from integration.models import Queue
-from integration.selectors.queues.membership import MemberRow, group_row
+from integration.selectors.queues.membership import group_row
 from integration.selectors.queues.status import Situation
 
 
@@ -27,7 +28,7 @@ def group(queue: Queue) -> Finding:
     return f"{row.name} has {so_many(len(row.members), 'member')}, all of them ours."
 
 
-def _taken(member: MemberRow) -> str:
+def _taken(member: Member) -> str:
     noun = "partition" if len(member.partitions) == 1 else "partitions"
     numbers = ", ".join(map(str, member.partitions))
     return f"{noun} {numbers} to the client {member.client}"

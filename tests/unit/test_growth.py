@@ -358,6 +358,7 @@ SLOWEST = {
     "the laying out",
     "the place of a fault",
     "a cause",
+    "a statement",
     "keys and versions",
     "records of XML",
 }

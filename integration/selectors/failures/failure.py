@@ -139,7 +139,7 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
     Two more tell what it waits for on a strict error queue.
     """
     failures = MessageError.objects.select_related(
-        "queue__system", "queue__error_queue", "queue__provider"
+        "queue__system", "queue__error_queue", "queue__provider", "queue__endpoint"
     )
     error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
