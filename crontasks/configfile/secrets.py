@@ -11,18 +11,11 @@ from integration.errors import IntegrationError
 
 KEPT: Final = "kept"
 REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
-# What keeps this installation safe is not to be handed to a partner's cluster by a slip or a trick.
-OWN: Final = frozenset(
-    {
-        "SLUICE_SECRET_KEY",
-        "SLUICE_ENCRYPTION_KEYS",
-        "SLUICE_DATABASE_URL",
-        "SLUICE_CELERY_BROKER_URL",
-        "SLUICE_EMAIL_URL",
-        "SLUICE_METRICS_TOKEN",
-        "SLUICE_ADMIN_PASSWORD",
-    }
-)
+# What an export calls the variables of its secrets.
+EXPORTED: Final = "SLUICE_CONFIG_"
+# What keeps this installation safe is not to be handed to a partner's cluster by a slip or a trick:
+# its database's password, its keys, whatever is added one day. Partners' secrets have other names.
+OWN: Final = re.compile(rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})")
 Lookup = Callable[[str], str | None]
 
 
@@ -42,7 +35,7 @@ class Names:
     taken: set[str] = field(default_factory=set)
 
     def reference(self, *parts: str) -> str:
-        begun = re.sub(r"[^A-Z0-9]+", "_", "_".join(("SLUICE_CONFIG", *parts)).upper())[:110]
+        begun = re.sub(r"[^A-Z0-9]+", "_", (EXPORTED + "_".join(parts)).upper())[:110]
         name, number = begun, 2
         while name in self.taken:
             name, number = f"{begun}_{number}", number + 1
@@ -65,7 +58,7 @@ def resolve(text: object, stored: str, lookup: Lookup) -> str:
     if reference is None:
         raise SecretReferenceError("A secret is never written into this file.")
     name = reference[1]
-    if name in OWN:
+    if OWN.match(name):
         raise SecretReferenceError(f"{name} is this installation's own and is given to nobody.")
     value = lookup(name)
     if not value:

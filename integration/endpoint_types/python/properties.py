@@ -11,7 +11,7 @@ class PythonProperties(Properties):
     """A function of an installed app."""
 
     label: ClassVar[str] = "Python function"
-    about: ClassVar[str] = "A function of your own app, foreverything else."
+    about: ClassVar[str] = "A function of your own app, for everything else."
     repeats: ClassVar[str] = (
         "Switch it on only when the function drops repeats of message.message_id."
     )
