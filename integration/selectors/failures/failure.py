@@ -19,8 +19,8 @@ from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice_for
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.lateness import why_late
-from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.payloads import Contents, contents_of, sender_of, show
+from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.scope import Scope
 from integration.selectors.setup import takers
 from integration.store import key_order, strict_order

@@ -11,8 +11,8 @@ from django.db.models import Q, QuerySet
 
 from integration.models import MessageError, Queue
 from integration.policy.states import OPEN
-from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import Scope
 from integration.store.sessions import fetch_all

@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce, Length
 from integration.codec import decode_headers
 from integration.models import MessageError
 from integration.selectors.failures.failures import Cursor, FailureFilter, from_cursor, matching
-from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.paging import PAGE_ROWS
 from integration.selectors.scope import Scope
 from integration.text_search import PACKED, is_in_document, needles

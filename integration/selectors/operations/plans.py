@@ -16,8 +16,8 @@ from integration.recipe_rules import away_in, rules_now, schemas_of, subject_of
 from integration.recipe_use import Changed, use
 from integration.recipes import compile_recipe
 from integration.registries.reading import reading_of
-from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.payloads import PayloadView, show
+from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.operations.operations import Cause
 from integration.store import operations as store
 from integration.store.operations import IS_LATE, WITH_PLACE
