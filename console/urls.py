@@ -7,8 +7,9 @@ from console.changes import pages as changes
 from console.charts import pages as charts
 from console.delivering import pages as delivering
 from console.delivering import verbs as endpoint_verbs
-from console.failures import decisions, edits
+from console.failures import edits
 from console.failures import pages as failures
+from console.failures import verbs as failure_verbs
 from console.layout import themes
 from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
@@ -82,13 +83,13 @@ urlpatterns = [
     path("failures/<uuid:error_id>/document/", edits.document, name="document"),
     path("failures/<uuid:error_id>/edits/", edits.edit, name="edit"),
     path("failures/<uuid:error_id>/checks/", edits.check, name="check"),
-    path("failures/<uuid:error_id>/releases/", decisions.release, name="release"),
-    path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),
-    path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
-    path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
-    path("failures/<uuid:error_id>/parkings/", decisions.park, name="park"),
-    path("failures/<uuid:error_id>/returns/", decisions.send_back, name="send-back"),
-    path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
+    path("failures/<uuid:error_id>/releases/", failure_verbs.release, name="release"),
+    path("failures/<uuid:error_id>/holds/", failure_verbs.hold, name="hold"),
+    path("failures/<uuid:error_id>/deletions/", failure_verbs.delete, name="delete"),
+    path("failures/<uuid:error_id>/restorations/", failure_verbs.restore, name="restore"),
+    path("failures/<uuid:error_id>/parkings/", failure_verbs.park, name="park"),
+    path("failures/<uuid:error_id>/returns/", failure_verbs.send_back, name="send-back"),
+    path("failures/<uuid:error_id>/arrivals/", failure_verbs.arrived, name="arrived"),
     # A message id may hold any character: it is asked for by query.
     path("tracking/", tracking.track_list, name="tracking"),
     path("tracking/message/", tracking.tracked_message, name="tracked-message"),
