@@ -38,6 +38,15 @@ def test_a_type_with_secrets_says_where_they_go(endpoint_type):
     assert not any(known[name] for name in deciding)
 
 
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_what_counts_beside_a_choice_is_shown_when_it_is_made(endpoint_type):
+    sheet = (paths.ROOT / "console/static/console/console.css").read_text()
+    for declared in declarations(ENDPOINT_TYPES[endpoint_type]).values():
+        other, values = declared.only or ("", ())
+        for value in values:
+            assert f'[name="{other}"] [value="{value}"]:checked) .only-{other}-{value}' in sheet
+
+
 def test_each_type_is_held_to_the_contract():
     assert set(WORLDS) == {"memory", *ENDPOINT_TYPES}
 
