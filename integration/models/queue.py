@@ -1,7 +1,5 @@
 """A queue: a Kafka topic registered with a direction, a kind and rules for failures."""
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -10,15 +8,15 @@ from django.db import models
 from integration.endpoints.properties import forwards
 from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
+from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.paths import BadPath, compile_path
 from integration.policy import groups
 from integration.policy.failure_thresholds import FailureThresholds
-from integration.policy.retry import Backoff, RetryPolicy
 from integration.policy.states import OPEN, in_order
 
 
-class Queue(models.Model):
+class Queue(Retrying):
     """People's settings for one topic. What the engine found is on its partitions."""
 
     class Direction(models.TextChoices):
@@ -113,23 +111,6 @@ class Queue(models.Model):
     )
 
     # failures
-    max_retries = models.PositiveIntegerField(
-        default=3, validators=[MaxValueValidator(1_000)], help_text="Tries after the first."
-    )
-    unlimited_retries = models.BooleanField(
-        default=False, help_text="Never give a message up. It may be tried for ever."
-    )
-    backoff = models.CharField(
-        max_length=12, choices=[(b.value, b.value) for b in Backoff], default=Backoff.CONSTANT.value
-    )
-    retry_delay_seconds = models.FloatField(default=30, validators=[MinValueValidator(0)])
-    retry_factor = models.FloatField(default=2, validators=[MinValueValidator(1)])
-    retry_delays_seconds = models.JSONField(default=list, blank=True)
-    retry_cap_seconds = models.FloatField(default=3_600, validators=[MinValueValidator(0)])
-    retry_jitter = models.FloatField(
-        default=0, validators=[MinValueValidator(0), MaxValueValidator(1)]
-    )
-    retry_total_seconds = models.FloatField(null=True, blank=True)
     error_queue = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="feeding_queues"
     )
@@ -378,19 +359,6 @@ class Queue(models.Model):
     def keeps_order(self) -> bool:
         """Return whether a held message stops those behind it: passing it makes it late."""
         return self.is_sequential and (self.strict_order or not self.is_error_queue)
-
-    def retry_policy(self) -> RetryPolicy:
-        total = self.retry_total_seconds
-        return RetryPolicy(
-            max_retries=None if self.unlimited_retries else self.max_retries,
-            backoff=Backoff(self.backoff),
-            first=timedelta(seconds=self.retry_delay_seconds),
-            factor=self.retry_factor,
-            delays=tuple(timedelta(seconds=float(s)) for s in self.retry_delays_seconds),
-            cap=timedelta(seconds=self.retry_cap_seconds),
-            jitter=self.retry_jitter,
-            total=None if total is None else timedelta(seconds=total),
-        )
 
     def failure_thresholds(self) -> FailureThresholds:
         return FailureThresholds(
