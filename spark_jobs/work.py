@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
-from integration.delivery.collector import calm_collector
+from integration.delivery.garbage_collection import calm_collector
 from spark_jobs.contract import Arguments, Progress, Tell
 from spark_jobs.fencing import Claim, Owned, claimed
 from spark_jobs.parameters import RunPlan

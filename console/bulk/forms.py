@@ -10,7 +10,7 @@ from django.http import QueryDict
 from console.forms.parameters import fields_of, name_of, values_of
 from crontasks import parameters
 from crontasks.bulk.catalogue import Entry
-from integration.selectors.bulk import choices
+from integration.selectors.bulk import structures
 from integration.selectors.queues import queues
 from integration.selectors.scope import Scope
 
@@ -60,7 +60,7 @@ class JobRequestForm(forms.Form):
                 self._choose(name_of(one), queues.names(scope, direction))
             elif one.name == "structure":
                 shared = one.name in self.entry.shared and not scope.is_whole
-                self._choose(name_of(one), [] if shared else choices.structure_names())
+                self._choose(name_of(one), [] if shared else structures.structure_names())
 
     def _choose(self, name: str, offered: Sequence[str]) -> None:
         field = self.fields[name]

@@ -23,7 +23,7 @@ from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
-from integration.selectors.bulk import choices
+from integration.selectors.bulk import structures
 from spark_jobs.imports.parameters import Column
 
 ENTRY: Final = CATALOGUE["import"]
@@ -195,7 +195,7 @@ def _columns(
 
 def _becomes(names: Sequence[str], job_request: JobRequest) -> list[Column]:
     """The place that was said of each column before, else the one that its name suggests."""
-    structure = choices.structure_named(str(job_request.get("structure") or ""))
+    structure = structures.structure_named(str(job_request.get("structure") or ""))
     known = []
     if structure is not None:
         paths = [str(path) for path in structure.key_paths]

@@ -24,7 +24,7 @@ from console.setup.pages import (
     show_card,
     show_form,
 )
-from integration.actions import registry as actions
+from integration.actions import schema_registry
 from integration.counting import so_many
 from integration.models import Provider
 from integration.policy import client_properties
@@ -261,7 +261,7 @@ def forget_schemas(request: HttpRequest, number: int) -> HttpResponse:
     author = author_of(request)
     if not author.reason:
         return show_card(request, PROVIDERS, row, status=422, forget_mistake=UNEXPLAINED)
-    count = actions.forget_schemas(row, author)
+    count = schema_registry.forget_schemas(row, author)
     messages.success(
         request, f"{so_many(count, 'schema')} forgotten. Release the messages that wait for it."
     )

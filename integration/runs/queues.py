@@ -7,8 +7,8 @@ from typing import Final
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from integration.delivery.collector import calm_collector
 from integration.delivery.context import RunContext
+from integration.delivery.garbage_collection import calm_collector
 from integration.delivery.ports import Stop, never
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run

@@ -6,7 +6,7 @@ from functools import partial
 from django.conf import settings
 from django.db import connections
 
-from integration.delivery.collector import calm_collector
+from integration.delivery.garbage_collection import calm_collector
 from integration.delivery.relay import fleet, policy
 from integration.delivery.relay.ports import Publisher
 from integration.delivery.relay.run import RelayEnd, Stop, run

@@ -1,4 +1,4 @@
-"""Choices in forms of bulk jobs: names of structures, and one structure."""
+"""Object structures, as forms of bulk jobs offer them."""
 
 from integration.models import ObjectStructure
 
