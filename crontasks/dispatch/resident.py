@@ -8,6 +8,7 @@ from celery import signals
 
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.pulse import Pulse
+from crontasks.dispatch.requeuing import RequeuesAtShutdown
 from crontasks.dispatch.stalled import StallWatch
 from crontasks.dispatch.watcher import Watcher
 from crontasks.health.consumer import SignsOfLife, signs
@@ -36,7 +37,7 @@ def connect() -> None:
 def before_fork(sender: Any, **_: Any) -> None:
     _main.add(os.getpid())
     sender.options.update(SILENT)
-    sender.app.steps["consumer"].add(SignsOfLife)
+    sender.app.steps["consumer"].update({SignsOfLife, RequeuesAtShutdown})
     shutdown.share()
 
 
