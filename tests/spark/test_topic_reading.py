@@ -15,6 +15,7 @@ from integration.kafka.client import connection
 from integration.kafka.grants import Resource, command
 from integration.models import Provider
 from spark_jobs.problems import JobError
+from spark_jobs.topics import cluster as clusters
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
@@ -24,6 +25,7 @@ from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.spark_sending import send_values
+from tests.support.unanswered import WHILE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
@@ -180,7 +182,10 @@ def test_spark_reads_and_writes_a_secured_cluster_and_tells_no_secret(
     assert topic in told, "what was looked through is of this reading"
 
 
-def test_a_wrong_password_is_told_without_it(secured_kafka: SecuredKafka) -> None:
+def test_a_wrong_password_is_told_without_it(
+    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "ANSWER_SECONDS", WHILE_SECONDS)
     provider = Provider(
         pk=1, name="plant", **{**secured_kafka.by_scram(), "password": "a-wrong-one"}
     )
