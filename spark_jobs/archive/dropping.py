@@ -153,8 +153,8 @@ def _archived(
     """Key and digest of every row, as they are read back from the files."""
     if not manifest["files"]:
         return iter(())
-    own = parquet.settled(archive.work.session)
-    rows = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
+    paths = archive.shelf.paths(manifest)
+    rows = parquet.read(archive.spark, archive.shelf.folder, paths, columns)
     place = [column.name for column in columns].index(KEY)
     pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())

@@ -15,7 +15,7 @@ from spark_jobs.archive.writing import Archive, write
 from spark_jobs.fencing import Outcome, apply
 from spark_jobs.problems import JobError
 from spark_jobs.staging import Session
-from spark_jobs.tables import keeping
+from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work
 
 # A driver that died leaves the lock when the database has noticed.
@@ -27,7 +27,7 @@ def run(work: Work) -> Outcome:
     """Archive what is old enough. Raises JobError, Stopped, and the database's errors."""
     parameters = ArchiveParameters.of(work.arguments.parameters)
     shelf = Shelf(Path(parameters.folder) / parameters.kind, work.owned.run)
-    archive = Archive(work, parameters, shelf)
+    archive = Archive(work, parameters, shelf, parquet.settled(work.session))
     with keeping.room(shelf.folder):
         shelf.make()
         _be_alone(work.database, parameters, shelf)
@@ -64,7 +64,7 @@ def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) ->
 
 def _archive(archive: Archive, part: Part) -> Manifest:
     """Bring one part to its end, from wherever an earlier try left it."""
-    work, _, shelf = archive
+    work, shelf = archive.work, archive.shelf
     ended = shelf.ended(part.number)
     if ended is not None:
         shelf.forget(part.number)
@@ -84,7 +84,7 @@ def _archive(archive: Archive, part: Part) -> Manifest:
 
 def _sealed(archive: Archive, part: Part) -> Manifest:
     """Write the part's files; from here on they are never written again."""
-    work, _, shelf = archive
+    work, shelf = archive.work, archive.shelf
     with work.claimed():
         folder = keeping.work_folder(shelf.folder, shelf.run)
     try:

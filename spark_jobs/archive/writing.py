@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Range
@@ -17,16 +17,20 @@ from spark_jobs.tables.reading import Moment, hold, moment, rows
 from spark_jobs.watching import watched
 from spark_jobs.work import Work
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
 
 class Archive(NamedTuple):
-    """The means to work on a part."""
+    """The means to work on a part; `spark` has the settings that its files are written by."""
 
     work: Work
     parameters: ArchiveParameters
     shelf: Shelf
+    spark: "SparkSession"
 
 
 def write(archive: Archive, part: Part, folder: Path) -> Manifest:
@@ -41,11 +45,11 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
         expected = _tally(held, source)
-        _write(work, part, source, held.snapshot, folder / ROWS)
+        _write(archive, part, source, held.snapshot, folder / ROWS)
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     # In this order: what is read back comes from the disk, and is what is known again later.
     forced = _forced(work, folder, paths)
-    tallies = _read_back(work, source, folder / ROWS, paths)
+    tallies = _read_back(archive, source, folder / ROWS, paths)
     files = [_file(archive, part, number, file, tallies) for number, file in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
@@ -64,7 +68,8 @@ def _tally(held: Moment, source: Source) -> Tally:
     return Tally(int(row[0]), int(row[1])) if row else Tally(0, 0)
 
 
-def _write(work: Work, part: Part, source: Source, snapshot: str, folder: Path) -> None:
+def _write(archive: Archive, part: Part, source: Source, snapshot: str, folder: Path) -> None:
+    work = archive.work
     done, count = work.counter(), work.counter()
     database, columns = work.arguments.database, source.dated
 
@@ -75,7 +80,7 @@ def _write(work: Work, part: Part, source: Source, snapshot: str, folder: Path) 
             yield row
         done.add(1)
 
-    frame = parquet.frame(parquet.settled(work.session), part.ranges, columns, read)
+    frame = parquet.frame(archive.spark, part.ranges, columns, read)
     act = partial(parquet.write, frame, folder, by=DAY)
     work.watched("write", len(part.ranges), act, lambda: (done.value, count.value))
 
@@ -93,13 +98,14 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
 
 
 def _read_back(
-    work: Work, source: Source, folder: Path, paths: Sequence[Path]
+    archive: Archive, source: Source, folder: Path, paths: Sequence[Path]
 ) -> Mapping[str, Tally]:
     """Tell what each file holds, by its day and name, out of its own values."""
     if not paths:
         return {}
-    frame = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
-    return work.watched("check", len(paths), partial(parquet.tallies, frame), lambda: (0, 0))
+    frame = parquet.read(archive.spark, folder, paths, source.columns)
+    act = partial(parquet.tallies, frame)
+    return archive.work.watched("check", len(paths), act, lambda: (0, 0))
 
 
 def _file(

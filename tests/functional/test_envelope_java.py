@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from devstack import java, paths
+from devstack import java
+from devstack.kafka import JARS as KAFKA
+from devstack.kafka import QUICK_START
 from devstack.server import Server
 from integration.handlers import publish
 from integration.kafka import admin
@@ -23,6 +25,8 @@ from tests.support.channels import a_channel, a_target
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 READER = Path(__file__).parent.parent / "support" / "Reader.java"
+# What it is made of; to compile it Java opens every jar that it is told of.
+JARS = ("jackson", "kafka-clients", "lz4", "slf4j-api", "snappy", "zstd")
 SMALL_JSON = '{"ponum":"4711","vendor":"Größe & Söhne 漢字 \U0001f600","total":1.50}'
 SMALL_XML = "<PO><PONUM>4711</PONUM><VENDOR>Größe &amp; Söhne</VENDOR></PO>"
 LARGE_JSON = json.dumps({"lines": [{"line": n, "text": f"ä{n}"} for n in range(200)]})
@@ -55,8 +59,9 @@ def topic(kafka: Server) -> Iterator[str]:
 
 def read_by_java(kafka: Server, topic: str, count: int) -> list[dict[str, Any]]:
     """What the Java program tells of each record; it is compiled as it is started."""
-    jars = paths.FETCHED / "kafka"
-    arguments = ["-Xmx128m", "-cp", f"{jars}/*", READER, kafka.bootstrap, topic, count]
+    jars = ":".join(str(jar) for jar in KAFKA.glob("*.jar") if jar.name.startswith(JARS))
+    options = ["-Xmx128m", *QUICK_START, "-cp", jars]
+    arguments = [*options, READER, kafka.bootstrap, topic, count]
     said = subprocess.run(
         [str(java.find()), *map(str, arguments)],
         capture_output=True,

@@ -26,6 +26,7 @@ from integration.models import (
 from integration.store import track_days
 from tests.support.archives import (
     DAY,
+    DAYS,
     a_day_of_tracking,
     an_archive,
     archived,
@@ -101,8 +102,8 @@ def test_closed_failures_go_with_their_history_and_no_open_one(queue: Queue, spa
     assert (kept["text"], json.loads(kept["headers"])) == (first.text, first.headers)
     assert json.loads(kept["errorattempt"])[0]["text"] == "why"
     assert json.loads(kept["errorchange"])[0]["payload_before"] == "\\x00ff"
-    assert run.facts["files"] == len(archived_files(run)) == 5
-    assert run.facts["days"] == 5
+    assert run.facts["files"] == len(archived_files(run)) == DAYS
+    assert run.facts["days"] == DAYS
 
 
 def test_what_the_cleanup_protects_is_protected(queue: Queue) -> None:
@@ -168,11 +169,11 @@ def test_the_command_archives(queue: Queue) -> None:
         "bulk_archive", "failures", "--older-than-days", "60", stdout=out, stderr=StringIO()
     )
     told = json.loads(out.getvalue())
-    assert (told["state"], told["sent"], told["facts"]["days"]) == ("DONE", 4, 4)
+    assert (told["state"], told["sent"], told["facts"]["days"]) == ("DONE", 4, DAYS)
     run = BulkRun.objects.get()
     before = datetime.fromisoformat(run.parameters["before"])
     assert timedelta(days=60) <= timezone.now() - before < timedelta(days=60, hours=1)
-    assert len(archived_files(run)) == 4
+    assert len(archived_files(run)) == DAYS
     assert MessageError.objects.count() == 0
 
 

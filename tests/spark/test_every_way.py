@@ -5,8 +5,10 @@ How each runs in the Spark driver is in `test_driver`, and under spark-submit in
 
 import json
 import re
+import signal
 from collections.abc import Callable, Mapping
 from io import StringIO
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,11 +17,14 @@ from django.core.management import call_command, load_command_class
 from crontasks.bulk import driver
 from crontasks.bulk.asking import ask
 from crontasks.bulk.command import BulkCommand
-from integration.models import BulkRun
+from integration.models import BulkRun, StoredObject
 from spark_jobs.running import JOBS
 from spark_jobs.session import open_session
-from tests.support.bulk import SPARK, shared_session
+from tests.support.bulk import SPARK, an_asset_structure, an_import, shared_session
 from tests.support.every_job import CASES, Asked, World, ask_by_schedule
+from tests.support.exports import a_plain_queue
+from tests.support.run_driver import a_driver, a_session, eventually, hold
+from tests.support.spark_driver import LAST, now, some_files, staged
 
 MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 pytestmark = [
@@ -88,6 +93,23 @@ def what(run: BulkRun) -> tuple[Any, ...]:
     parameters = {name: value for name, value in run.parameters.items() if name != "arrival"}
     told = MOMENT.sub("then", json.dumps(parameters, sort_keys=True))
     return run.job, run.job_request, told, run.plan, run.state, run.queues, run.sentinel
+
+
+def test_ctrl_c_cancels_the_run_and_says_how_to_go_on(
+    servers: Any, child_environment: dict[str, str], tmp_path: Path
+) -> None:
+    an_asset_structure()
+    run = an_import(some_files(tmp_path / "assets"), a_plain_queue("rejects"))
+    with a_session() as session, a_driver("typed", run, child_environment, tmp_path) as driver:
+        hold(session, run, LAST)
+        eventually(lambda: staged(run) == LAST, driver)
+        driver.process.send_signal(signal.SIGINT)
+        assert driver.process.wait(100) == 1
+
+    assert (now(run).state, staged(run)) == ("CANCELLED", 0)
+    assert StoredObject.objects.count() == 0
+    assert f"bulk_run {run.pk} --again" in driver.text()
+    assert "Traceback" not in driver.text()
 
 
 def test_workers_of_a_driver_that_waits_are_given_a_task_now_and_then(

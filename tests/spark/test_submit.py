@@ -1,7 +1,7 @@
 """Each job under spark-submit, on a cluster: a master and a worker of their own.
 
-One is an application of its own, as it is in production; to save the start of seven JVMs, one
-application then runs each of them.
+One is an application of its own, as it is in production; to save the start of five JVMs, one
+application then runs each of the others.
 """
 
 import json
@@ -47,8 +47,8 @@ HOME: Final = Path(pyspark.__file__).parent
 HERE: Final = "127.0.0.1"
 DEPLOY: Final = "org.apache.spark.deploy"
 # Each job, and each kind of target: the database, a queue, a file that tasks write.
-ON_A_CLUSTER: Final = (
-    import_into_a_structure,
+ALONE: Final = import_into_a_structure
+TOGETHER: Final = (
     export_into_a_queue,
     reconcile,
     repair,
@@ -233,13 +233,13 @@ def holds(asked: Asked, run: BulkRun, lines: list[dict[str, Any]]) -> None:
 
 
 def test_every_job_is_submitted() -> None:
-    assert {case.__name__.partition("_")[0] for case in ON_A_CLUSTER} == set(JOBS)
+    assert {case.__name__.partition("_")[0] for case in (ALONE, *TOGETHER)} == set(JOBS)
 
 
 def test_a_job_is_submitted_as_an_application_of_its_own(
     cluster: Cluster, tmp_path: Path, world: World
 ) -> None:
-    asked = import_into_a_structure(world)
+    asked = ALONE(world)
     run = ask_for(asked)
     before = cluster.applications
 
@@ -249,8 +249,8 @@ def test_a_job_is_submitted_as_an_application_of_its_own(
     holds(asked, run, lines)
 
 
-@pytest.mark.parametrize("case", ON_A_CLUSTER, ids=lambda case: case.__name__)
-def test_it_runs_on_a_cluster_to_the_last_row(
+@pytest.mark.parametrize("case", TOGETHER, ids=lambda case: case.__name__)
+def test_the_others_run_on_a_cluster_to_the_last_row(
     application: Application, tmp_path: Path, world: World, case: Callable[[World], Asked]
 ) -> None:
     asked = case(world)

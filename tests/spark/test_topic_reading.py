@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from integration.kafka.client import connection
 from integration.kafka.grants import Resource, command
 from integration.models import Provider
 from spark_jobs.problems import JobError
+from spark_jobs.topics import cluster as clusters
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
@@ -23,6 +25,7 @@ from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.spark_sending import send_values
+from tests.support.unanswered import WHILE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
@@ -150,6 +153,7 @@ def test_a_topic_that_was_made_anew_meanwhile_is_not_believed(spark: Any, broker
 def test_spark_reads_and_writes_a_secured_cluster_and_tells_no_secret(
     spark: Any, secured_kafka: SecuredKafka, capfd: pytest.CaptureFixture[str], way: str
 ) -> None:
+    before = {file: file.stat().st_size for file in _event_files()}
     broker = Kafka(secured_kafka.bootstrap)
     topic, out = broker.topic(), broker.topic()
     broker.send(topic, [{"n": 1}, {"n": 2}])
@@ -173,12 +177,15 @@ def test_spark_reads_and_writes_a_secured_cluster_and_tells_no_secret(
     # A key is told in lines, or in one.
     texts = [line for secret in secrets for line in secret.splitlines() if "-----" not in line]
     assert texts
-    told = "".join([*_pages(spark), *capfd.readouterr(), *_event_log(), *_command_lines()])
+    told = "".join([*_pages(spark), *capfd.readouterr(), *_event_log(before), *_command_lines()])
     assert [text for text in texts if text in told] == []
     assert topic in told, "what was looked through is of this reading"
 
 
-def test_a_wrong_password_is_told_without_it(secured_kafka: SecuredKafka) -> None:
+def test_a_wrong_password_is_told_without_it(
+    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "ANSWER_SECONDS", WHILE_SECONDS)
     provider = Provider(
         pk=1, name="plant", **{**secured_kafka.by_scram(), "password": "a-wrong-one"}
     )
@@ -196,10 +203,15 @@ def _pages(spark: Any) -> list[str]:
     return [_page(address) for address in pages]
 
 
-def _event_log() -> list[str]:
-    files = [file for file in event_log().rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files) > 0
-    return [file.read_text(errors="replace") for file in files]
+def _event_files() -> list[Path]:
+    return [file for file in event_log().rglob("*") if file.is_file()]
+
+
+def _event_log(before: Mapping[Path, int]) -> list[str]:
+    """What the session has logged since its files were that long: no secret of ours is older."""
+    logged = [file.read_bytes()[before.get(file, 0) :] for file in _event_files()]
+    assert any(logged)
+    return [text.decode(errors="replace") for text in logged]
 
 
 def _command_lines() -> list[str]:

@@ -23,6 +23,8 @@ from integration.store import track_days
 from tests.support.bulk import driven, shared_session
 
 DAY = timedelta(days=1)
+# Failures of a test closed on so many days: each is a file that is written, sealed and read back.
+DAYS: Final = 2
 # Settings of Spark that leave out rows, alter moments and cut files, where nobody minds them.
 HOSTILE: Final = {
     "spark.sql.files.ignoreCorruptFiles": "true",
@@ -77,7 +79,7 @@ def some_failures(
                 queue=queue,
                 offset=first + number,
                 payload=os.urandom(500),
-                closed_at=None if "closed_at" in fields else now - (days + number % 5) * DAY,
+                closed_at=None if "closed_at" in fields else now - (days + number % DAYS) * DAY,
                 **{name: value for name, value in values.items() if name != "closed_at"},
             )
             for number in range(count)

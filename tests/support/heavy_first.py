@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.kept_together import APART
+
 BUSY: Final = ("tests/spark/", "tests/e2e/")
 WAITING: Final = (
     "tests/crash/",
@@ -38,9 +40,10 @@ THEN: Final = ("tests/contract/",)
 
 def in_order(files: list[str]) -> list[str]:
     """Every file once; within its kind each stays where chance (pytest-randomly) put it."""
-    kinds = (*BUSY, WAITING, *THEN)
-    heavy = [file for kind in kinds for file in files if file.startswith(kind)]
-    return list(dict.fromkeys([*heavy, *files]))
+    others = [file for file in files if file not in APART]
+    heavy = [file for kind in (*BUSY, WAITING) for file in others if file.startswith(kind)]
+    then = [file for kind in (APART, *THEN) for file in files if file.startswith(kind)]
+    return list(dict.fromkeys([*heavy, *then, *files]))
 
 
 def heavy_first(items: list[pytest.Item]) -> None:

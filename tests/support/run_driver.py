@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 import psycopg
@@ -72,6 +72,13 @@ Step = Callable[[BulkRun, DriverOfMany], AbstractContextManager[None]]
 """Lets the driver bring the run to a step and holds it there; once it was killed looks around."""
 
 
+class Killed(NamedTuple):
+    """The runs of a job, one for each step, and what each must come to when it was taken over."""
+
+    runs: Mapping[Step, BulkRun]
+    holds: Callable[[Step, BulkRun], None]
+
+
 def _lives(process: psutil.Process) -> bool:
     """Whether it does anything; who has ended may wait for somebody who asks how."""
     try:
@@ -115,6 +122,21 @@ def a_session() -> Iterator[psycopg.Connection[Any]]:
     ) as session:
         yield session
         session.rollback()
+
+
+@contextmanager
+def stopped(lock: int, stopping: str, function: str) -> Iterator[psycopg.Connection[Any]]:
+    """A session for which all wait whom a trigger lets ask for that lock; both are gone then."""
+    with a_session() as session:
+        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock])
+        with connection.cursor() as cursor:
+            cursor.execute(stopping)
+        try:
+            yield session
+        finally:
+            # Those who wait are dead by now, and the server notices within half a second.
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP FUNCTION {function} CASCADE")
 
 
 def hold(session: psycopg.Connection[Any], run: BulkRun, number: int) -> None:

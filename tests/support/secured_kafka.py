@@ -1,4 +1,4 @@
-"""A Kafka with logins, certificates and rights, one for all tests: what is not granted is refused.
+"""A Kafka with logins, certificates and rights, one for a file: what is not granted is refused.
 
 Tests share it, so each has users and topics of its own.
 """

@@ -63,9 +63,12 @@ def kafka(unstarted_servers: Servers) -> Server:
     return started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secured_kafka() -> Iterator[SecuredKafka]:
-    """Another Kafka, which asks for logins, certificates and rights; started once."""
+    """Another Kafka, which asks for logins, certificates and rights.
+
+    It ends with the file: a broker that nobody asks anything takes a twentieth of a processor.
+    """
     with secured.running() as cluster:
         yield cluster
 

@@ -34,7 +34,7 @@ from config.celery import app
 from crontasks.management.commands.run_services import LOADED, LOADED_FOR_CONSOLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# What a driver of Spark needs beside that, where it is one that Spark is set up for.
+# What a driver of Spark needs in the place of the console, where Spark is set up for it.
 LOADED_FOR_SPARK: Final = ("crontasks.bulk.command", "pyspark.sql")
 # So many environments are kept loaded at a time; each takes some 100 MB.
 MOST: Final = 3
@@ -192,8 +192,8 @@ def main() -> None:
     """Set Django up, then fork a child for each request, until the tester has gone."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     django.setup()
-    spark = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else ()
-    for name in (*LOADED, *LOADED_FOR_CONSOLE, *spark):
+    more = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else LOADED_FOR_CONSOLE
+    for name in (*LOADED, *more):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread would be missing in the children"
     gc.collect()

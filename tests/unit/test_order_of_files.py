@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.heavy_first import BUSY, THEN, WAITING, in_order
-from tests.support.kept_together import SHARED, group_of
+from tests.support.kept_together import APART, SHARED, group_of
 
 pytestmark = pytest.mark.fast
 
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.fast
 def test_what_is_busy_begins_then_what_waits_and_the_others_follow() -> None:
     files = [
         "tests/unit/test_a.py",
+        APART[0],
         "tests/spark/test_a.py",
         "tests/spark/test_b.py",
         "tests/e2e/test_a.py",
@@ -26,6 +27,7 @@ def test_what_is_busy_begins_then_what_waits_and_the_others_follow() -> None:
         "tests/spark/test_c.py",
         "tests/e2e/test_a.py",
         "tests/crash/test_a.py",
+        APART[0],
         "tests/unit/test_a.py",
     ]
 
@@ -35,8 +37,9 @@ def test_what_is_shared_stays_on_one_tester() -> None:
     assert len(with_a_browser) == 1
     assert group_of("tests/e2e/test_bulk_import.py") == group_of("tests/spark/test_a.py")
     assert group_of("tests/unit/test_a.py") == "tests/unit/test_a.py"
+    assert {group_of(file) for file in APART} == set(APART)
 
 
-@pytest.mark.parametrize("place", [*BUSY, *WAITING, *THEN, *chain(*SHARED.values())])
+@pytest.mark.parametrize("place", [*BUSY, *APART, *WAITING, *THEN, *chain(*SHARED.values())])
 def test_every_place_that_is_named_is_there(place: str) -> None:
     assert Path(place).exists()

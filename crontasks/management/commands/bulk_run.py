@@ -19,6 +19,9 @@ class Command(BaseCommand):
         "it stopped; --again does the same for one that failed or was cancelled."
     )
 
+    # As in run_services: they load every page, and nobody needs one here.
+    requires_system_checks = ()
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", type=UUID)
         parser.add_argument(

@@ -15,6 +15,9 @@ class Command(BaseCommand):
         "SIGTERM gives the run in hand back; the next driver goes on where it stopped."
     )
 
+    # As in run_services: they load every page, and no run is driven meanwhile.
+    requires_system_checks = ()
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-n", "--name", default="spark@%h", help="its name; %%h is this host")
         parser.add_argument("--loglevel", default="INFO")

@@ -1,40 +1,30 @@
-"""A driver is killed at every step of an import: the next one ends it with the exact rows.
+"""The steps of an import at which its driver is killed, and what the next one makes of it.
 
 How the Spark driver takes over when some of it is staged is in `test_driver`.
 """
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-import pytest
 
 from integration.models import BulkRun, MessageError, StoredObject
-from tests.support.bulk import an_asset_structure, an_import, shared_session, stages
+from tests.support.bulk import an_asset_structure, an_import, stages
 from tests.support.exports import a_plain_queue
 from tests.support.run_driver import (
     LOCK_ROW,
     DriverOfMany,
+    Killed,
     Step,
-    a_driver,
     a_session,
     applied_and_not_ended,
     eventually,
     hold,
-    killed_at_their_steps,
-    taken_over,
     waits,
 )
 from tests.support.spark_driver import BAD, FILES, LAST, ROWS, now, some_files, staged
-
-pytestmark = [
-    pytest.mark.servers,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(500),
-]
 
 
 @contextmanager
@@ -103,48 +93,21 @@ def _stored(run: BulkRun) -> int:
     return there.count()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    """For the drivers that go on; those that are killed have one of their own."""
-    return shared_session()
-
-
-def test_a_killed_driver_costs_nothing(
-    servers: Any, child_environment: dict[str, str], tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    source, queue = some_files(tmp_path / "assets"), a_plain_queue("rejects")
+def killed_imports(folder: Path) -> Killed:
+    """A run for each step, into a structure of its own."""
+    source, queue = some_files(folder), a_plain_queue("rejects")
     runs = {}
     for step in STEPS:
         structure = an_asset_structure(name=step.__name__)
         runs[step] = an_import(source, queue, structure=structure.name)
-    killed_at_their_steps(runs, child_environment, tmp_path)
+    return Killed(runs, _holds)
 
+
+def _holds(_: Step, run: BulkRun) -> None:
     good = FILES * (ROWS - BAD)
-    counts = {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
-    for step, run in runs.items():
-        with subtests.test(step.__name__):
-            last = taken_over(run)
-
-            assert (last.state, last.problem, last.deaths) == ("DONE", None, 1)
-            assert last.counts == counts
-            assert _stored(run) == good
-            # A reject's topic is its run.
-            assert MessageError.objects.filter(topic_uuid=str(run.pk)).count() == FILES * BAD
-            assert stages(run) == []
-
-
-def test_ctrl_c_cancels_the_run_and_says_how_to_go_on(
-    servers: Any, child_environment: dict[str, str], tmp_path: Path
-) -> None:
-    an_asset_structure()
-    run = an_import(some_files(tmp_path / "assets"), a_plain_queue("rejects"))
-    with a_session() as session, a_driver("typed", run, child_environment, tmp_path) as driver:
-        hold(session, run, LAST)
-        eventually(lambda: staged(run) == LAST, driver)
-        driver.process.send_signal(signal.SIGINT)
-        assert driver.process.wait(100) == 1
-
-    assert (now(run).state, staged(run)) == ("CANCELLED", 0)
-    assert StoredObject.objects.count() == 0
-    assert f"bulk_run {run.pk} --again" in driver.text()
-    assert "Traceback" not in driver.text()
+    assert (run.state, run.problem, run.deaths) == ("DONE", None, 1)
+    assert run.counts == {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
+    assert _stored(run) == good
+    # A reject's topic is its run.
+    assert MessageError.objects.filter(topic_uuid=str(run.pk)).count() == FILES * BAD
+    assert stages(run) == []

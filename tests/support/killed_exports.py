@@ -1,18 +1,13 @@
-"""The driver is killed at every step of an export: the next one ends with the exact rows."""
+"""The steps of an export at which its driver is killed: the next one ends with the exact rows."""
 
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
-
-import psycopg
-import pytest
-from django.db import connection
+from typing import Final
 
 from integration.models import BulkRun, StoredObject
-from tests.support.bulk import an_asset_structure, shared_session
+from tests.support.bulk import an_asset_structure
 from tests.support.exports import (
     an_export,
     folder_of,
@@ -25,60 +20,38 @@ from tests.support.exports import (
 from tests.support.run_driver import (
     LOCK_ROW,
     DriverOfMany,
+    Killed,
     Step,
     a_session,
     eventually,
-    killed_at_their_steps,
-    taken_over,
+    stopped,
     waits,
 )
 
-pytestmark = [
-    pytest.mark.servers,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(500),
-]
 ROWS: Final = 1_500
 # In few ranges, but where some are to be left when the first is written.
 LARGE, SMALL = 500, 100
 # Whoever holds this lock holds up the run's end, which is written behind the move.
 STOP: Final = 7_302_026
 STOPPING: Final = f"""
-CREATE FUNCTION a_stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+CREATE FUNCTION a_stop_of_ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   PERFORM pg_advisory_xact_lock({STOP});
   RETURN NEW;
 END $$;
-CREATE TRIGGER a_stop BEFORE UPDATE ON integration_bulkrun
-  FOR EACH ROW WHEN (NEW.applied) EXECUTE FUNCTION a_stop()
+CREATE TRIGGER a_stop_of_ends BEFORE UPDATE ON integration_bulkrun
+  FOR EACH ROW WHEN (NEW.applied) EXECUTE FUNCTION a_stop_of_ends()
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    """For the drivers that go on; the one that is killed has a JVM of its own."""
-    return shared_session()
-
-
-@pytest.fixture
-def stop(servers: Any) -> Iterator[psycopg.Connection[Any]]:
-    """A session that lets no run be applied until it is asked to undo what it did."""
-    with connection.cursor() as cursor:
-        cursor.execute(STOPPING)
-    with a_session() as session:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [STOP])
-        yield session
-    with connection.cursor() as cursor:
-        cursor.execute("DROP FUNCTION a_stop CASCADE")
 
 
 @contextmanager
 def when_moved(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """Its folder is in its place, and that is not written down."""
-    driver.drive(run)
-    eventually(folder_of(run).exists, driver)
-    yield
-    run.refresh_from_db()
-    assert not run.applied
+    with stopped(STOP, STOPPING, "a_stop_of_ends"):
+        driver.drive(run)
+        eventually(folder_of(run).exists, driver)
+        yield
+        run.refresh_from_db()
+        assert not run.applied
 
 
 @contextmanager
@@ -128,27 +101,19 @@ def _written(run: BulkRun) -> int:
     return sum(len(list(folder.glob("part-*"))) for folder in left_over(run))
 
 
-def test_a_killed_driver_costs_nothing(
-    stop: psycopg.Connection[Any],
-    child_environment: dict[str, str],
-    tmp_path: Path,
-    settings: Any,
-    subtests: pytest.Subtests,
-) -> None:
-    settings.SLUICE_BULK_ROOT = tmp_path / "bulk"
+def killed_exports() -> Killed:
+    """A run for each step, of the same documents."""
     some_documents(an_asset_structure(), ROWS)
     runs = {step: in_ranges(an_export(), SMALL if step is mid_write else LARGE) for step in STEPS}
-    killed_at_their_steps(runs, child_environment, tmp_path, tasks=1)
-    stop.rollback()
+    plans = {run.pk: run.plan for run in runs.values()}
 
-    for step, run in runs.items():
-        with subtests.test(step.__name__):
-            ended = taken_over(run)
+    def holds(_: Step, run: BulkRun) -> None:
+        assert (run.state, run.problem, run.plan) == ("DONE", None, plans[run.pk])
+        assert run.deaths == 1
+        assert run.counts == {"read": ROWS, "sent": ROWS, "rejected": 0, "skipped": 0}
+        found = [json.loads(line)["num"] for line in lines_of(run)]
+        assert found == list(range(1, ROWS + 1))
+        assert len(found) == StoredObject.objects.count() == manifest_of(run)["rows"]
+        assert left_over(run) == []
 
-            assert (ended.state, ended.problem, ended.plan) == ("DONE", None, run.plan)
-            assert ended.deaths == 1
-            assert ended.counts == {"read": ROWS, "sent": ROWS, "rejected": 0, "skipped": 0}
-            found = [json.loads(line)["num"] for line in lines_of(ended)]
-            assert found == list(range(1, ROWS + 1))
-            assert len(found) == StoredObject.objects.count() == manifest_of(ended)["rows"]
-            assert left_over(ended) == []
+    return Killed(runs, holds)

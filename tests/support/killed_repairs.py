@@ -1,12 +1,10 @@
-"""The driver is killed at every step of a repair: the next one edits and releases each once."""
+"""The steps of a repair at which its driver is killed: the next one edits each message once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-import pytest
 from django.db import connection
 
 from crontasks.bulk.asking import arguments_of, conninfo
@@ -16,36 +14,27 @@ from spark_jobs.repairs.applying import EDITS
 from spark_jobs.repairs.freezing import frozen
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.selection import ROW_BYTES
-from tests.support.bulk import an_asset_structure, shared_session, storing
+from tests.support.bulk import an_asset_structure, storing
 from tests.support.exports import a_plain_queue
 from tests.support.repairs import CODE, a_repair
 from tests.support.run_driver import (
     LOCK_ROW,
     DriverOfMany,
+    Killed,
     Step,
     a_session,
     applied_and_not_ended,
     end_who_waits,
     eventually,
     hold,
-    killed_at_their_steps,
     rows_in,
-    taken_over,
     waits,
 )
 
-pytestmark = [
-    pytest.mark.crash,
-    pytest.mark.servers,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(500),
-]
 MESSAGES: Final = 90
 PARTS: Final = 3
 # Every tenth has no number, so that its structure does not take it.
 BAD: Final = MESSAGES // 10
-# Those that wait at their steps, and two that work.
-TASKS: Final = 12
 FILL: Final = """
 INSERT INTO integration_messageerror (
   id, queue_id, topic_uuid, partition, "offset", message_id, interface, sender, headers, payload,
@@ -194,51 +183,36 @@ def _edited(run: BulkRun) -> int:
     return int(_messages(run).filter(version=2).count())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    """For the drivers that go on; the one that is killed has a JVM of its own."""
-    return shared_session()
-
-
-@pytest.fixture
-def runs(servers: Any) -> dict[Step, BulkRun]:
+def killed_repairs() -> Killed:
     """A run for each step, over messages of a queue of its own."""
     queues = {step: a_plain_queue(step.__name__) for step in STEPS}
     first = storing(queues[STEPS[0]], an_asset_structure())
-    Queue.objects.update(default_service=first.default_service)
+    ours = [queue.pk for queue in queues.values()]
+    Queue.objects.filter(pk__in=ours).update(default_service=first.default_service)
     with connection.cursor() as cursor:
-        cursor.executemany(FILL, [[queue.pk, CODE, MESSAGES] for queue in queues.values()])
-    return {step: a_repair(queue, code=CODE) for step, queue in queues.items()}
+        cursor.executemany(FILL, [[queue, CODE, MESSAGES] for queue in ours])
+    return Killed({step: a_repair(queue, code=CODE) for step, queue in queues.items()}, _holds)
 
 
-def test_a_killed_driver_edits_and_releases_nothing_twice(
-    runs: dict[Step, BulkRun],
-    child_environment: dict[str, str],
-    tmp_path: Path,
-    subtests: pytest.Subtests,
-) -> None:
-    killed_at_their_steps(runs, child_environment, tmp_path, tasks=TASKS)
+def _holds(step: Step, run: BulkRun) -> None:
+    good = MESSAGES - BAD
+    parts = 1 if step is when_chosen_and_not_told else PARTS
+    assert len(run.plan["parts"]) == parts
+    assert (run.state, run.problem, run.deaths) == ("DONE", None, 1)
+    assert run.counts == {"read": MESSAGES, "sent": good, "rejected": BAD, "skipped": 0}
+    assert _messages(run).filter(version=2, state="HOLD").count() == good
+    assert _messages(run).filter(version=1, edited_payload=None).count() == BAD
+    edits = ErrorChange.objects.filter(action="edit", error__queue__name=run.job_request["queue"])
+    assert edits.count() == good
+    assert edits.values("error").distinct().count() == good
+    operation = Operation.objects.get(pk=run.pk)
+    assert (operation.total, operation.handled) == (MESSAGES, BAD)
+    assert operation.items.values("error").distinct().count() == MESSAGES
+    assert operation.items.filter(outcome="", version=2).count() == good
+    assert all(rows_in(run, name) == 0 for name in ("items", "outcomes", "results"))
 
-    for step, run in runs.items():
-        with subtests.test(step.__name__):
-            ended = taken_over(run)
 
-            good = MESSAGES - BAD
-            parts = 1 if step is when_chosen_and_not_told else PARTS
-            assert len(ended.plan["parts"]) == parts
-            assert (ended.state, ended.problem, ended.deaths) == ("DONE", None, 1)
-            assert ended.counts == {"read": MESSAGES, "sent": good, "rejected": BAD, "skipped": 0}
-            assert _messages(run).filter(version=2, state="HOLD").count() == good
-            assert _messages(run).filter(version=1, edited_payload=None).count() == BAD
-            edits = ErrorChange.objects.filter(
-                action="edit", error__queue__name=run.job_request["queue"]
-            )
-            assert edits.count() == good
-            assert edits.values("error").distinct().count() == good
-            operation = Operation.objects.get(pk=run.pk)
-            assert (operation.total, operation.handled) == (MESSAGES, BAD)
-            assert operation.items.values("error").distinct().count() == MESSAGES
-            assert operation.items.filter(outcome="", version=2).count() == good
-            assert all(rows_in(run, name) == 0 for name in ("items", "outcomes", "results"))
-    assert Operation.objects.count() == len(runs)
-    assert OperationItem.objects.count() == len(runs) * MESSAGES
+def all_have_one_operation(killed: Killed) -> None:
+    """When all of them were taken over there is one operation for each, with each message once."""
+    assert Operation.objects.count() == len(killed.runs)
+    assert OperationItem.objects.count() == len(killed.runs) * MESSAGES

@@ -1,36 +1,27 @@
-"""The driver is killed at a step of a replay: the next one gives each message back once."""
+"""The steps of a replay at which its driver is killed: the next one gives each back once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
-
-import pytest
+from typing import Final
 
 from crontasks.bulk.asking import ask
 from integration.models import BulkRun, ErrorChange, MessageError, Queue
 from tests.support.builders import a_queue
-from tests.support.bulk import shared_session, stages
+from tests.support.bulk import stages
 from tests.support.flows import drain, drain_past
 from tests.support.kafka_world import Kafka
 from tests.support.run_driver import (
     DriverOfMany,
+    Killed,
     Step,
     a_session,
     eventually,
     hold,
-    killed_at_their_steps,
     rows_in,
-    taken_over,
     waits,
 )
 from tests.support.world.models import Effect
 
-pytestmark = [
-    pytest.mark.servers,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(500),
-]
 PARTITIONS, MESSAGES = 3, 40
 COUNT: Final = PARTITIONS * MESSAGES
 LAST: Final = PARTITIONS - 1
@@ -66,7 +57,6 @@ def when_some_is_staged(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
         assert (rows_in(run, "shares"), _given(run)) == (LAST, 0)
 
 
-# The last one leaves no task of Spark for others.
 STEPS: Final[tuple[Step, ...]] = in_the_commit, when_some_is_staged
 
 
@@ -77,49 +67,32 @@ def _given(run: BulkRun) -> int:
     return rows.filter(state="READY").count()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    """For the drivers that go on; the one that is killed has a JVM of its own."""
-    return shared_session()
+def killed_replays(broker: Kafka) -> Killed:
+    """A run for each step, out of a queue of its own whose messages are all applied."""
+    queues = {step: _applied(broker) for step in STEPS}
+
+    def holds(step: Step, run: BulkRun) -> None:
+        assert (run.state, run.problem, run.deaths) == ("DONE", None, 1)
+        assert run.counts == {"read": COUNT, "sent": COUNT, "rejected": 0, "skipped": 0}
+        assert _given(run) == COUNT
+        changes = ErrorChange.objects.filter(error__queue__name=run.job_request["queue"])
+        assert changes.count() == COUNT
+        assert stages(run) == []
+        before = Effect.objects.count()
+        drain(queues[step])
+        assert Effect.objects.count() == before + COUNT
+        assert _given(run) == 0
+
+    return Killed({step: _a_replay(queue) for step, queue in queues.items()}, holds)
 
 
-@pytest.fixture
-def queues(servers: Any) -> dict[Step, Queue]:
-    """A queue for each step, all of its messages applied."""
-    broker = Kafka(servers.kafka_bootstrap)
-    made = {step: a_queue(broker, partitions=PARTITIONS, stay_seconds=0.0) for step in STEPS}
-    for queue in made.values():
-        for partition in range(PARTITIONS):
-            broker.send(queue.topic, [{"n": n} for n in range(MESSAGES)], partition=partition)
-        drain_past(queue, COUNT)
-    return made
+def _applied(broker: Kafka) -> Queue:
+    queue = a_queue(broker, partitions=PARTITIONS, stay_seconds=0.0)
+    for partition in range(PARTITIONS):
+        broker.send(queue.topic, [{"n": n} for n in range(MESSAGES)], partition=partition)
+    drain_past(queue, COUNT)
+    return queue
 
 
-def test_a_killed_driver_costs_nothing(
-    queues: dict[Step, Queue],
-    child_environment: dict[str, str],
-    tmp_path: Path,
-    subtests: pytest.Subtests,
-) -> None:
-    runs = {
-        step: ask("replay", {"queue": queue.name, "into": "queue"}, actor="tester", send=False)
-        for step, queue in queues.items()
-    }
-    killed_at_their_steps(runs, child_environment, tmp_path)
-
-    for step, run in runs.items():
-        with subtests.test(step.__name__):
-            last = taken_over(run)
-
-            assert (last.state, last.problem, last.deaths) == ("DONE", None, 1)
-            assert last.counts == {"read": COUNT, "sent": COUNT, "rejected": 0, "skipped": 0}
-            assert _given(run) == COUNT
-            assert (
-                ErrorChange.objects.filter(error__queue__name=run.job_request["queue"]).count()
-                == COUNT
-            )
-            assert stages(run) == []
-            before = Effect.objects.count()
-            drain(queues[step])
-            assert Effect.objects.count() == before + COUNT
-            assert _given(run) == 0
+def _a_replay(queue: Queue) -> BulkRun:
+    return ask("replay", {"queue": queue.name, "into": "queue"}, actor="tester", send=False)
