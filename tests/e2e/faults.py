@@ -13,8 +13,8 @@ WIDE: Final = 1440
 NARROW: Final = 390
 # What only the colours can spoil.
 OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
-# Comes with each further document of a page that was looked at once: the browser reads all of it
-# once, and not for each document.
+# Waits in each further document of a page that was looked at once: it is not sent for each, and
+# where nothing has to be run it stays as it is.
 LOAD: Final = f"globalThis.loadAxe = () => {{\n{AXE_SCRIPT}\n}};"
 LOADED: Final[WeakSet[Page]] = WeakSet()
 # Of all texts that axe has found readable, how they and all around them were painted; of those that
@@ -22,7 +22,7 @@ LOADED: Final[WeakSet[Page]] = WeakSet()
 # costs axe milliseconds.
 SEEN: Final[set[str]] = set()
 # Left to itself, axe copies the source of what each rule looks at, reads all style sheets, and asks
-# of each element whether a landmark is around it.
+# of each element of `main` whether a landmark is around it.
 RUN: Final = """async ([rules, seen]) => {
   const known = new Set(seen.split("\\n"));
   const painting = ["color", "background-color", "background-image", "opacity", "font-size",

@@ -1,4 +1,4 @@
-"""A bad morning: a thousand failures of one cause, one released first, all corrected, all released.
+"""A bad morning: 1,500 failures of one cause, one released first, all corrected, all released.
 
 The queue runs all the while, and for every tenth key newer data is applied before the release:
 what is older by then is superseded and overwrites nothing.
@@ -34,8 +34,8 @@ pytestmark = [
     pytest.mark.timeout(420),
 ]
 
-# Several chunks of a release, of an edit and of a dry run; the last of each is not a full one.
-COUNT = 2 * CHUNK_ROWS + 10
+# Several chunks of a release, of an edit and of a dry run.
+COUNT = 3 * CHUNK_ROWS
 NEWER = COUNT // 10
 SLOW_MS = 120_000
 SCHEMA = {"properties": {"siteid": {"enum": ["NORTH", "SOUTH"]}, "price": {"type": "number"}}}
