@@ -13,6 +13,15 @@ from tests.support.rows import some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+BAD = """<!doctype html><html lang="en" data-bs-theme="light"><head><title>Bad</title><script>
+  matchMedia("(prefers-color-scheme: dark)").onchange = dark => {
+    document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light";
+  };
+</script></head><body style="background: white; color: black"><main><h1>Bad</h1>
+<p style="color: #777">just below</p><p style="color: #767676">just enough</p>
+<p>A text with a <a href="/" style="color: #003366; text-decoration: none">link</a> like it.</p>
+<button></button><p style="width: 500px">wide</p></main><p>astray</p></body></html>"""
+
 
 def pages(servers: Servers) -> list[str]:
     """Addresses that answer an administrator with a page."""
@@ -44,3 +53,23 @@ def test_axe_finds_nothing_and_the_browser_has_no_complaint(
         found += faults(page)
     assert not found, "\n".join(found)
     assert complaints == []
+
+
+def test_a_bad_page_is_told_at_each_look(open_page: OpenPage) -> None:
+    """What is remembered of a look (tests/e2e/faults.py) hides nothing from the next one."""
+    page = open_page("Viewers", width=WIDE)
+    page.goto("about:blank")
+    page.set_content(BAD)
+    for begins, ends in (("light", "dark"), ("dark", "light")):
+        *told, wide = faults(page, "bad")
+        assert wide.endswith("pixels wide on a screen of 390")
+        assert sorted(fault.split(": ")[1:3] for fault in told) == sorted(
+            [
+                [f"{begins}, 1440", "button-name"],
+                [f"{begins}, 1440", "color-contrast"],
+                [f"{begins}, 1440", "link-in-text-block"],
+                [f"{begins}, 1440", "region"],
+                [f"{ends}, 1440", "color-contrast"],
+                [f"{ends}, 1440", "link-in-text-block"],
+            ]
+        )

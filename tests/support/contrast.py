@@ -22,12 +22,24 @@ FIND: Final = """() => {
     });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  const stacks = new Map([[null, []]]);
   const layers = element => {
-    const found = [];
-    for (let one = element; one; one = one.parentElement) {
-      found.unshift(getComputedStyle(one).backgroundColor);
+    if (!stacks.has(element)) {
+      const own = getComputedStyle(element).backgroundColor;
+      const below = layers(element.parentElement);
+      stacks.set(element, own === "rgba(0, 0, 0, 0)" ? below : [...below, own]);
     }
-    return found;
+    return stacks.get(element);
+  };
+  const ratios = new Map();
+  const contrast = (back, colour) => {
+    const key = [...back, colour].join();
+    if (!ratios.has(key)) {
+      const [light, dark] = [painted([...back, colour]), painted(back)]
+        .map(luminance).sort((a, b) => b - a);
+      ratios.set(key, (light + 0.05) / (dark + 0.05));
+    }
+    return ratios.get(key);
   };
   const found = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -36,10 +48,7 @@ FIND: Final = """() => {
     if (!node.data.trim() || !element.checkVisibility({ visibilityProperty: true })) continue;
     if (element.closest(":disabled, option, noscript")) continue;
     const style = getComputedStyle(element);
-    const back = layers(element);
-    const [light, dark] = [painted([...back, style.color]), painted(back)]
-      .map(luminance).sort((a, b) => b - a);
-    const ratio = (light + 0.05) / (dark + 0.05);
+    const ratio = contrast(layers(element), style.color);
     const size = parseFloat(style.fontSize);
     const isSign = element.closest("[aria-hidden=true]") !== null;
     const isLarge = isSign || size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
