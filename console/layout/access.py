@@ -1,6 +1,7 @@
 """Rights of people. Every view names the right it needs; pages show what is missing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
@@ -8,10 +9,10 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
+from django.db import connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
 
 Arguments = ParamSpec("Arguments")
@@ -49,27 +50,63 @@ ROLES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a person may do, and what they may know of."""
+
+    rights: frozenset[Right]
+    scope: Scope
+
+
+NOWHERE: Final = Reach(frozenset(), Scope(frozenset()))
+EVERYWHERE: Final = Reach(frozenset(Right), EVERYTHING)
+# The permissions of a person's own and of their groups, as Django's ModelBackend counts them, and
+# their limit. Every page asks: composing the four queries took longer than all of them here.
+REACH: Final = """
+    SELECT
+        ARRAY(
+            SELECT t.app_label || '.' || p.codename
+            FROM auth_permission p JOIN django_content_type t ON t.id = p.content_type_id
+            WHERE p.id IN (
+                SELECT permission_id FROM auth_user_user_permissions WHERE user_id = %(person)s
+                UNION ALL
+                SELECT g.permission_id
+                FROM auth_group_permissions g JOIN auth_user_groups u ON u.group_id = g.group_id
+                WHERE u.user_id = %(person)s)),
+        (SELECT ARRAY(
+            SELECT externalsystem_id FROM console_limit_systems WHERE limit_id = person_id)
+        FROM console_limit WHERE person_id = %(person)s)"""
+
+
 def has(user: User | AnonymousUser, right: Right) -> bool:
-    return user.has_perm(right.permission)
+    return user.is_active and right in _reach_of(user).rights
 
 
 def scope_of(user: User | AnonymousUser) -> Scope:
-    """The scope of this person; the database is asked once a request.
+    """The scope of this person.
 
     Superusers are not limited: somebody must be able to mend a wrong limit.
     """
+    return _reach_of(user).scope
+
+
+def _reach_of(user: User | AnonymousUser) -> Reach:
+    """The reach of this person; the database is asked once a request."""
     if user.is_anonymous:
-        return Scope(frozenset())
-    known: Scope | None = getattr(user, "sluice_scope", None)
+        return NOWHERE
+    known: Reach | None = getattr(user, "sluice_reach", None)
     if known is None:
-        known = EVERYTHING if user.is_superuser else _limit_of(user)
-        user.sluice_scope = known  # type: ignore[attr-defined] # kept with the request's person
+        known = EVERYWHERE if user.is_superuser else _stored_reach(user)
+        user.sluice_reach = known  # type: ignore[attr-defined] # kept with the request's person
     return known
 
 
-def _limit_of(user: User) -> Scope:
-    limit = Limit.objects.filter(person=user).prefetch_related("systems").first()
-    return EVERYTHING if limit is None else Scope(frozenset(s.pk for s in limit.systems.all()))
+def _stored_reach(user: User) -> Reach:
+    with connection.cursor() as cursor:
+        cursor.execute(REACH, {"person": user.pk})
+        permissions, systems = cursor.fetchone()
+    rights = frozenset(right for right in Right if right.permission in permissions)
+    return Reach(rights, EVERYTHING if systems is None else Scope(frozenset(systems)))
 
 
 def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments, Answer]]:

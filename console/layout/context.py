@@ -10,7 +10,7 @@ from django.utils.functional import SimpleLazyObject
 from console.layout.access import Right, has
 from console.layout.navigation import sections
 from integration.restore.examining import open_count
-from integration.selectors.deployment import foreign_environment
+from integration.selectors.deployment import standing
 
 THEMES: Final = ("light", "dark", "system")
 THEME_COOKIE: Final = "sluice_theme"
@@ -19,6 +19,7 @@ REFRESH_SECONDS: Final = (0, 5, 15, 30, 60)
 REFRESH_COOKIE: Final = "sluice_refresh"
 REFRESH_USUAL: Final = 5
 LIVE_SECONDS: Final = 2
+MISSING: Final = {right.name.lower(): right.missing for right in Right}
 TONES: Final = {"production": "red", "prod": "red", "staging": "orange", "test": "orange"}
 
 
@@ -29,11 +30,13 @@ def frame(request: HttpRequest) -> dict[str, object]:
     user = getattr(request, "user", AnonymousUser())
     is_known = user.is_authenticated
     environment = settings.SLUICE_ENVIRONMENT
+    stands = standing() if is_known else None
+    is_restored = stands is not None and stands.restore_id is not None
     return {
         "environment": environment,
         "environment_tone": TONES.get(environment.lower(), "azure"),
-        "foreign_environment": foreign_environment() if is_known else None,
-        "restore_decisions": open_count() if is_known else None,
+        "foreign_environment": stands.owner if stands is not None else None,
+        "restore_decisions": open_count() if is_restored else None,
         "theme": theme if theme in THEMES else "system",
         "themes": THEMES,
         "refresh": refresh_of(request),
@@ -41,7 +44,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         # Asked for by whole pages only: a part of a page has no menu.
         "menu": SimpleLazyObject(lambda: sections(user, request.path) if is_known else []),
         "may": {right.name.lower(): is_known and has(user, right) for right in Right},
-        "missing": {right.name.lower(): right.missing for right in Right},
+        "missing": MISSING,
     }
 
 

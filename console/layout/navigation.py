@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.urls import resolve, reverse
+from django.urls import get_script_prefix, resolve, reverse
 
 from console.layout.access import Right, has, scope_of
 from integration.selectors import badges
@@ -79,9 +79,9 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
 
 def sections(user: User | AnonymousUser, path: str) -> list[tuple[str, list[Link]]]:
     """The menu of this person, drawn for the page at `path`: headings with their entries."""
-    scope = scope_of(user)
+    scope, at = scope_of(user), _addresses(get_script_prefix())
     mine = [
-        (title, [(page, reverse(page.name)) for page in _open_to(user, pages, scope)])
+        (title, [(page, at[page.name]) for page in _open_to(user, pages, scope)])
         for title, pages in MENU.items()
     ]
     every = [address for _, pages in mine for _, address in pages]
@@ -92,8 +92,8 @@ def sections(user: User | AnonymousUser, path: str) -> list[tuple[str, list[Link
         (
             title,
             [
-                Link(page.label, at, at == current, counts[page.waiting] if page.waiting else None)
-                for page, at in pages
+                Link(page.label, to, to == current, counts[page.waiting] if page.waiting else None)
+                for page, to in pages
             ],
         )
         for title, pages in mine
@@ -107,6 +107,12 @@ def _open_to(user: User | AnonymousUser, pages: Iterable[Page], scope: Scope) ->
         may = all(has(user, right) for right in _rights(page.name))
         if may and (scope.is_whole or not page.is_shared):
             yield page
+
+
+@lru_cache(maxsize=2)
+def _addresses(prefix: str) -> Mapping[str, str]:  # noqa: ARG001 - `reverse` knows it by itself
+    """The addresses of the menu's pages by name, where the console is served below `prefix`."""
+    return {page.name: reverse(page.name) for pages in MENU.values() for page in pages}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from django.db.models import QuerySet
@@ -12,6 +13,8 @@ from integration.selectors.scope import Scope, visible_operations, visible_runs
 from integration.store.querysets import text_of
 from integration.store.sessions import fetch_all
 
+# A statement and its parameters.
+Query = tuple[str, tuple[Any, ...]]
 # Nobody reads the difference between 1,000 and 2,000 beside a menu; counting it costs time.
 CAP: Final = 999
 
@@ -30,7 +33,10 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something that is counted: what it is called, and the rows of it that a person may know."""
+    """Something that is counted: what it is called, and the rows of it that a person may know.
+
+    `rows` only composes: what it answers is kept for its scope.
+    """
 
     word: str
     rows: Callable[[Scope], QuerySet[Any, Any]]
@@ -71,8 +77,14 @@ def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
     counts: list[str] = []
     values: list[Any] = []
     for badge in waiting:
-        text, parameters = text_of(badge.rows(scope).order_by()[: CAP + 1])
+        text, parameters = _query(badge, scope)
         counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")
         values += parameters
     [row] = fetch_all(f"SELECT {', '.join(counts)}", values)
     return [Badge(count, badge.word) for count, badge in zip(row, waiting, strict=True)]
+
+
+@lru_cache(maxsize=256)
+def _query(waiting: Waiting, scope: Scope) -> Query:
+    """The query of a scope, kept: to compose the four takes longer than to ask them."""
+    return text_of(waiting.rows(scope).order_by()[: CAP + 1])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Q
 
 from integration.models import Queue
@@ -42,8 +43,11 @@ def visible_operations(scope: Scope) -> Q:
     """
     if scope.is_whole:
         return Q()
-    queues = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
-    return Q(queues__contained_by=list(queues))
+    if not scope.systems:
+        # Django takes a subquery that can find nothing for a condition that nothing meets.
+        return Q(queues__contained_by=[])
+    queues = Queue.objects.filter(scope.within("system")).values("pk")
+    return Q(queues__contained_by=ArraySubquery(queues))
 
 
 def visible_runs(scope: Scope) -> Q:

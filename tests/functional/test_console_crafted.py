@@ -53,38 +53,36 @@ def untouched() -> bool:
 
 
 @pytest.mark.parametrize("scope", ["matching", ""])
-@pytest.mark.parametrize("query", SPOILT_QUERIES.values(), ids=SPOILT_QUERIES)
 @pytest.mark.parametrize(("page", "verb", "_"), LISTS)
 def test_a_filter_no_list_writes_is_refused_before_a_choice(
-    client: Client, page: str, verb: str, _: str, query: str, scope: str
+    client: Client, page: str, verb: str, _: str, scope: str
 ) -> None:
     error, row = rows()
     chosen = f"{error.pk}:1" if page == "review" else f"{row.pk}:{row.batch}"
-    form = {"verb": verb, "scope": scope, "query": query, "chosen": chosen}
-    answer = client.post(reverse(page), form)
-    assert refused(answer)
-    assert "filter" in answer.text
+    for why, query in SPOILT_QUERIES.items():
+        form = {"verb": verb, "scope": scope, "query": query, "chosen": chosen}
+        answer = client.post(reverse(page), form)
+        assert refused(answer), why
+        assert "filter" in answer.text, why
 
 
-@pytest.mark.parametrize("query", SPOILT_QUERIES.values(), ids=SPOILT_QUERIES)
-def test_nothing_is_carried_out_that_cannot_lead_back_to_its_list(
-    client: Client, query: str
-) -> None:
+def test_nothing_is_carried_out_that_cannot_lead_back_to_its_list(client: Client) -> None:
     _, row = rows()
-    form = {"query": query, "chosen": f"{row.pk}:{row.batch}", "reason": "x"}
-    assert refused(client.post(reverse("decide-many", args=["give-up"]), form))
-    assert untouched()
+    for why, query in SPOILT_QUERIES.items():
+        form = {"query": query, "chosen": f"{row.pk}:{row.batch}", "reason": "x"}
+        assert refused(client.post(reverse("decide-many", args=["give-up"]), form)), why
+        assert untouched(), why
 
 
-@pytest.mark.parametrize("query", UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize(("page", "verb", "_"), LISTS)
 def test_all_that_match_a_filter_read_only_in_part_is_refused(
-    client: Client, page: str, verb: str, _: str, query: str
+    client: Client, page: str, verb: str, _: str
 ) -> None:
     rows()
-    answer = client.post(reverse(page), {"verb": verb, "scope": "matching", "query": query})
-    assert refused(answer)
-    assert len(answer.text) < 10_000, "what was sent is not repeated whole"
+    for why, query in UNREADABLE.items():
+        answer = client.post(reverse(page), {"verb": verb, "scope": "matching", "query": query})
+        assert refused(answer), why
+        assert len(answer.text) < 10_000, "what was sent is not repeated whole"
 
 
 @pytest.mark.parametrize(("page", "verb", "_"), LISTS)

@@ -18,6 +18,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.plain import without_bidi
+from tests.functional.test_console_access import HARMLESS
 from tests.support.every_page import PUBLIC, a_world, every_address
 from tests.support.rows import a_person, an_envelope
 from tests.support.tracks import a_track_row
@@ -60,8 +61,11 @@ def test_no_page_obeys_them_and_those_with_partners_texts_spell_them_out() -> No
     told["tracked-message"] += "?" + urlencode({"id": EVIL})
     spelt = set()
     for name, path in told.items():
+        if name in PUBLIC:
+            continue
         answer = client.get(path)
-        if name in PUBLIC or answer.streaming or "html" not in answer.get("Content-Type", ""):
+        assert answer.status_code in HARMLESS, (name, answer.status_code)
+        if answer.streaming or "html" not in answer.get("Content-Type", ""):
             continue
         beside = HELD.sub("", answer.text)
         assert not FOUND.search(beside.encode()), name

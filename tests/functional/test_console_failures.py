@@ -20,7 +20,14 @@ from integration.models import (
 from integration.selectors.failures import failures
 from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
-from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, some_live_processes
+from tests.support.rows import (
+    a_blocked_queue,
+    a_held,
+    a_person,
+    a_queue_row,
+    several_held,
+    some_live_processes,
+)
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ROW = re.compile(r'name="chosen" value="([0-9a-f-]{36}):(\d+)"')
@@ -40,17 +47,19 @@ def shown(page: str) -> list[str]:
 def failed_at_once(queue: Queue, count: int) -> list[MessageError]:
     """Failures of one and the same moment: only their ids tell them apart."""
     at = timezone.now()
-    return [a_held(queue, offset, last_failed_at=at) for offset in range(count)]
+    return several_held(queue, range(count), last_failed_at=at)
 
 
 class TestList:
     def test_pages_by_key_show_every_row_once_in_both_directions(self, client: Client) -> None:
         queue = a_queue_row("continuous")
         rows = failed_at_once(queue, 75)
-        older = [
-            a_held(queue, 100 + n, last_failed_at=timezone.now() - timedelta(hours=n + 1))
-            for n in range(45)
-        ]
+        now = timezone.now()
+        older = several_held(
+            queue,
+            range(100, 145),
+            lambda offset: {"last_failed_at": now - timedelta(hours=offset - 99)},
+        )
         expected = sorted(str(row.pk) for row in rows) + [str(row.pk) for row in older]
         seen: list[str] = []
         pages: list[str] = []

@@ -26,18 +26,21 @@ def menu_of(person: User) -> tuple[Client, dict[str, str]]:
 
 
 @pytest.mark.parametrize("is_limited", [False, True])
-@pytest.mark.parametrize("role", ["", *ROLES])
-def test_every_entry_opens_for_those_who_have_it(role: str, is_limited: bool) -> None:
-    person = a_person(role)
-    if is_limited:
-        Limit.objects.create(person=person)
-    client, menu = menu_of(person)
-    assert bool(menu) is bool(role), "who may see nothing has no entry"
-    for label, address in menu.items():
-        answer = client.get(address, follow=True)
-        assert answer.status_code == 200, label
-    whole_only = {"Cleanup", "People", "Restore"} & set(menu)
-    assert not (is_limited and whole_only)
+def test_every_entry_opens_for_those_who_have_it(is_limited: bool) -> None:
+    """An entry is opened by the first role that has it; the others: test_console_access.py."""
+    opened: set[str] = set()
+    for role in ["", *ROLES]:
+        person = a_person(role)
+        if is_limited:
+            Limit.objects.create(person=person)
+        client, menu = menu_of(person)
+        assert bool(menu) is bool(role), "who may see nothing has no entry"
+        for label in set(menu) - opened:
+            answer = client.get(menu[label], follow=True)
+            assert answer.status_code == 200, (role, label)
+        opened |= set(menu)
+        whole_only = {"Cleanup", "People", "Restore"} & set(menu)
+        assert not (is_limited and whole_only)
 
 
 def test_who_may_do_everything_and_is_not_limited_has_all_entries() -> None:

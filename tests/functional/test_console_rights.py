@@ -4,11 +4,14 @@ from html import unescape
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from console.layout.access import Right
-from integration.models import MessageError, Queue
+from console.layout.access import ROLES, Right, has, scope_of
+from console.models import Limit
+from integration.models import ExternalSystem, MessageError, Queue
+from integration.selectors.scope import EVERYTHING, Scope
 from tests.support.rows import a_blocked_queue, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -43,6 +46,31 @@ def verbs(queue: Queue, error: MessageError) -> list[str]:
         reverse("review"),
         reverse("run-now", args=[1]),
     ]
+
+
+def test_a_person_has_the_rights_that_django_counts() -> None:
+    several = a_person("Operators")
+    several.groups.add(Group.objects.get(name="Editors"))
+    several.user_permissions.add(Permission.objects.get(codename="manage_people"))
+    people = [*map(a_person, ["", *ROLES]), several, User.objects.create_superuser("root")]
+    people.append(a_person("Administrators"))
+    people.append(User.objects.create_superuser("gone"))
+    User.objects.filter(pk__in=[one.pk for one in people[-2:]]).update(is_active=False)
+    for one in [*User.objects.all(), AnonymousUser()]:
+        told = {right for right in Right if has(one, right)}
+        assert told == {right for right in Right if one.has_perm(right.permission)}, one
+    assert {right for right in Right if has(several, right)} >= {Right.PEOPLE, Right.OPERATE}
+
+
+def test_a_person_knows_of_what_their_limit_names() -> None:
+    system = ExternalSystem.objects.create(name="eam")
+    nothing, one, root = a_person(), a_person(), User.objects.create_superuser("root")
+    for person in (nothing, one, root):
+        Limit.objects.create(person=person)
+    one.sluice_limit.systems.add(system)
+    assert scope_of(a_person()) == scope_of(root) == EVERYTHING
+    assert scope_of(one) == Scope(frozenset({system.pk}))
+    assert scope_of(nothing) == scope_of(AnonymousUser()) == Scope(frozenset())
 
 
 def test_strangers_are_asked_to_log_in() -> None:

@@ -18,7 +18,7 @@ from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
 from integration.store.sessions import database_now
 from tests.support.operations import plan, run, started
-from tests.support.rows import a_held, a_person, a_place, a_queue_row
+from tests.support.rows import a_person, a_place, a_queue_row, in_arrival_order, several_held
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 LATER = "2999-01-01T00:00Z"
@@ -28,8 +28,7 @@ LATER = "2999-01-01T00:00Z"
 def queue() -> Queue:
     queue = a_queue_row("continuous")
     a_place(queue)
-    for offset in range(120):
-        a_held(queue, offset, arrival_batch=1, arrival_index=offset)
+    several_held(queue, range(120), in_arrival_order)
     return queue
 
 
@@ -66,9 +65,8 @@ def test_what_failed_before_its_turn_or_without_it_does_not_count(queue: Queue) 
     operation = started(plan(), stop=StopRule(after=10))
     turn(operation)
     foreign = a_queue_row("continuous")
-    for offset in range(10):
-        a_held(foreign, offset, last_failed_at=LATER)
-        a_held(queue, 200 + offset, last_failed_at=LATER)
+    several_held(foreign, range(10), last_failed_at=LATER)
+    several_held(queue, range(200, 210), last_failed_at=LATER)
     waiting = OperationItem.objects.filter(outcome="").values_list("error", flat=True)
     MessageError.objects.filter(pk__in=list(waiting)).update(last_failed_at=LATER)
     assert run(operation) is OperationState.DONE

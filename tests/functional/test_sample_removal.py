@@ -205,17 +205,12 @@ call_command("sample_traffic", rate=20)
 """
 
 
-def test_it_needs_the_word_and_a_reason(client: Client) -> None:
+def test_it_needs_the_right_to_configure_everything_the_word_and_a_reason(client: Client) -> None:
     for spoilt in ({"word": "Sample!"}, {"reason": " "}):
         answer = remove(client, **spoilt)
         assert answer.status_code == 422, spoilt
         assert "Nothing was removed" in answer.text, spoilt
         assert removal.is_there(), spoilt
-
-
-def test_only_people_who_may_configure_everything_are_offered_it(
-    client: Client,
-) -> None:
     assert reverse("removal", args=["sample"]) in client.get(reverse("cleanup")).text
     operator = Client()
     operator.force_login(a_person("Operators"))

@@ -140,12 +140,12 @@ class TestEveryNoun:
         assert viewer.post(reverse(f"{noun}-new"), forms()[noun]).status_code == 403
         assert not ConfigurationChange.objects.exists()
 
-    @pytest.mark.parametrize("query", ["page=-1", "page=x", f"page={'9' * 30}", "per_page=-1"])
-    def test_a_page_that_is_none_is_one_there_is(self, noun: str, query: str) -> None:
+    def test_a_page_that_is_none_is_one_there_is(self, client: Client, noun: str) -> None:
         a_row(noun)
-        answer = logged_in().get(f"{reverse(f'{noun}s')}?{query}")
-        assert answer.status_code == 200
-        assert len(answer.context["table"].paginated_rows) > 0
+        for query in ("page=-1", "page=x", f"page={'9' * 30}", "per_page=-1"):
+            answer = client.get(f"{reverse(f'{noun}s')}?{query}")
+            assert answer.status_code == 200, query
+            assert len(answer.context["table"].paginated_rows) > 0, query
 
 
 class TestSwitches:

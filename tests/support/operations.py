@@ -7,7 +7,7 @@ from integration.models import MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import EVERYTHING
-from tests.support.rows import a_held, a_place, a_queue_row
+from tests.support.rows import a_place, a_queue_row, in_arrival_order, several_held
 
 ALL = FailureFilter(state="")
 
@@ -15,10 +15,7 @@ ALL = FailureFilter(state="")
 def some_held(count: int, **fields) -> list[MessageError]:
     queue = a_queue_row("continuous")
     a_place(queue)
-    return [
-        a_held(queue, offset, arrival_batch=1, arrival_index=offset, **fields)
-        for offset in range(count)
-    ]
+    return several_held(queue, range(count), in_arrival_order, **fields)
 
 
 def plan(verb: str = "release", wanted: FailureFilter = ALL) -> Operation:

@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -87,6 +88,31 @@ def a_message_to_send(queue: Queue, state: str = "PENDING", **fields: Any) -> Ou
 
 def a_held(queue: Queue, offset: int = 10, **fields: Any) -> MessageError:
     """A message on hold after four tries."""
+    error = _held(queue, offset, fields)
+    error.save(force_insert=True)
+    _tried(error).save(force_insert=True)
+    return error
+
+
+def several_held(
+    queue: Queue,
+    offsets: Iterable[int],
+    each: Callable[[int], dict[str, Any]] = lambda _: {},
+    **fields: Any,
+) -> list[MessageError]:
+    """Messages on hold, stored at once; `each` answers further fields of the one at an offset."""
+    held = [_held(queue, offset, {**fields, **each(offset)}) for offset in offsets]
+    errors = MessageError.objects.bulk_create(held)
+    ErrorAttempt.objects.bulk_create([_tried(error) for error in errors])
+    return errors
+
+
+def in_arrival_order(offset: int) -> dict[str, Any]:
+    """The fields of messages that came in one batch, for `several_held`."""
+    return {"arrival_batch": 1, "arrival_index": offset}
+
+
+def _held(queue: Queue, offset: int, fields: dict[str, Any]) -> MessageError:
     now = timezone.now()
     values: dict[str, Any] = {
         "topic_uuid": TOPIC_UUID,
@@ -108,11 +134,13 @@ def a_held(queue: Queue, offset: int = 10, **fields: Any) -> MessageError:
         "first_failed_at": now - timedelta(minutes=5),
         "last_failed_at": now - timedelta(minutes=1),
     }
-    error = MessageError.objects.create(queue=queue, **{**values, **fields})
-    ErrorAttempt.objects.create(
-        error=error, number=1, at=now, ended="HOLD", code=error.code, text=error.text
+    return MessageError(queue=queue, **{**values, **fields})
+
+
+def _tried(error: MessageError) -> ErrorAttempt:
+    return ErrorAttempt(
+        error=error, number=1, at=timezone.now(), ended="HOLD", code=error.code, text=error.text
     )
-    return error
 
 
 def a_blocked_queue(**fields: Any) -> tuple[Queue, QueuePartition, MessageError]:
