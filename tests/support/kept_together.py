@@ -8,11 +8,12 @@ from typing import Any, Final
 import pytest
 
 SPARK: Final = "tests/spark/"
+LOGINS: Final = "a Kafka that asks for logins"
 # What is shared, with the files that share it; each other file is dealt out alone.
 SHARED: Final = {
     "a Spark session": (SPARK, "tests/e2e/test_bulk_import.py"),
     "a browser": ("tests/e2e/",),
-    "a Kafka that asks for logins": (
+    LOGINS: (
         "tests/functional/test_secured_kafka.py",
         "tests/functional/test_setup_provider.py",
     ),
