@@ -16,6 +16,7 @@ from tests.support.emptying import (  # noqa: F401 - hooks and fixtures are foun
 from tests.support.fast_files import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_ignore_collect,
 )
+from tests.support.kafka_world import _topics_go  # noqa: F401 - see above
 from tests.support.kept_objects import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_collection_finish,
 )
@@ -26,12 +27,16 @@ from tests.support.registry import (  # noqa: F401 - hooks and fixtures are foun
     schema_registry,
     small_registry,
 )
+from tests.support.secured_kafka import (  # noqa: F401 - hooks and fixtures are found by name here
+    _no_secured_kafka_is_left,
+    pytest_runtest_teardown,
+    secured_kafka,
+)
 from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found by name here
     child_environment,
     django_db_modify_db_settings,
     kafka,
     postgres,
-    secured_kafka,
     servers,
     unstarted_servers,
     valkey,

@@ -36,7 +36,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 # Five batches and more, with failures of each kind among them.
-MESSAGES, BATCH = 400, 80
+MESSAGES, BATCH = 200, 40
 # Nobody asks for the partition before its owner is stopped.
 SHORT_LEASE = {"SLUICE_LEASE_SECONDS": "0.5"}
 # Not reached by an ordinary run: only a crash suspect gets a marker, and a kill of its own below.
@@ -132,7 +132,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
 def test_a_kill_right_after_a_suspects_marker_loses_and_doubles_nothing(
     crowded, broker, child_environment, nth
 ):
-    sent = mixed(3 * BATCH)
+    sent = mixed(4 * BATCH)
     broker.send(crowded.topic, sent)
     # Two unclean ends at one position make suspects of the batch that was in work.
     for step, at in ((Step.FETCHED, 1), (Step.FETCHED, 1), (Step.MARKED, nth)):
@@ -185,7 +185,7 @@ def wait_for_statement(pattern: str) -> None:
 def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwards(
     crowded, broker, child_environment, step
 ):
-    sent = mixed(3 * BATCH)
+    sent = mixed(4 * BATCH)
     broker.send(crowded.topic, sent)
     stopped = child(crowded, child_environment | SHORT_LEASE, step, 2, "STOP")
     try:
@@ -240,7 +240,7 @@ def test_thousands_of_messages_survive_a_kill_every_second(broker, child_environ
     """
     out = a_queue(broker, name="out", direction="outbound")
     queue = a_queue(broker, max_retries=3, stay_seconds=0.1)
-    sent = mixed(3_000)
+    sent = mixed(2_000)
     broker.send(queue.topic, sent)
     kills = 0
     while kills < 3:

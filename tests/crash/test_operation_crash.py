@@ -1,6 +1,6 @@
 """Every message of an operation is changed once, wherever its runner dies.
 
-How: a child process carries out an operation over 1,800 messages and is killed with SIGKILL at
+How: a child process carries out an operation over 1,200 messages and is killed with SIGKILL at
 each step in turn, or stopped with SIGSTOP past its lease; a second runner goes on. Then SQL says
 whether every item has exactly one outcome and every message exactly one line of history.
 Meanwhile messages are deleted, moved by the engine, and the operation is paused.
@@ -28,7 +28,7 @@ from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-MESSAGES = 1_800
+MESSAGES = 1_200
 RECIPE = '[{"op":"replace","path":"/n","value":1}]'
 # Passed once in a run; the others by every chunk.
 ONCE = {OperationStep.TAKEN, OperationStep.LEFT}

@@ -33,7 +33,7 @@ from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-MESSAGES = 24
+MESSAGES = 14
 DROPS, KEEPS = True, False
 AROUND_CALLS = [
     (Step.BEGUN, 4),

@@ -30,6 +30,8 @@ from sample.management.commands.sample_traffic import Partner
 from sample.models import Asset, MeterReading, PurchaseOrder
 from sample.partner import LARGEST_TOTAL
 from sample.wire import Sent, to_xml
+from tests.support.kafka_world import Kafka
+from tests.support.sample_world import on_own_topics, plant, seeded
 
 NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -135,21 +137,19 @@ def test_xml_repeats_what_is_a_list() -> None:
 @pytest.fixture
 def planted(servers: Servers, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sample as `make run` sets it up, on topics that no other test has written to."""
-    suffix = f"{Random().randrange(10**9)}"
-    for queue, topic in list(names.TOPICS.items()):
-        monkeypatch.setitem(names.TOPICS, queue, f"{topic}.{suffix}")
-    monkeypatch.setenv("SLUICE_ADMIN_PASSWORD", "only-for-tests")
+    on_own_topics(monkeypatch)
+    plant(Kafka(servers.kafka_bootstrap))
+
+
+@pytest.fixture
+def planted_anew(servers: Servers, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, by the command, whatever was planted before."""
+    on_own_topics(monkeypatch)
     seeded()
 
 
-def seeded(*options: str) -> str:
-    out = io.StringIO()
-    call_command("devstack_seed", *options, stdout=out)
-    return out.getvalue()
-
-
 @pytest.mark.servers
-def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
+def test_the_set_up_is_complete_and_can_be_repeated(planted_anew: None) -> None:
     assert seeded() == ""
     assert get_user_model().objects.get(username="admin").check_password("only-for-tests")
     assert set(Queue.objects.values_list("name", flat=True)) == set(names.TOPICS)

@@ -22,7 +22,7 @@ from sample import names, partners
 from sample.outbound import found_again
 from sample.partner import Moods, refusal, serve
 from sample.shares import Share, shares
-from tests.functional.test_sample import planted  # noqa: F401 - a fixture
+from tests.functional.test_sample import planted_anew  # noqa: F401 - a fixture
 from tests.support.rows import a_person
 
 CALM = Moods(Random(1), lambda: 0.0, slow_share=0.0)
@@ -110,7 +110,7 @@ def run_everything() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.usefixtures("planted")
+@pytest.mark.usefixtures("planted_anew")
 def test_what_was_committed_is_what_the_partners_count(supplier: str) -> None:
     list(found_again())
     partners.forget()

@@ -1,10 +1,12 @@
 """Empties the test database after a test that commits: in milliseconds, and not in a second.
 
 Django truncates every table and then has permissions, roles and the shipped instances made anew.
-Here only tables that were written to are emptied, and what the migrations left is copied back.
+Here only tables that were written to are emptied, and what the migrations left is copied back. So
+is what takes long to set up, for tests that begin with it.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -26,44 +28,59 @@ _TABLES: Final = """
     WHERE c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY(%s)
       AND pg_relation_size(c.oid) > 0"""
 
+_KEPT: Final = "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace"
+
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """pytest-django's own fixture, and then this way of emptying."""
     flush = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
     with django_db_blocker.unblock():
-        remember_seed()
+        remember(SEED)
     TransactionTestCase._fixture_teardown = lambda _case: empty()  # type: ignore[attr-defined]
     yield
     TransactionTestCase._fixture_teardown = flush  # type: ignore[attr-defined]
 
 
-def remember_seed() -> None:
-    """Copy what the migrations left; called once, when the test database is new."""
+def remember(schema: str) -> None:
+    """Copy what is in each table of a model into a schema of this name, which is not there yet."""
     with connection.cursor() as cursor:
-        cursor.execute(f"CREATE SCHEMA {SEED}")
+        cursor.execute(f"CREATE SCHEMA {schema}")
         for name, _ in _filled(cursor):
-            cursor.execute(f'CREATE TABLE {SEED}."{name}" AS TABLE public."{name}"')
+            cursor.execute(f'CREATE TABLE {schema}."{name}" AS TABLE public."{name}"')
+            if not cursor.rowcount:
+                cursor.execute(f'DROP TABLE {schema}."{name}"')
 
 
 def empty() -> None:
     """Bring every table of a model back to what the migrations left."""
+    bring_back(SEED)
+
+
+def bring_back(schema: str) -> None:
+    """Bring every table of a model back to what was remembered in this schema."""
     with connection.cursor() as cursor:
         filled = _filled(cursor)
         if large := [f'"{name}"' for name, size in filled if size > LARGE_BYTES]:
             cursor.execute(f"TRUNCATE {', '.join(large)} CASCADE")
-        cursor.execute("SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace", [SEED])
-        seeds = [name for (name,) in cursor.fetchall()]
+        cursor.execute(_KEPT, [schema])
+        kept = [name for (name,) in cursor.fetchall()]
         # In one transaction, and without the constraints' triggers: both sides are emptied.
         steps = ["BEGIN", "SET LOCAL session_replication_role = replica"]
         steps += [f'DELETE FROM "{name}"' for name, size in filled if size <= LARGE_BYTES]
         steps += [
-            f'INSERT INTO public."{n}" OVERRIDING SYSTEM VALUE TABLE {SEED}."{n}"' for n in seeds
+            f'INSERT INTO public."{n}" OVERRIDING SYSTEM VALUE TABLE {schema}."{n}"' for n in kept
         ]
         cursor.execute("; ".join([*steps, "COMMIT"]))
 
 
 def _filled(cursor: Any) -> list[tuple[str, int]]:
-    models = connection.introspection.django_table_names(only_existing=True, include_views=False)
-    cursor.execute(_TABLES, [models])
+    cursor.execute(_TABLES, [_models()])
     return list(cursor.fetchall())
+
+
+@cache
+def _models() -> list[str]:
+    """The tables that models have; one that is not there is not found among the database's."""
+    names = connection.introspection.django_table_names(only_existing=False, include_views=False)
+    return list(names)

@@ -4,11 +4,28 @@ A broker that a busy machine holds up for longer is without leaders for a while;
 killed serves again only when its last session is over.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from devstack.kafka import Kafka
 from devstack.overriding import override
 from devstack.servers import Servers
+
+# What a broker is told that serves one tester: most of its life it is idle, and each thread of it
+# looks for work several times a second.
+QUIET: Final = {"num.network.threads": "1", "num.io.threads": "1"}
+# So many heartbeats in a long session: each is a request, an answer and a look at all sessions.
+HEARTBEATS: Final = 20
+
+
+def session_of(seconds: int) -> Mapping[str, str]:
+    """Properties of a broker whose session is that long."""
+    milliseconds = seconds * 1_000
+    return {
+        "broker.session.timeout.ms": str(milliseconds),
+        "broker.heartbeat.interval.ms": str(max(milliseconds // HEARTBEATS, 1_000)),
+    }
 
 
 class SessionKafka(Kafka):
@@ -19,9 +36,10 @@ class SessionKafka(Kafka):
     @override
     def prepare(self) -> None:
         super().prepare()
+        properties = {**QUIET, **session_of(self.session_seconds)}
         with self._properties.open("a") as file:
             # Later lines of the file win over those that devstack wrote.
-            file.write(f"broker.session.timeout.ms={self.session_seconds * 1_000}\n")
+            file.writelines(f"{name}={value}\n" for name, value in properties.items())
 
 
 def with_session(servers: Servers, seconds: int) -> Servers:

@@ -1,4 +1,4 @@
-"""Keeps files on one tester that share something dear: a Spark session, a browser.
+"""Keeps files on one tester that share something dear: a Spark session, a browser, a broker.
 
 Each further tester would start it, and warm it, for itself.
 """
@@ -10,10 +10,15 @@ import pytest
 SPARK: Final = "tests/spark/"
 # Those of its files that start Spark in processes of their own, and have little of what is shared.
 APART: Final = ("tests/spark/test_driver.py", "tests/spark/test_submit.py")
+LOGINS: Final = "a Kafka that asks for logins"
 # What is shared, with the files that share it; each other file is dealt out alone.
 SHARED: Final = {
     "a Spark session": (SPARK, "tests/e2e/test_bulk_import.py"),
     "a browser": ("tests/e2e/",),
+    LOGINS: (
+        "tests/functional/test_secured_kafka.py",
+        "tests/functional/test_setup_provider.py",
+    ),
 }
 
 

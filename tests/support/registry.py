@@ -1,4 +1,4 @@
-"""A real schema registry, one for all tests: what is registered there has subjects of its own."""
+"""A real schema registry, one for all tests of a file: each registers by subjects of its own."""
 
 import os
 import shutil
@@ -14,9 +14,9 @@ from devstack.supervise import Process
 from tests.support.small_registry import SmallRegistry
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def schema_registry() -> Iterator[Registry]:
-    """Apicurio; started by the first who asks."""
+    """Apicurio; started by the first who asks, and ended with the file."""
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-registry-"))
     Process("owner", folder).remember(os.getpid())
     registry = Registry(folder, ports.choose(), durable=False)

@@ -1,4 +1,4 @@
-"""Backups and restores of the test's own database, by copies of the whole of it."""
+"""A backup and a restore of the test's own database, by a copy of the whole of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +33,13 @@ def _server() -> Iterator[psycopg.Connection[Any]]:
         yield session
 
 
-def _copy(source: str, target: str) -> None:
+def _in_place_of(target: str, make: str) -> None:
+    """Make a database of that name, in the place of the one that has it."""
     with _server() as session:
-        for name in (source, target):
+        for name in (str(connection.settings_dict["NAME"]), BACKUP):
             session.execute(TERMINATE, [name])
         session.execute(f'DROP DATABASE IF EXISTS "{target}"')
-        session.execute(f'CREATE DATABASE "{target}" TEMPLATE "{source}"')
+        session.execute(make)
 
 
 def own() -> None:
@@ -49,13 +50,15 @@ def own() -> None:
 
 
 def back_up() -> None:
-    """Copy the test's database as it is now."""
-    _copy(str(connection.settings_dict["NAME"]), BACKUP)
+    """Copy the test's database as it is now: file by file, and not through the journal."""
+    own = connection.settings_dict["NAME"]
+    _in_place_of(BACKUP, f'CREATE DATABASE "{BACKUP}" TEMPLATE "{own}" STRATEGY file_copy')
 
 
 def restore() -> None:
-    """Put the copy in place of the test's database."""
-    _copy(BACKUP, str(connection.settings_dict["NAME"]))
+    """Put the copy in place of the test's database; there is no backup any more."""
+    own = str(connection.settings_dict["NAME"])
+    _in_place_of(own, f'ALTER DATABASE "{BACKUP}" RENAME TO "{own}"')
 
 
 def drop_backup() -> None:

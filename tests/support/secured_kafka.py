@@ -1,6 +1,7 @@
 """A Kafka with logins, certificates and rights, one for a file: what is not granted is refused.
 
-Tests share it, so each has users and topics of its own.
+Tests share it, so each has users and topics of its own. It runs as long as tests of one tester
+that want it follow each other: with ten listeners it is a busy one even when nobody asks it.
 """
 
 import os
@@ -8,13 +9,14 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -29,6 +31,8 @@ from devstack.certificates import Authority
 from devstack.overriding import override
 from devstack.secured_kafka import HOSTS, shown_at
 from devstack.supervise import Process
+from tests.support.kafka_session import QUIET, session_of
+from tests.support.kept_together import LOGINS, group_of
 
 USER, PASSWORD = "sluice", "its-password"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -37,6 +41,8 @@ RESOURCES = {
     "--group": ResourceType.GROUP,
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
+# Nobody kills it, and a busy machine may hold it up.
+SESSION_SECONDS = 60
 # By port: what its certificate lacks.
 FAULTY = ("EXPIRED", "STRANGE", "MISNAMED")
 
@@ -92,6 +98,8 @@ class SecuredKafka(secured_kafka.SecuredKafka):
         login = f'{LOGIN} user_{USER}="{PASSWORD}" user_other="other";'
         return {
             **super().more(),
+            **QUIET,
+            **session_of(SESSION_SECONDS),
             f"listener.name.sasl_plaintext.{mechanisms}": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
             # Less than a provider may ask for.
@@ -162,6 +170,50 @@ def running() -> Iterator[SecuredKafka]:
         cluster.kill()
         cluster.discard()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Kept:
+    """The one that runs, if one does."""
+
+    def __init__(self) -> None:
+        self._runs = ExitStack()
+        self._cluster: SecuredKafka | None = None
+
+    def started(self) -> SecuredKafka:
+        if self._cluster is None:
+            self._cluster = self._runs.enter_context(running())
+        return self._cluster
+
+    def end(self) -> None:
+        self._cluster = None
+        self._runs.close()
+
+
+_kept = Kept()
+
+
+@pytest.fixture(scope="session")
+def _no_secured_kafka_is_left() -> Iterator[None]:
+    yield
+    _kept.end()
+
+
+@pytest.fixture(scope="module")
+def secured_kafka(_no_secured_kafka_is_left: None) -> SecuredKafka:
+    """Started by the first of its files."""
+    return _kept.started()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End it with a file that none follows which shares it."""
+    file = "" if nextitem is None else _file(nextitem)
+    if file != _file(item) and group_of(file) != LOGINS:
+        _kept.end()
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _resources(given: dict[str, list[str]], words: list[str]) -> list[tuple[Any, str, Any]]:

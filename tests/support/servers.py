@@ -18,10 +18,8 @@ from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
 from tests.support import docker, prepared_database
-from tests.support import secured_kafka as secured
 from tests.support.kafka_session import with_session
 from tests.support.prepared_database import PreparedPostgres
-from tests.support.secured_kafka import SecuredKafka
 
 PREFIX = "sluice-tests-"
 # Nobody kills this Kafka, and no test is to meet an outage that it did not make.
@@ -61,16 +59,6 @@ def kafka(unstarted_servers: Servers) -> Server:
     os.environ["SLUICE_KAFKA_BOOTSTRAP"] = unstarted_servers.kafka_bootstrap
     settings.SLUICE_KAFKA_BOOTSTRAP = unstarted_servers.kafka_bootstrap
     return started
-
-
-@pytest.fixture(scope="module")
-def secured_kafka() -> Iterator[SecuredKafka]:
-    """Another Kafka, which asks for logins, certificates and rights.
-
-    It ends with the file: a broker that nobody asks anything takes a twentieth of a processor.
-    """
-    with secured.running() as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="session")

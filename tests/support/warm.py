@@ -9,51 +9,30 @@ variables the children of one parent may differ.
 
 import atexit
 import fcntl
-import gc
-import importlib
 import json
 import os
-import runpy
-import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-import django
-from django.conf import settings
-from django.db import connections
-
-from config.celery import app
-from crontasks.management.commands.run_services import LOADED, LOADED_FOR_CONSOLE
+from tests.support.warm_parent import OWN, STOPPED
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# What a driver of Spark needs in the place of the console, where Spark is set up for it.
-LOADED_FOR_SPARK: Final = ("crontasks.bulk.command", "pyspark.sql")
 # So many environments are kept loaded at a time; each takes some 100 MB.
 MOST: Final = 3
 # What a child may print before somebody reads it, in bytes.
 PIPE_SIZE: Final = 1 << 20
-STOPPED: Final = b"stopped"
 # Differs from test to test and decides nothing.
 NOT_ITS_OWN: Final = "PYTEST_CURRENT_TEST"
-# What a child may have of its own: nothing that is loaded has used it yet.
-OWN: Final = (
-    "SLUICE_CELERY_BROKER_URL",
-    "SLUICE_DATABASE_URL",
-    "SLUICE_DEPLOYMENT",
-    "SLUICE_LEASE_SECONDS",
-    "SLUICE_SPARK_MEMORY_MB",
-    "TESTS_HANG",
-    "TESTS_MUTATION",
-)
 _parents: "dict[str, _Parent]" = {}
+# Those that were let go: each ends with the last of its children.
+_retired: list[subprocess.Popen[bytes]] = []
 
 
 class WarmChild:
@@ -121,7 +100,7 @@ class _Parent:
             listener.bind(self.address)
             listener.listen()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.warm", str(listener.fileno())],
+                [sys.executable, "-m", "tests.support.warm_parent", str(listener.fileno())],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.PIPE,
@@ -136,12 +115,12 @@ class _Parent:
         return wire
 
     def end(self) -> None:
-        """Let it go; children of it that live go on."""
+        """Let it go; children of it that live go on, and it waits for their ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(10)
         Path(self.address).unlink()
         Path(self.address).parent.rmdir()
+        _retired.append(self.process)
 
 
 def child(
@@ -186,81 +165,6 @@ def _parent_in(environment: Mapping[str, str]) -> _Parent:
 def _end_all() -> None:
     while _parents:
         _parents.popitem()[1].end()
-
-
-def main() -> None:
-    """Set Django up, then fork a child for each request, until the tester has gone."""
-    listener = socket.socket(fileno=int(sys.argv[1]))
-    django.setup()
-    more = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else LOADED_FOR_CONSOLE
-    for name in (*LOADED, *more):
-        importlib.import_module(name)
-    assert threading.active_count() == 1, "a thread would be missing in the children"
-    gc.collect()
-    gc.freeze()
-    # Nobody waits for the processes that wait for the children.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
-        if sys.stdin in ready:
-            return
-        wire, _ = listener.accept()
-        if os.fork() == 0:
-            break
-        wire.close()
-    listener.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    asked, places, _, _ = socket.recv_fds(wire, 1 << 16, 2)
-    pid = os.fork()
-    if pid != 0:
-        _tell_its_end(wire, pid, places)
-    wire.close()
-    _become(json.loads(asked), places)
-
-
-def _tell_its_end(wire: socket.socket, pid: int, places: Sequence[int]) -> None:
-    for place in places:
-        os.close(place)
-    for standard in (0, 1, 2):
-        os.close(standard)
-    wire.send(str(pid).encode())
-    _, status = os.waitpid(pid, os.WUNTRACED)
-    while os.WIFSTOPPED(status):
-        wire.send(STOPPED)
-        _, status = os.waitpid(pid, os.WUNTRACED)
-    wire.send(str(os.waitstatus_to_exitcode(status)).encode())
-    os._exit(0)
-
-
-def _become(asked: dict[str, Any], places: Sequence[int]) -> None:
-    if asked["group"]:
-        os.setsid()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for place, standard in zip((nothing, *places), (0, 1, 2), strict=True):
-        os.dup2(place, standard)
-        os.close(place)
-    _take_own(asked["own"])
-    first, *others = asked["words"]
-    if first == "-m":
-        name, *others = others
-        sys.argv = [name, *others]
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = [first, *others]
-        runpy.run_path(first, run_name="__main__")
-
-
-def _take_own(values: Mapping[str, str]) -> None:
-    """Read the settings again, with the child's own values in the place of its parent's."""
-    for name in OWN:
-        os.environ.pop(name, None)
-    os.environ.update(values)
-    fresh = vars(importlib.reload(sys.modules[settings.SETTINGS_MODULE]))
-    for name in filter(str.isupper, fresh):
-        setattr(settings, name, fresh[name])
-    connections.settings["default"].update(settings.DATABASES["default"])
-    app.conf.update(broker_url=settings.CELERY_BROKER_URL)
-
-
-if __name__ == "__main__":
-    main()
+    for process in _retired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1)
