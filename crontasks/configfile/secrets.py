@@ -15,7 +15,10 @@ REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
 EXPORTED: Final = "SLUICE_CONFIG_"
 # What keeps this installation safe is not to be handed to a partner's cluster by a slip or a trick:
 # its database's password, its keys, whatever is added one day. Partners' secrets have other names.
-OWN: Final = re.compile(rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})")
+# So are those of its servers, which a container is given with the rest.
+OWN: Final = re.compile(
+    rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})|(?:POSTGRES|VALKEY)_PASSWORD$"
+)
 Lookup = Callable[[str], str | None]
 
 

@@ -27,7 +27,8 @@ class RequeuesAtShutdown(bootsteps.StartStopStep):
         c.create_task_handler = lambda: requeuing(make(c))
 
     def stop(self, c: Any) -> None:
-        if shutdown.is_announced() and c.task_consumer:
+        # A pool of one that forks nothing has acknowledged what it works on only in this loop.
+        if shutdown.is_announced() and c.task_consumer and c.pool.uses_semaphore:
             # Closing reads the answer to what was asked last; the broker gives one in a second.
             with suppress(*c.connection_errors, *c.channel_errors):
                 c.task_consumer.channel.close()

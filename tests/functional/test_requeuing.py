@@ -23,6 +23,7 @@ class AConsumer:
     def __init__(self, connection: Connection) -> None:
         self.queue = Queue(f"requeuing-{uuid.uuid4().hex[:8]}")
         self.taken: list[object] = []
+        self.pool = SimpleNamespace(uses_semaphore=True)  # that of a pool which forks
         self.connection_errors = connection.connection_errors
         self.channel_errors = connection.channel_errors
         self.task_consumer = Consumer(connection.channel(), [self.queue])

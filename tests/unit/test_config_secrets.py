@@ -12,7 +12,10 @@ def resolved(name: str) -> str:
     return resolve(f"${{ENV:{name}}}", "", {name: "what it holds"}.get)
 
 
-@pytest.mark.parametrize("name", sorted({*example(), "SLUICE_ROLE_PASSWORD"}))
+DEPLOYED = {"SLUICE_ROLE_PASSWORD", "POSTGRES_PASSWORD", "VALKEY_PASSWORD"}
+
+
+@pytest.mark.parametrize("name", sorted({*example(), *DEPLOYED}))
 def test_no_setting_of_this_installation_can_be_referred_to(name: str) -> None:
     with pytest.raises(SecretReferenceError):
         resolved(name)
