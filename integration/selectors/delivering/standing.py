@@ -112,7 +112,7 @@ def _waits(waiting: int | None) -> str:
     if waiting is None:
         return "It is not known how many messages wait."
     if not waiting:
-        return "Nothing waits."
+        return "Nothing waits in its topics."
     return f"{so_many(waiting, 'message waits', 'messages wait')}."
 
 
