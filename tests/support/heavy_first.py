@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.kept_together import APART
+from tests.support.kept_together import APART, file_of
 
 BUSY: Final = ("tests/spark/", "tests/e2e/")
 WAITING: Final = (
@@ -48,10 +48,8 @@ def in_order(files: list[str]) -> list[str]:
 
 def heavy_first(items: list[pytest.Item]) -> None:
     """Sort in place; the tests of a file stay as they were, but those that come last."""
-    files = in_order(list(dict.fromkeys(_file(item) for item in items)))
+    files = in_order(list(dict.fromkeys(file_of(item) for item in items)))
     places = {file: place for place, file in enumerate(files)}
-    items.sort(key=lambda item: (places[_file(item)], item.get_closest_marker("last") is not None))
-
-
-def _file(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
+    items.sort(
+        key=lambda item: (places[file_of(item)], item.get_closest_marker("last") is not None)
+    )

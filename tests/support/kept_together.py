@@ -22,6 +22,11 @@ SHARED: Final = {
 }
 
 
+def file_of(item: pytest.Item) -> str:
+    """The item's file, as `group_of` takes it."""
+    return item.nodeid.partition("::")[0]
+
+
 def group_of(file: str) -> str:
     """What the file shares with others, else the file itself."""
     if file in APART:

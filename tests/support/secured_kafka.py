@@ -32,7 +32,7 @@ from devstack.overriding import override
 from devstack.secured_kafka import HOSTS, shown_at
 from devstack.supervise import Process
 from tests.support.kafka_session import QUIET, session_of
-from tests.support.kept_together import LOGINS, group_of
+from tests.support.kept_together import LOGINS, file_of, group_of
 
 USER, PASSWORD = "sluice", "its-password"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -207,13 +207,9 @@ def secured_kafka(_no_secured_kafka_is_left: None) -> SecuredKafka:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End it with a file that none follows which shares it."""
-    file = "" if nextitem is None else _file(nextitem)
-    if file != _file(item) and group_of(file) != LOGINS:
+    file = "" if nextitem is None else file_of(nextitem)
+    if file != file_of(item) and group_of(file) != LOGINS:
         _kept.end()
-
-
-def _file(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
 
 
 def _resources(given: dict[str, list[str]], words: list[str]) -> list[tuple[Any, str, Any]]:
