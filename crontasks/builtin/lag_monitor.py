@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from django.db.models import F, Q
 
-from crontasks.builtin import retention_sync
+from crontasks.builtin import resting, retention_sync
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
@@ -29,6 +29,11 @@ from integration.store import stable_ends, track_days
 from integration.store.sessions import django_connection, execute
 from integration.values import TopicFacts
 
+# What is told apart of a thousand rows at a time.
+_COMPARED: Final = (
+    *("queue_id", "partition", "topic_uuid", "next_offset", "state_code"),
+    *("low_watermark", "high_watermark", "oldest_waiting_at"),
+)
 _SEEN: Final = (
     "UPDATE integration_queuepartition SET seen_at = clock_timestamp() WHERE id = ANY(%s)"
 )
@@ -58,7 +63,7 @@ class LagMonitor:
     """Asks every provider for the watermarks and retention of its queues' topics.
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
-    what waits expires. One client and five requests a provider, however many queues. A broker
+    what waits expires. Two clients and six requests a provider, however many queues. A broker
     that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
     tracking has its days ahead, and that its search index knows the newest rows.
     """
@@ -66,14 +71,16 @@ class LagMonitor:
     def run(self, parameters: LagParameters, context: Context) -> Outcome:
         away: list[Condition] = []
         follows = _retention_follows()
-        queues = Queue.objects.select_related("provider").filter(RUNS, enabled=True)
-        by_provider = queues.order_by("provider_id", "name")
-        for provider, mine in groupby(by_provider, lambda queue: queue.provider):
+        queues = Queue.objects.filter(RUNS, enabled=True)
+        ids = queues.order_by("provider_id").values_list("provider_id", "pk")
+        by_provider = groupby(list(ids), itemgetter(0))
+        mine = {key: [id_ for _, id_ in each] for key, each in by_provider}
+        for provider in Provider.objects.filter(pk__in=mine).order_by("pk"):
             if context.should_stop():
                 break
             away += _look(
                 provider,
-                list(mine),
+                mine[provider.pk],
                 context,
                 follows=follows,
                 patience=parameters.transaction_seconds,
@@ -86,10 +93,11 @@ class LagMonitor:
 
 
 def _look(
-    provider: Provider, queues: list[Queue], context: Context, *, follows: bool, patience: int
+    provider: Provider, ids: Sequence[int], context: Context, *, follows: bool, patience: int
 ) -> Iterable[Condition]:
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
+        queues = _to_look_at(provider, ids)
         facts = looks.look(provider, [queue.topic for queue in queues])
         there = [(queue, look) for queue in queues if (look := facts.get(queue.topic)) is not None]
         _start_where_gone(queue for queue in queues if facts.get(queue.topic, queue) is None)
@@ -102,6 +110,17 @@ def _look(
         context.say(f"{provider.name}: {reason}")
         return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", reason)]
     return []
+
+
+def _to_look_at(provider: Provider, ids: Sequence[int]) -> list[Queue]:
+    """Note that the ends of idle queues are where they were, and return all other queues."""
+    same = resting.unmoved(provider, ids)
+    execute(_SEEN, ([row for one in same for row in one.rows],))
+    moved = set(ids) - {one.queue_id for one in same}
+    queues = list(Queue.objects.filter(pk__in=moved).order_by("name"))
+    for queue in queues:
+        queue.provider = provider
+    return queues
 
 
 def _start_where_gone(queues: Iterable[Queue]) -> None:
@@ -119,7 +138,7 @@ def _with_news(
     Of a thousand idle queues nothing is written but that, in two statements.
     """
     queues = [queue.pk for queue, _ in there]
-    rows = QueuePartition.objects.filter(queue__in=queues).order_by("queue_id")
+    rows = QueuePartition.objects.filter(queue__in=queues).only(*_COMPARED).order_by("queue_id")
     rows_of = {key: list(mine) for key, mine in groupby(rows, attrgetter("queue_id"))}
     news, same = [], []
     for queue, look in there:

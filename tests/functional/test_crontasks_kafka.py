@@ -1,11 +1,12 @@
 """The built-in cron tasks that ask a broker."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.core import mail
 from django.utils import timezone
 
+from crontasks.builtin import resting
 from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
 from crontasks.builtin.retention_sync import RetentionSync, SyncParameters
 from crontasks.models import CronInstance, Notice
@@ -109,6 +110,7 @@ def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_i
     assert retention(queue) == before
     sync.parameters = {}
     sync.save()
+    queue.partitions.update(seen_at=None)
     look()
     assert retention(queue) == 7_200
     [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
@@ -124,6 +126,31 @@ def test_many_topics_are_looked_at_at_once_and_one_that_is_gone_spoils_nothing(b
     for queue in (first, last):
         assert sum(row.lag for row in queue.partitions.all()) == 1
     assert not gone.partitions.exclude(seen_at=None).exists()
+
+
+def test_of_an_idle_queue_only_the_end_is_asked_until_its_minute_is_over(broker, monkeypatch):
+    monkeypatch.setattr(resting, "WHOLE_SECONDS", 10**9)
+    idle, busy, gone = (a_queue(broker, partitions=2) for _ in range(3))
+    look()
+    # Whoever asked for everything would set it right.
+    QueuePartition.objects.update(low_watermark=-1, seen_at=database_now() - timedelta(seconds=1))
+    before = seen_last(idle)
+    broker.send(busy.topic, [{"n": 1}], partition=1)
+    broker.delete(gone.topic)
+    gone_before = seen_last(gone)
+    look()
+    assert {row.low_watermark for row in idle.partitions.all()} == {-1}
+    assert seen_last(idle) > before, "it was looked at nevertheless"
+    assert [(row.low_watermark, row.lag) for row in busy.partitions.all()] == [(0, 0), (0, 1)]
+    assert seen_last(gone) == gone_before
+    assert Queue.objects.get(pk=gone.pk).start_requested_at is not None, "a run says what is wrong"
+    idle.partitions.update(seen_at=database_now() - timedelta(seconds=10**9))
+    look()
+    assert {row.low_watermark for row in idle.partitions.all()} == {0}
+
+
+def seen_last(queue: Queue) -> datetime:
+    return max(row.seen_at for row in queue.partitions.all())
 
 
 def test_behind_a_head_in_its_row_the_next_message_is_the_oldest(broker):
