@@ -63,7 +63,7 @@ class LagMonitor:
     """Asks every provider for the watermarks and retention of its queues' topics.
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
-    what waits expires. Two clients and six requests a provider, however many queues. A broker
+    what waits expires. One client and five requests a provider, however many queues. A broker
     that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
     tracking has its days ahead, and that its search index knows the newest rows.
     """
@@ -97,7 +97,7 @@ def _look(
 ) -> Iterable[Condition]:
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
-        queues = _to_look_at(provider, ids)
+        queues = _to_ask_about(provider, ids)
         facts = looks.look(provider, [queue.topic for queue in queues])
         there = [(queue, look) for queue in queues if (look := facts.get(queue.topic)) is not None]
         _start_where_gone(queue for queue in queues if facts.get(queue.topic, queue) is None)
@@ -112,12 +112,11 @@ def _look(
     return []
 
 
-def _to_look_at(provider: Provider, ids: Sequence[int]) -> list[Queue]:
-    """Note that the ends of idle queues are where they were, and return all other queues."""
-    same = resting.unmoved(provider, ids)
-    execute(_SEEN, ([row for one in same for row in one.rows],))
-    moved = set(ids) - {one.queue_id for one in same}
-    queues = list(Queue.objects.filter(pk__in=moved).order_by("name"))
+def _to_ask_about(provider: Provider, ids: Sequence[int]) -> list[Queue]:
+    """Note that idle queues are seen, as the watch sees them; return those to be asked about."""
+    left = resting.left_alone(ids)
+    execute(_SEEN, (list(left.rows),))
+    queues = list(Queue.objects.filter(pk__in=set(ids) - set(left.queues)).order_by("name"))
     for queue in queues:
         queue.provider = provider
     return queues

@@ -29,8 +29,8 @@ from integration.store.queue_stops import IS_AT_STOP
 from integration.store.starts import IS_WANTED
 
 # A message that comes between a run's end and the next look waits for that look, so it follows at
-# once, within a tenth of the time; what else makes a queue idle may wait for a second.
-LOOK_SECONDS: Final = 1.0
+# once, within a tenth of the time; what else makes a queue idle may wait for two seconds.
+LOOK_SECONDS: Final = 2.0
 LOOK_SHARE: Final = 0.1
 STANDBY_SECONDS: Final = 0.5
 # Shared among the providers: how long one round waits for records.
@@ -39,6 +39,7 @@ WATCHED_SECONDS: Final = 6
 # Schedules that mean "as soon as something is there"; longer ones mean what they say.
 MOST_SECONDS: Final = 60
 NOTE_SECONDS: Final = 20.0
+REST_SECONDS: Final = 4.0
 # A run that leaves its position where it is has found something that this watch cannot see.
 AGAIN_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
@@ -52,7 +53,7 @@ IS_PROMPT: Final = f"(i.interval_seconds <= {MOST_SECONDS})"
 # The lock of runs tells of those that wait for their share, too.
 _IDLE: Final = f"""
 WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)})
-SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset
+SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset, p.id
 FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
 WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
   AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
@@ -70,6 +71,11 @@ _NOTE: Final = f"""
 UPDATE crontasks_croninstance i SET last_scheduled_at = clock_timestamp()
 FROM integration_queue q WHERE q.id = i.queue_id AND q.provider_id = ANY(%s)
   AND i.active AND {IS_PROMPT}"""
+# Where the log ends at the position: the lag monitor need not ask for that.
+_REST: Final = """
+UPDATE integration_queuepartition SET idle_since = CASE WHEN id = ANY(%(ids)s)
+    THEN clock_timestamp() END
+WHERE (idle_since IS NOT NULL) <> (id = ANY(%(ids)s))"""
 _WATCHED: Final = f"SELECT v.id FROM integration_provider v WHERE {IS_WATCHED}"
 _IS_WATCHED: Final = f"""
 SELECT 1 FROM crontasks_croninstance i JOIN integration_queue q ON q.id = i.queue_id
@@ -87,6 +93,7 @@ class Arrivals(Protocol):
 
     def watch(self, places: Mapping[Place, int]) -> None: ...
     def wait(self, seconds: float) -> set[Place]: ...
+    def at_end(self) -> set[Place]: ...
     def is_sure(self) -> bool: ...
     def close(self) -> None: ...
 
@@ -131,9 +138,12 @@ class IdleWatch:
         self.pauses = Pauses()
         self._arrivals: dict[int, Arrivals] = {}
         self._known: dict[int, Mapping[str, Any]] = {}
+        self._rows: list[tuple[Any, ...]] = []
+        self._places: Mapping[int, dict[Place, int]] = {}
         self._queues: dict[tuple[int, Place], list[tuple[int, int]]] = {}
         self._at_work: frozenset[int] = frozenset()
-        self._looked_at = self._may_look_at = self._noted_at = float("-inf")
+        self._looked_at = self._may_look_at = float("-inf")
+        self._noted_at = self._rested_at = float("-inf")
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Watch until `stop()`; survives the absence of database and brokers."""
@@ -195,13 +205,8 @@ class IdleWatch:
     def _look(self, cursor: Any, now: float) -> None:
         self._looked_at = now
         cursor.execute(_IDLE)
-        places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
-        self._queues = defaultdict(list)
-        for provider_id, queue_id, topic, partition, offset in cursor.fetchall():
-            place = (topic, partition)
-            # A topic may be read by a queue and sent by another: the earlier position counts.
-            places[provider_id][place] = min(offset, places[provider_id].get(place, offset))
-            self._queues[provider_id, place].append((queue_id, offset))
+        self._take(cursor.fetchall())
+        places = self._places
         self._open(places.keys())
         for provider_id, arrivals in self._arrivals.items():
             arrivals.watch(places[provider_id])
@@ -213,6 +218,32 @@ class IdleWatch:
         if now - self._noted_at >= NOTE_SECONDS:
             self._noted_at = now
             cursor.execute(_NOTE, (sure,))
+        if now - self._rested_at >= REST_SECONDS:
+            self._rested_at = now
+            cursor.execute(_REST, {"ids": self._at_rest(sure)})
+
+    def _take(self, rows: list[tuple[Any, ...]]) -> None:
+        """Sort what is idle by provider and place. Mostly it is what it was at the look before."""
+        if rows == self._rows:
+            return
+        places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
+        queues: defaultdict[tuple[int, Place], list[tuple[int, int]]] = defaultdict(list)
+        for provider_id, queue_id, topic, partition, offset, _ in rows:
+            place = (topic, partition)
+            # A topic may be read by a queue and sent by another: the earlier position counts.
+            places[provider_id][place] = min(offset, places[provider_id].get(place, offset))
+            queues[provider_id, place].append((queue_id, offset))
+        self._rows, self._places, self._queues = rows, places, queues
+
+    def _at_rest(self, sure: Iterable[int]) -> list[int]:
+        """List the partitions behind whose position nothing lies, open transactions neither."""
+        ends = {provider_id: self._arrivals[provider_id].at_end() for provider_id in sure}
+        return [
+            row
+            for provider_id, _, topic, partition, offset, row in self._rows
+            if (topic, partition) in ends.get(provider_id, ())
+            and offset == self._places[provider_id][topic, partition]
+        ]
 
     def _open(self, wanted: Collection[int]) -> None:
         """A client for each provider that has idle queues, made anew when its settings change."""
@@ -232,7 +263,7 @@ class IdleWatch:
     def _start(self, provider_id: int, came: Iterable[Place]) -> None:
         now = time.monotonic()
         for place in came:
-            for queue_id, offset in self._queues[provider_id, place]:
+            for queue_id, offset in self._queues.get((provider_id, place), ()):
                 if self.pauses.may_ask(queue_id, offset, now):
                     starts.ask(queue_id)
 
@@ -240,4 +271,4 @@ class IdleWatch:
         while self._arrivals:
             _, arrivals = self._arrivals.popitem()
             arrivals.close()
-        self._looked_at = self._may_look_at = float("-inf")
+        self._looked_at = self._may_look_at = self._rested_at = float("-inf")

@@ -16,6 +16,9 @@ Place = tuple[str, int]
 """topic and partition"""
 
 AT_ONCE: Final = 1_000
+# How long a request rests at a broker. It names every place, and so does the answer; a record is
+# told at once, and only a place that is added waits for the request to come back.
+REST_MS: Final = 500
 # After an error nothing is promised for so long.
 TROUBLE_SECONDS: Final = 15.0
 CLOSE_SECONDS: Final = 2.0
@@ -34,7 +37,8 @@ class Arrivals:
         self._watched: dict[Place, int] = {}
         self._troubled_at = float("-inf")
         group = f"{settings.SLUICE_DEPLOYMENT}-idle"
-        self._consumer: Consumer = new_consumer(to, group, {**LITTLE, "error_cb": self._notice})
+        mine = {**LITTLE, "fetch.wait.max.ms": REST_MS, "error_cb": self._notice}
+        self._consumer: Consumer = new_consumer(to, group, mine)
 
     def watch(self, places: Mapping[Place, int]) -> None:
         """Watch exactly these (place -> next offset). Raises KafkaException."""
@@ -57,6 +61,20 @@ class Arrivals:
             self._troubled_at = time.monotonic()
             return set()
         return came
+
+    def at_end(self) -> set[Place]:
+        """Return the places whose logs end where they are watched, by the brokers' last answers.
+
+        What lies in an open transaction lies behind that, too. Never raises.
+        """
+        try:
+            return {place for place, offset in self._watched.items() if self._end(place) == offset}
+        except RAISED:
+            return set()
+
+    def _end(self, place: Place) -> int | None:
+        ends = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+        return None if ends is None else ends[1]
 
     def is_sure(self) -> bool:
         """Return whether the cluster answers, as far as this client has noticed."""

@@ -1,11 +1,11 @@
 """One look at many topics of a cluster: identity, ends and retention in five requests."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, TopicCollection, TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
@@ -28,8 +28,6 @@ from integration.values import TopicFacts
 
 Kept = tuple[int | None, int | None]
 """Seconds and bytes that a topic keeps; None where there is no limit, or none is told."""
-Ends = Mapping[tuple[str, int], int]
-"""Where the logs of partitions end, by topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +68,6 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
                 seconds, size = retention.get(topic, (None, None))
                 looks[topic] = TopicLook(facts, seconds, ends, size)
         return looks
-
-
-def ends(provider: Provider, places: Collection[tuple[str, int]]) -> Ends:
-    """Return where the log of each (topic, partition) ends, in one request a broker.
-
-    What is not there, or is just moving between brokers, is left out. Raises BrokerUnreachableError
-    (BrokerRefusedError among them) and ProviderUnusableError.
-    """
-    if not places:
-        return {}
-    with asking(provider) as (to, admin):
-        futures = ask_places(admin, dict.fromkeys(places, LATEST), stable=False)
-        told = {(place.topic, place.partition): _end(each, to) for place, each in futures.items()}
-    return {place: end for place, end in told.items() if end is not None}
-
-
-def _end(future: Future[Any], to: Connection) -> int | None:
-    try:
-        offset = int(answer(future, to.name).offset)
-    except TopicGoneError:
-        return None
-    except BrokerUnreachableError as e:
-        if not has_code(e, MOVING):
-            raise
-        return None
-    return None if offset == OFFSET_INVALID else offset
 
 
 def longest_transaction(provider: Provider) -> float | None:

@@ -85,6 +85,12 @@ class QueuePartition(models.Model):
     oldest_waiting_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
     progressed_at = models.DateTimeField(null=True)
+    idle_since = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="Since when the watch of idle queues sees that its log ends at the position; "
+        "as long as that is at work, see Provider.idle_watched_at.",
+    )
 
     class Meta:
         ordering = ["queue", "partition"]

@@ -56,17 +56,24 @@ def relay_all(stop: Stop) -> None:
     def is_held(shard: fleet.Shard) -> bool:
         return run_relay(*shard, stop=stop) is RelayEnd.HELD
 
-    with calm_collector():
-        fleet.relay_each(shards, is_held, stop)
+    try:
+        with calm_collector():
+            fleet.relay_each(shards, is_held, stop)
+    finally:
+        connections[alias()].close()
 
 
 def shards() -> list[tuple[int, int]]:
-    """Every (provider, shard) to relay; none where the database may not act."""
-    try:
-        with connections[alias()].cursor() as cursor:
-            if not deployments.may_act(cursor):
-                return []
-            cursor.execute(relay_sharing.SERVED)
-            return [(provider, shard) for provider, shard in cursor.fetchall()]
-    finally:
-        connections[alias()].close()
+    """Every (provider, shard) to relay; none where the database may not act.
+
+    The session is kept, as this is asked each second: opening one costs the server more than all
+    else that an idle relay asks. One that has broken meanwhile is opened anew.
+    """
+    session = connections[alias()]
+    if session.connection is not None and not session.is_usable():
+        session.close()
+    with session.cursor() as cursor:
+        if not deployments.may_act(cursor):
+            return []
+        cursor.execute(relay_sharing.SERVED)
+        return [(provider, shard) for provider, shard in cursor.fetchall()]

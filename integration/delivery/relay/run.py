@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 0.02
 # Where nothing was sent for some seconds, asking every 20 ms would cost a twentieth of a core.
-QUIET_SECONDS: Final = 0.1
+QUIET_SECONDS: Final = 0.25
 QUIET_SHARE: Final = 0.02
 DOUBT_SECONDS: Final = 1.0
 # Kafka forgets a group's offset a week after its last commit; an idle relay renews it daily.
