@@ -9,7 +9,7 @@ from crontasks.cursor import Cursor
 from crontasks.running.starts import MAY_ASK
 from integration.store import strict_order
 from integration.store.key_order import IS_FIRST_OF_KEY
-from integration.store.sharing import COUNT, IS_FREE, IS_HELP_WANTED, LOCKED
+from integration.store.sharing import COUNT, HELP_SECONDS, IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
@@ -24,9 +24,9 @@ WINDOW_SECONDS: Final = 10.0
 
 # What no cause below does without. Of a thousand idle queues it leaves none, and all that follows
 # costs nothing; of the others it may leave too many.
-_WITH_A_CAUSE: Final = """
+_WITH_A_CAUSE: Final = f"""
     SELECT q.id FROM integration_queue q WHERE q.start_requested_at IS NOT NULL
-        OR q.help_wanted_at IS NOT NULL
+        OR q.help_wanted_at > clock_timestamp() - make_interval(secs => {HELP_SECONDS})
         OR NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
     UNION
     SELECT p.queue_id FROM integration_queuepartition p
