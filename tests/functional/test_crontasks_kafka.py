@@ -1,6 +1,6 @@
 """The built-in cron tasks that ask a broker."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.core import mail
@@ -110,7 +110,6 @@ def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_i
     assert retention(queue) == before
     sync.parameters = {}
     sync.save()
-    queue.partitions.update(seen_at=None)
     look()
     assert retention(queue) == 7_200
     [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
@@ -128,29 +127,31 @@ def test_many_topics_are_looked_at_at_once_and_one_that_is_gone_spoils_nothing(b
     assert not gone.partitions.exclude(seen_at=None).exists()
 
 
-def test_of_an_idle_queue_only_the_end_is_asked_until_its_minute_is_over(broker, monkeypatch):
-    monkeypatch.setattr(resting, "WHOLE_SECONDS", 10**9)
-    idle, busy, gone = (a_queue(broker, partitions=2) for _ in range(3))
+def test_of_many_idle_queues_that_are_watched_a_look_asks_about_a_few(broker, monkeypatch):
+    idle, busy = a_queue(broker, partitions=2), a_queue(broker, partitions=2)
+    broker.send(busy.topic, [{"n": 1}])
     look()
-    # Whoever asked for everything would set it right.
-    QueuePartition.objects.update(low_watermark=-1, seen_at=database_now() - timedelta(seconds=1))
-    before = seen_last(idle)
-    broker.send(busy.topic, [{"n": 1}], partition=1)
-    broker.delete(gone.topic)
-    gone_before = seen_last(gone)
+    # Whoever asks about it sets it right.
+    QueuePartition.objects.update(low_watermark=-1, seen_at=database_now() - timedelta(hours=1))
+    QueuePartition.objects.update(idle_since=database_now())
+    Provider.objects.update(idle_watched_at=database_now())
+    monkeypatch.setattr(resting, "LEAST", 0)
     look()
-    assert {row.low_watermark for row in idle.partitions.all()} == {-1}
-    assert seen_last(idle) > before, "it was looked at nevertheless"
-    assert [(row.low_watermark, row.lag) for row in busy.partitions.all()] == [(0, 0), (0, 1)]
-    assert seen_last(gone) == gone_before
-    assert Queue.objects.get(pk=gone.pk).start_requested_at is not None, "a run says what is wrong"
-    idle.partitions.update(seen_at=database_now() - timedelta(seconds=10**9))
+    assert marks(idle) == {-1}
+    assert all(timezone.now() - row.seen_at < timedelta(minutes=5) for row in idle.partitions.all())
+    assert marks(busy) == {0}, "something waits there"
+    monkeypatch.setattr(resting, "LEAST", 1)
     look()
-    assert {row.low_watermark for row in idle.partitions.all()} == {0}
+    assert marks(idle) == {0}, "each has its turn"
+    QueuePartition.objects.update(low_watermark=-1)
+    monkeypatch.setattr(resting, "LEAST", 0)
+    Provider.objects.update(idle_watched_at=database_now() - timedelta(seconds=30))
+    look()
+    assert marks(idle) == {0}, "nobody watches it"
 
 
-def seen_last(queue: Queue) -> datetime:
-    return max(row.seen_at for row in queue.partitions.all())
+def marks(queue: Queue) -> set[int]:
+    return {row.low_watermark for row in queue.partitions.all()}
 
 
 def test_behind_a_head_in_its_row_the_next_message_is_the_oldest(broker):

@@ -81,6 +81,19 @@ def test_open_and_aborted_transactions_and_markers_start_nothing(arrivals, broke
     assert came(arrivals) == {(topic, 0)}
 
 
+def test_what_ends_where_it_is_watched_is_told_unless_a_transaction_is_open(arrivals, broker):
+    one, other = broker.topic(), broker.topic()
+    broker.send(one, [{"n": 1}])
+    arrivals.watch({(one, 0): 1, (other, 0): 0})
+    both = {(one, 0), (other, 0)}
+    eventually(lambda: not arrivals.wait(0.1) and arrivals.at_end() == both, seconds=20.0)
+    producer = a_transaction(broker)
+    producer.produce(other, b"1")
+    assert producer.flush(20) == 0
+    eventually(lambda: not arrivals.wait(0.1) and arrivals.at_end() == {(one, 0)}, seconds=20.0)
+    producer.abort_transaction(20)
+
+
 def test_a_place_that_cannot_be_read_is_something_to_look_at(arrivals, broker):
     topic = broker.topic()
     arrivals.watch({(topic, 0): 7})
@@ -102,6 +115,8 @@ def test_a_message_starts_a_run_of_an_idle_queue_without_a_tick(
         eventually(is_watched(queue), worker, relay)
         epochs = sorted(QueuePartition.objects.values_list("epoch", flat=True))
 
+        at_rest = QueuePartition.objects.filter(idle_since__isnull=False)
+        eventually(lambda: at_rest.count() == 2, worker, relay)
         broker.send(queue.topic, [{"n": 1}], partition=1)
         eventually(lambda: applied() == [1], worker, relay)
         eventually(lambda: not owned(queue), worker, relay)

@@ -83,6 +83,7 @@ class Command(BaseCommand):
         gc.collect()
         # What lives now is never looked at again, and so stays shared.
         gc.freeze()
+        gc.enable()  # manage.py has disabled it
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         supervise(services)
 
