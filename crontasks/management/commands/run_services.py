@@ -27,6 +27,8 @@ LOADED: Final = (
     "kombu.transport.redis",
 )
 LOADED_FOR_CONSOLE: Final = ("config.urls", "gunicorn.app.wsgiapp")
+# The worker begins alone: until it works, the others would only share its processors.
+BEHIND_SECONDS: Final = 0.75
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
 # A service that ends at once is not started in a circle.
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -85,6 +87,8 @@ class Command(BaseCommand):
         gc.freeze()
         gc.enable()  # manage.py has disabled it
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        for service in services[1:]:
+            service.due_at = time.monotonic() + BEHIND_SECONDS
         supervise(services)
 
 
