@@ -111,6 +111,8 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     # Celery's beat would connect before its first step and wait there for as long as its broker
     # is away, without a heartbeat. Each send takes a connection of the pool instead.
     producer = None
+    # The library's own mark of what was read anew.
+    _heap_invalidated: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.leadership = Leadership(LockClass.BEAT, "sluice beat")

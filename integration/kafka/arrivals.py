@@ -72,9 +72,8 @@ class Arrivals:
         except RAISED:
             return set()
 
-    def _end(self, place: Place) -> int | None:
-        ends = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-        return None if ends is None else ends[1]
+    def _end(self, place: Place) -> int:
+        return self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)[1]
 
     def is_sure(self) -> bool:
         """Return whether the cluster answers, as far as this client has noticed."""
