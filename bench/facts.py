@@ -21,6 +21,7 @@ FROM by_commit
 """
 OURS: Final = "integration_messagetrack"
 THEIRS: Final = "bench_track"
+HISTORY: Final = "SELECT count(DISTINCT seq) FROM bench_effect"
 
 
 def rate(rig: Rig, table: str, condition: str = "true") -> float:

@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -44,6 +44,20 @@ parse: Final[Callable[[str], Any]] = json.JSONDecoder(
 ).decode
 
 
+def consumer_settings() -> dict[str, str | int | bool]:
+    return {
+        "bootstrap.servers": os.environ["SLUICE_KAFKA_BOOTSTRAP"],
+        "group.id": "bench-handwritten",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "fetch.wait.max.ms": 50,
+        "fetch.queue.backoff.ms": 5,
+        "queued.min.messages": 20_000,
+    }
+
+
 class Loop:
     """One consumer and one session; `settle` writes a batch, the loop moves the position."""
 
@@ -52,19 +66,7 @@ class Loop:
         self.cursor = session.cursor()
         self.topic = topic
         self.next_offset = self._stored()
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": os.environ["SLUICE_KAFKA_BOOTSTRAP"],
-                "group.id": "bench-handwritten",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 50,
-                "fetch.queue.backoff.ms": 5,
-                "queued.min.messages": 20_000,
-            }
-        )
+        self.consumer = Consumer(consumer_settings())
         self.consumer.assign([TopicPartition(topic, 0, self.next_offset)])
 
     def _stored(self) -> int:
@@ -111,17 +113,20 @@ def settle_batch(loop: Loop, messages: list[Message]) -> None:
     offsets = []
     for message in messages:
         offset: int = message.offset()  # type: ignore[assignment] # a message without an error
-        body = parse(_text(message))
+        body = parse(text_of(message))
         newest[body["assetnum"]] = (*row_of(body), 0, offset)
         offsets.append(offset)
-    cursor = loop.cursor
-    cursor.execute(statements.MAKE_STAGE)
-    with cursor.copy(statements.COPY_STAGE) as stage:
-        for row in newest.values():
-            stage.write_row(row)
-    cursor.execute(statements.UPSERT_STAGE)
+    upsert_all(loop.cursor, newest.values())
     loop.track("BenchBatch", offsets)
     loop.commit(offsets[-1] + 1)
+
+
+def upsert_all(cursor: psycopg.Cursor[tuple[Any, ...]], rows: Iterable[tuple[Any, ...]]) -> None:
+    cursor.execute(statements.MAKE_STAGE)
+    with cursor.copy(statements.COPY_STAGE) as stage:
+        for row in rows:
+            stage.write_row(row)
+    cursor.execute(statements.UPSERT_STAGE)
 
 
 def settle_each(loop: Loop, messages: list[Message]) -> None:
@@ -129,7 +134,7 @@ def settle_each(loop: Loop, messages: list[Message]) -> None:
     offsets = []
     for message in messages:
         offset: int = message.offset()  # type: ignore[assignment] # a message without an error
-        _upsert(loop, parse(_text(message)), offset)
+        _upsert(loop, parse(text_of(message)), offset)
         offsets.append(offset)
     loop.track("BenchAsset", offsets)
     loop.commit(offsets[-1] + 1)
@@ -145,7 +150,7 @@ def settle_aside(loop: Loop, messages: list[Message]) -> None:
     for message in messages:
         offset: int = message.offset()  # type: ignore[assignment] # a message without an error
         try:
-            body = parse(_text(message))
+            body = parse(text_of(message))
             _upsert(loop, body, offset)
             if "fails" in body:
                 raise ValueError("This try is made to fail.")  # noqa: TRY301 - as a handler would
@@ -165,7 +170,7 @@ def _upsert(loop: Loop, body: Any, offset: int) -> None:
     loop.cursor.execute(statements.UPSERT_ONE, (*row_of(body), 0, offset))
 
 
-def _text(message: Message) -> str:
+def text_of(message: Message) -> str:
     value = message.value()
     if value is None:
         raise ValueError("a message without a value")

@@ -72,4 +72,5 @@ MOVE_POSITION: Final = (
 WRITE_EFFECT: Final = (
     "INSERT INTO bench_effect (queue, seq, sent_at) VALUES (%s, %s, to_timestamp(%s::float8))"
 )
+COPY_EFFECTS: Final = "COPY bench_effect (queue, seq) FROM STDIN"
 SLEEP_WHILE_SLOW: Final = "SELECT pg_sleep(60) FROM bench_control WHERE slow"

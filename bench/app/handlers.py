@@ -46,6 +46,21 @@ def store_one(message: Message) -> Superseded | None:
     return None if changed else Superseded()
 
 
+@inbound("BenchIsolated", isolated=True)
+def store_alone(message: Message) -> Superseded | None:
+    """The same upsert in a transaction of its own."""
+    return store_one(message)
+
+
+@inbound("BenchHistory", batch=True)
+def store_with_history(messages: Sequence[Message]) -> None:
+    """Two statements: the upsert of a batch, and a row of history for each message by COPY."""
+    store_batch(messages)
+    with connection.cursor() as django_cursor, django_cursor.copy(statements.COPY_EFFECTS) as copy:
+        for message in messages:
+            copy.write_row((message.queue, message.body["seq"]))
+
+
 @inbound("BenchPing")
 def note_arrival(message: Message) -> None:
     """One row per message; publishes and fails as it says, for the accounting of `make smoke`."""

@@ -42,3 +42,16 @@ def inbound_vs_single_commit(ground: Ground) -> Figure:
         quick_count=3_000,
         target=at_least("ratio", 3.0),
     ).run(ground)
+
+
+def inbound_isolated(ground: Ground) -> Figure:
+    """The same handler with a transaction for each message."""
+    return Comparison(
+        name="inbound_isolated",
+        interface="BenchIsolated",
+        loop="single",
+        against="hand-written loop, one commit per message",
+        count=8_000,
+        quick_count=3_000,
+        target=at_least("ratio", 0.85),
+    ).run(ground)

@@ -106,7 +106,8 @@ class HandlerTransaction:
         if self.keys is not None:
             self.keys.judge(units)
         result = self._run(units)
-        if isinstance(result, FailedAt):
+        # Where one message is alone, a constraint that the commit breaks is its own.
+        if isinstance(result, FailedAt) or len(units) == 1:
             return result
         try:
             self.work.check()

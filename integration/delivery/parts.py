@@ -88,16 +88,20 @@ def _plan(context: RunContext, owned: Owned, units: Sequence[Unit]) -> list[Part
     parts: list[Part] = []
     together: list[Unit] = []
     for unit in units:
-        if unit.taker is not None and unit.taker.isolated and unit.known is None:
+        if _runs_alone(unit):
             if together:
                 parts.append(Part(together, mode))
                 together = []
-            parts.append(Part([unit], Mode.SAVEPOINTS))
+            parts.append(Part([unit], mode))
         else:
             together.append(unit)
     if together:
         parts.append(Part(together, mode))
     return parts
+
+
+def _runs_alone(unit: Unit) -> bool:
+    return unit.taker is not None and unit.taker.isolated and unit.known is None
 
 
 def hold_crasher(context: RunContext, owned: Owned, unit: Unit) -> None:
@@ -132,6 +136,10 @@ def _narrow(context: RunContext, part: Part, failed: FailedAt) -> list[Part]:
         return [Part(units, part.mode, part.conflicts + 1)]
     if part.mode is Mode.SAVEPOINTS:
         return _halves(part, failed)
+    if _runs_alone(units[0]) and failed.place is not None:
+        # It had the transaction for itself: another try would tell nothing new.
+        units[0].known = Failed(failed.failure)
+        return [Part(units, Mode.SAVEPOINTS)]
     if not context.queue.sequential or failed.place is None:
         return [Part(units, Mode.SAVEPOINTS)]
     place = failed.place

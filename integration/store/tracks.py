@@ -1,11 +1,11 @@
-"""Tracking rows as the text that COPY reads: one line for each message that has ended.
+"""Tracking rows: one alone as parameters, several as the text that COPY reads, a line for each.
 
 Most of a line is put together while its message is read, before the time counts in which a batch
 holds the database. What only its ending tells stands before that.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from integration.delivery.tracing import Columns, Messages, Trace, Track
 from integration.store.rows import plain
@@ -19,6 +19,11 @@ _COLUMNS: Final = (
 # What is not there is written as one character that no id holds; \N would need a look at each.
 NOTHING: Final = "\x01"
 COPY: Final = f"COPY integration_messagetrack ({_COLUMNS}) FROM STDIN WITH (NULL '{NOTHING}')"
+# One row, where `fenced` has one: COPY asks twice, and an answer takes as long as the writing.
+INSERT_FENCED: Final = (
+    f"INSERT INTO integration_messagetrack ({_COLUMNS}) "
+    f"SELECT 1{', %s' * 13}, %s::bytea, %s::int FROM fenced"
+)
 LONGEST: Final = 1_000
 # A batch of the usual size in one piece: where most texts are there, they cost little to join.
 LINES_AT_ONCE: Final = 500
@@ -59,6 +64,17 @@ def lines(place: Place, tracks: Sequence[Track]) -> Iterator[bytes]:
         numbered = text if begin else f"{len(tracks)}{text[len(NOTHING) :]}"
         # A lone surrogate in a header's text must not cost the batch.
         yield (numbered + "\n").encode("utf-8", "replace")
+
+
+def values(place: Place, track: Track) -> list[Any]:
+    """The parameters of INSERT_FENCED."""
+    queue, partition, arrival = place
+    offset, message_id, interface, ended, key, ms, trace = track
+    text = key.decode("utf-8", "replace") if key else ""
+    ids, payload, schema = ((None,) * 4, None, None) if trace is None else _told(trace)
+    texts = [plain(one, LONGEST) for one in (message_id, interface, text)]
+    told = [None if one is None else plain(one, LONGEST) for one in ids]
+    return [queue, arrival, ended, partition, offset, *texts, ms or 0, *told, payload, schema]
 
 
 def _lines(place: Place, tracks: Sequence[Track]) -> str:

@@ -38,7 +38,7 @@ CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
 
 # The fence: no row comes back when the epoch or the position is no longer this run's, or when a
 # person wants the partition to stop before the position it would have.
-ADVANCE: Final = f"""
+_ADVANCE: Final = f"""
 WITH fenced AS (
   UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
     progressed_at = clock_timestamp()
@@ -47,9 +47,10 @@ WITH fenced AS (
   INSERT INTO integration_batchlog
     (number, partition_id, topic_uuid, from_offset, to_offset, committed_at)
   SELECT %s, id, %s, %s, %s, clock_timestamp() FROM fenced WHERE %s
-)
-SELECT count(*) FROM fenced
-"""
+)"""
+_IS_FENCED: Final = "\nSELECT count(*) FROM fenced"
+ADVANCE: Final = _ADVANCE + _IS_FENCED
+ADVANCE_WITH_TRACK: Final = f"{_ADVANCE}, tracked AS ({tracks.INSERT_FENCED}){_IS_FENCED}"
 # The same for a part of a batch that is worked side by side. The row is read as the last commit has
 # left it; the position is the lowest offset that is open then, and below it none is.
 CLOSE: Final = f"""
@@ -214,7 +215,9 @@ class DatabaseUnitOfWork:
         return frozenset(id_ for (id_,) in locked)
 
     def settle(self, batch_result: BatchResult) -> bool:
-        self._tracks(batch_result)
+        lone_track = self._lone_track(batch_result)
+        if not lone_track:
+            self._tracks(batch_result)
         if batch_result.new_errors or batch_result.changes:
             self._errors(batch_result)
         if batch_result.seen:
@@ -227,8 +230,17 @@ class DatabaseUnitOfWork:
             dependencies.remember(self._run, batch_result.arrivals)
         if batch_result.dispatch is not None:
             deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
-        self.settled = self._advance(batch_result)
+        self.settled = self._advance(batch_result, lone_track)
         return self.settled
+
+    def _lone_track(self, batch_result: BatchResult) -> list[Any]:
+        """The only row of tracking, to be written as the position moves; nothing otherwise."""
+        if not self.queue.tracks or self.owned.in_work is not None or batch_result.strays:
+            return []
+        if len(batch_result.tracks) != 1:
+            return []
+        place = (self.queue.id, self.owned.partition, self.arrival)
+        return tracks.values(place, batch_result.tracks[0])
 
     def _tracks(self, batch_result: BatchResult) -> None:
         if not self.queue.tracks:
@@ -327,9 +339,9 @@ class DatabaseUnitOfWork:
         parameters = [self.queue.id, self.owned.partition, list(ids), list(hashes), list(offsets)]
         self._run(REMEMBER_IDS, parameters)
 
-    def _advance(self, batch_result: BatchResult) -> bool:
+    def _advance(self, batch_result: BatchResult, lone_track: list[Any]) -> bool:
         owned = self.owned
-        reached = self._reached(batch_result)
+        reached = self._reached(batch_result, lone_track)
         if reached is None:
             return False
         if owned.isolate_until is not None:
@@ -344,7 +356,7 @@ class DatabaseUnitOfWork:
         parameters |= {"next": None, "old": reached}
         return bool(self._run(STATE, parameters).rowcount == 1)
 
-    def _reached(self, batch_result: BatchResult) -> int | None:
+    def _reached(self, batch_result: BatchResult, lone_track: list[Any]) -> int | None:
         """Write the position; returns it, or None behind the fence."""
         if self.owned.in_work is not None and batch_result.closed is not None:
             parameters = self._close(self.owned.in_work, batch_result.closed)
@@ -354,7 +366,8 @@ class DatabaseUnitOfWork:
         goes_to = batch_result.next_offset
         fence = [goes_to, self.batch, owned.id, owned.epoch, owned.next_offset, goes_to]
         log = [self.arrival, owned.topic_uuid, *logged, batch_result.logged is not None]
-        is_ours = self._run(ADVANCE, [*fence, *log]).fetchone()[0] == 1
+        sql = ADVANCE_WITH_TRACK if lone_track else ADVANCE
+        is_ours = self._run(sql, [*fence, *log, *lone_track]).fetchone()[0] == 1
         return goes_to if is_ours else None
 
     def _close(self, in_work: OpenBatch, closed: Sequence[int]) -> dict[str, Any]:

@@ -30,6 +30,13 @@ def written(*rows: Any) -> list[MessageTrack]:
     return list(MessageTrack.objects.order_by("offset"))
 
 
+def columns_of(row: MessageTrack) -> dict[str, object]:
+    """What a message brought about; not how many came with it, nor when."""
+    of_batch = {"id", "at", "batch_rows"}
+    names = [field.attname for field in row._meta.fields if field.attname not in of_batch]
+    return {name: getattr(row, name) for name in names}
+
+
 def units(*records: Record, **fields: Any) -> list[Unit]:
     """What a queue reads under these paths."""
     return Reader(a_snapshot(**fields)).units(records)
@@ -74,6 +81,23 @@ class TestRows:
         assert rows[1].caused_by == kept
         assert bytes(rows[1].payload or b"") == b"\\x00\x01"
         assert rows[2].search_a == "\ufffd", "one sign stands for nothing, and no id is that"
+
+    def test_alone_a_row_is_as_it_is_among_others(self) -> None:
+        rows = [
+            a_track(1),
+            a_track(2, message_id=ODD.replace("\x01", ""), key=b"a\x00b\xff"),
+            a_track(3, key=b"x" * 5_000, trace=Trace("e", None, "\udcff", ODD[:9], b"\\x\x01", 7)),
+            a_track(4, key=None, trace=Trace(*(None,) * 5)),
+        ]
+        together = [columns_of(row) for row in written(*rows)]
+        MessageTrack.objects.all().delete()
+        with connection.cursor() as cursor:
+            for row in rows:
+                sql = f"WITH fenced AS (SELECT 1) {tracks.INSERT_FENCED}"
+                cursor.execute(sql, tracks.values((7, 0, 3), row))
+        alone = MessageTrack.objects.order_by("offset")
+        assert [row.batch_rows for row in alone] == [1] * 4
+        assert [columns_of(row) for row in alone] == together
 
     @pytest.mark.parametrize("key", [b"\xff\xfe", b"a\x00b", b"x" * 5_000])
     def test_no_key_costs_the_batch(self, key: bytes) -> None:

@@ -75,6 +75,31 @@ def test_an_isolated_handler_has_a_transaction_of_its_own():
     assert world.effects() == [0, 1, 2, 3, 4]
 
 
+def test_an_isolated_handler_that_fails_is_called_once_for_an_attempt():
+    calls = []
+
+    class Counting(FakeWorld):
+        def obey(self, message):
+            calls.append(message.offset)
+            return super().obey(message)
+
+    world = Counting(retry=ONCE)
+    for do in ("ok", "permanent", "ok"):
+        world.send(do, interface="ALONE")
+    world.run()
+    assert (calls, world.effects()) == ([0, 1, 2], [0, 2])
+    assert (world.row(1).state, world.row(1).attempts) == (ErrorState.HOLD, 1)
+
+
+def test_what_the_commit_of_a_lone_message_refuses_is_its_own_failure():
+    world = FakeWorld(retry=ONCE)
+    for do in ("ok", "orphan", "ok"):
+        world.send(do, interface="ALONE")
+    world.run()
+    assert world.effects() == [0, 2]
+    assert world.row(1).attempts == 1
+
+
 @KINDS
 def test_what_the_database_refuses_at_settlement_lands_on_its_own_message(sequential):
     world = FakeWorld(sequential=sequential, retry=ONCE)
