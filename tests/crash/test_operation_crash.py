@@ -42,6 +42,7 @@ MOMENTS = [
     *[(step, 3) for step in OperationStep if step not in ONCE],
     (OperationStep.LEFT, 1),
 ]
+HALF_WAY = [OperationStep.CHANGED, OperationStep.COMMITTED]
 # Chunks so small that all of them find enough.
 FEW = 50
 FILL = """
@@ -165,24 +166,26 @@ def told_alike(operation: Operation) -> bool:
     )
 
 
-@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
-def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment, step):
+def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment):
     operation = a_started("edit", release_after_edit=True)
-    killed_at(operation, child_environment, step, 3)
+    for step in HALF_WAY:
+        killed_at(operation, child_environment, step, 3)
+        wait_until_overdue(operation)
     finish(operation)
     account(operation, action="edit")
     account(operation, action="release")
     assert MessageError.objects.filter(state="READY", version=3).count() == MESSAGES
 
 
-@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
-def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment, step):
+def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment):
     filled()
     MessageError.objects.update(origin_topic="orders")
     with connection.cursor() as cursor:
         cursor.execute(TRACKED, [MESSAGES])
     operation = started(plan("send back"))
-    killed_at(operation, child_environment, step, 3)
+    for step in HALF_WAY:
+        killed_at(operation, child_environment, step, 3)
+        wait_until_overdue(operation)
     finish(operation)
     account(operation, action="send back")
     sent = OutboxRow.objects.values_list("topic", "message_id")
