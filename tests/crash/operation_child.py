@@ -1,7 +1,7 @@
 """A runner of an operation in a process of its own that dies, or stops, where it is told to.
 
-Arguments: operation id, step, which time it is reached, signal's name. A child of
-`tests.support.warm`, where Django is set up.
+Arguments: operation id, step, which time it is reached, signal's name, how many messages a chunk
+has. A child of `tests.support.warm`, where Django is set up.
 """
 
 import os
@@ -9,7 +9,7 @@ import signal
 import sys
 from uuid import UUID
 
-from crontasks.running.operating import run_operation
+from crontasks.running import operating
 from integration.store import operations
 
 # As in life, only sooner: nobody asks for the operation before this process is dead or stopped.
@@ -17,7 +17,8 @@ operations.LEASE_SECONDS = 0.5  # type: ignore[misc]
 
 
 def main() -> None:
-    operation_id, step, times, name = sys.argv[1:]
+    operation_id, step, times, name, most = sys.argv[1:]
+    operating.CHUNK_ROWS = int(most)  # type: ignore[misc]
     left = int(times)
 
     def observe(reached: str) -> None:
@@ -29,7 +30,7 @@ def main() -> None:
                 sys.stdout.flush()
                 os.kill(os.getpid(), signal.Signals[name])
 
-    state = run_operation(UUID(operation_id), stop=lambda: None, observe=observe)
+    state = operating.run_operation(UUID(operation_id), stop=lambda: None, observe=observe)
     sys.stdout.write(f"{state}\n")
     sys.stdout.flush()
 

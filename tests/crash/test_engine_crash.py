@@ -106,26 +106,25 @@ def crowded(broker) -> Queue:
 
 # Steps that a run passes once, or so rarely that a fourth time need not come.
 ONCE = {Step.TAKEN, Step.ATTACHED, Step.UNDONE, Step.GROUP_COMMITTED, Step.RELEASED}
-MOMENTS = [(step, nth) for step in STEPS for nth in (1, 4) if nth == 1 or step not in ONCE]
 
 
-@pytest.mark.parametrize(("step", "nth"), MOMENTS)
-def test_a_kill_at_any_step_loses_and_doubles_nothing(
-    crowded, broker, child_environment, step, nth
-):
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(crowded, broker, child_environment, step):
+    """The first time it comes; of what that has left, where it comes more often, the fourth."""
     sent = mixed(MESSAGES)
     broker.send(crowded.topic, sent)
     # The position is committed to the group once a second: the run has to last that long.
     lasting = Queue.objects.filter(pk=crowded.pk)
     lasting.update(stay_seconds=2 if step is Step.GROUP_COMMITTED else crowded.stay_seconds)
 
-    killed = child(crowded, child_environment, step, nth, "KILL")
-    said, _ = killed.communicate(timeout=60)
+    for nth in (1,) if step in ONCE else (1, 4):
+        killed = child(crowded, child_environment, step, nth, "KILL")
+        said, _ = killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL, f"{nth} was never reached: {said!r}"
 
     lasting.update(stay_seconds=crowded.stay_seconds)
     finish(crowded)
     account(crowded, sent)
-    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
 
 
 @pytest.mark.parametrize("nth", [1, 4])
@@ -233,14 +232,14 @@ def test_a_message_that_kills_the_process_is_held_after_three_crashes(broker, ch
     assert sorted(Effect.objects.values_list("n", flat=True)) == [0, 2]
 
 
-def test_thousands_of_messages_survive_a_kill_every_second(broker, child_environment):
+def test_a_thousand_messages_survive_kills_at_any_moment(broker, child_environment):
     """Kills at moments that nothing chose; then every record is where it belongs, once.
 
     The relay sends what was published, and a read_committed reader of the output topic counts.
     """
     out = a_queue(broker, name="out", direction="outbound")
     queue = a_queue(broker, max_retries=3, stay_seconds=0.1)
-    sent = mixed(2_000)
+    sent = mixed(1_200)
     broker.send(queue.topic, sent)
     kills = 0
     while kills < 3:

@@ -13,15 +13,18 @@ import time
 import pytest
 from django.db import connection
 from django.db.models import F
+from django.db.models.functions import Now
 
 from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trials, operations
 from integration.actions.operation_items import OperationStep
 from integration.actions.problems import StateMismatchError
 from integration.models import MessageError, MessageTrack, Operation, OutboxRow
+from integration.policy.operations import CHUNK_ROWS
 from integration.policy.states import OperationState
 from integration.store import operations as store
 from tests.support import warm
+from tests.support.celery_world import eventually
 from tests.support.operations import plan, started
 from tests.support.rows import a_place, a_queue_row
 from tests.support.warm import WarmChild
@@ -32,7 +35,16 @@ MESSAGES = 1_200
 RECIPE = '[{"op":"replace","path":"/n","value":1}]'
 # Passed once in a run; the others by every chunk.
 ONCE = {OperationStep.TAKEN, OperationStep.LEFT}
-MOMENTS = [(step, nth) for step in OperationStep for nth in (1, 3) if nth == 1 or step not in ONCE]
+FIRST = [(step, 1) for step in OperationStep if step is not OperationStep.LEFT]
+# Each goes on from where the one before has died.
+MOMENTS = [
+    *FIRST,
+    *[(step, 3) for step in OperationStep if step not in ONCE],
+    (OperationStep.LEFT, 1),
+]
+HALF_WAY = [OperationStep.CHANGED, OperationStep.COMMITTED]
+# Chunks so small that all of them find enough.
+FEW = 50
 FILL = """
 INSERT INTO integration_messageerror (
   id, queue_id, topic_uuid, partition, "offset", message_id, interface, sender, headers, payload,
@@ -89,12 +101,29 @@ def answers(sql: str, *parameters) -> tuple:
         return cursor.fetchone()
 
 
-def child(operation: Operation, environment: dict, step: str, nth: int, name: str) -> WarmChild:
-    words = ["-m", "tests.crash.operation_child", str(operation.pk), step, str(nth), name]
+def child(
+    operation: Operation, environment: dict, step: str, nth: int, name: str, most: int = CHUNK_ROWS
+) -> WarmChild:
+    words = [str(operation.pk), step, str(nth), name, str(most)]
+    words = ["-m", "tests.crash.operation_child", *words]
     process = warm.child(words, environment, text=True, errors=False)
     assert process.stdout is not None
     assert process.stdout.readline() == "there\n"
     return process
+
+
+def killed_at(
+    operation: Operation, environment: dict, step: str, nth: int, most: int = CHUNK_ROWS
+) -> None:
+    process = child(operation, environment, step, nth, "SIGKILL", most)
+    assert process.wait(10) == -signal.SIGKILL
+    process.stdout.close()
+
+
+def wait_until_overdue(operation: Operation) -> None:
+    """Until the dead runner's lease is over; one that had left it has none."""
+    held = Operation.objects.filter(pk=operation.pk, lease_until__gte=Now())
+    eventually(lambda: not held.exists())
 
 
 def finish(operation: Operation) -> None:
@@ -115,39 +144,48 @@ def account(operation: Operation, done: int = MESSAGES, action: str = "release")
     assert (operation.handled, operation.done) == (MESSAGES, done)
 
 
-@pytest.mark.parametrize(("step", "nth"), MOMENTS)
-def test_a_kill_at_any_step_skips_and_doubles_nothing(child_environment, step, nth):
+@pytest.mark.timeout(400)
+def test_a_kill_at_any_step_skips_and_doubles_nothing(child_environment):
+    """At each in turn, in its first chunk and in its third; each goes on with what is left."""
     operation = a_started()
-    process = child(operation, child_environment, step, nth, "SIGKILL")
-    assert process.wait(10) == -signal.SIGKILL
-    process.stdout.close()
+    for step, nth in MOMENTS:
+        killed_at(operation, child_environment, step, nth, FEW)
+        assert told_alike(operation), (step, nth)
+        wait_until_overdue(operation)
     finish(operation)
     account(operation)
     assert MessageError.objects.filter(state="READY", version=2).count() == MESSAGES
 
 
-@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
-def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment, step):
+def told_alike(operation: Operation) -> bool:
+    """Whether what is told of messages is what is told of the operation's items."""
+    total, done, waiting = answers(ITEMS, operation.pk)
+    told = answers(TOLD, operation.pk, "release")
+    return (
+        total == done + waiting and told == (done, done) and answers(DOUBLED, operation.pk) == (0,)
+    )
+
+
+def test_an_edit_that_dies_half_way_changes_each_message_once(child_environment):
     operation = a_started("edit", release_after_edit=True)
-    process = child(operation, child_environment, step, 3, "SIGKILL")
-    assert process.wait(10) == -signal.SIGKILL
-    process.stdout.close()
+    for step in HALF_WAY:
+        killed_at(operation, child_environment, step, 3)
+        wait_until_overdue(operation)
     finish(operation)
     account(operation, action="edit")
     account(operation, action="release")
     assert MessageError.objects.filter(state="READY", version=3).count() == MESSAGES
 
 
-@pytest.mark.parametrize("step", [OperationStep.CHANGED, OperationStep.COMMITTED])
-def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment, step):
+def test_dead_letters_are_sent_back_once_each_wherever_it_dies(child_environment):
     filled()
     MessageError.objects.update(origin_topic="orders")
     with connection.cursor() as cursor:
         cursor.execute(TRACKED, [MESSAGES])
     operation = started(plan("send back"))
-    process = child(operation, child_environment, step, 3, "SIGKILL")
-    assert process.wait(10) == -signal.SIGKILL
-    process.stdout.close()
+    for step in HALF_WAY:
+        killed_at(operation, child_environment, step, 3)
+        wait_until_overdue(operation)
     finish(operation)
     account(operation, action="send back")
     sent = OutboxRow.objects.values_list("topic", "message_id")

@@ -25,9 +25,17 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 MESSAGES = 450
-# Those that come once, and those that come with each piece of a hundred.
+# Those that come once; the others come with each piece of a hundred.
 ONCE = {RescueStep.TAKEN, RescueStep.RELEASED}
-MOMENTS = [(step, nth) for step in RescueStep for nth in (1, 3) if nth == 1 or step not in ONCE]
+FIRST = [(step, 1) for step in RescueStep if step is not RescueStep.RELEASED]
+# Each goes on from where the one before has died.
+MOMENTS = [
+    *FIRST,
+    *[(step, 3) for step in RescueStep if step not in ONCE],
+    (RescueStep.RELEASED, 1),
+]
+# What is copied by all of them but the last, and some pieces for that one.
+MANY = 1_250
 
 
 @pytest.fixture
@@ -42,18 +50,25 @@ def queue(broker) -> Queue:
     return queue
 
 
-def child(queue: Queue, environment: dict[str, str], step: str, nth: int, name: str) -> WarmChild:
-    words = [str(queue.pk), str(MESSAGES), step, str(nth), name]
+def child(
+    queue: Queue,
+    environment: dict[str, str],
+    step: str,
+    nth: int,
+    name: str,
+    until: int = MESSAGES,
+) -> WarmChild:
+    words = [str(queue.pk), str(until), step, str(nth), name]
     return warm.child(["-m", "tests.support.rescue_child", *words], environment)
 
 
-def forget_and_read(broker: Kafka, queue: Queue) -> None:
-    broker.delete_records(queue.topic, MESSAGES)
+def forget_and_read(broker: Kafka, queue: Queue, count: int = MESSAGES) -> None:
+    broker.delete_records(queue.topic, count)
     Queue.objects.filter(pk=queue.pk).update(paused=False)
-    drain_past(queue, MESSAGES)
+    drain_past(queue, count)
 
 
-def account(queue: Queue) -> None:
+def account(queue: Queue, count: int = MESSAGES) -> None:
     """Each offset ended once, and effects came about once each, in the order of the log."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -61,8 +76,8 @@ def account(queue: Queue) -> None:
             "WHERE queue_id = %s AND ended = 'APPLIED'",
             [queue.pk],
         )
-        assert cursor.fetchone() == (MESSAGES, MESSAGES)
-    assert list(Effect.objects.order_by("pk").values_list("n", flat=True)) == list(range(MESSAGES))
+        assert cursor.fetchone() == (count, count)
+    assert list(Effect.objects.order_by("pk").values_list("n", flat=True)) == list(range(count))
     assert not Gap.objects.exists()
 
 
@@ -71,20 +86,26 @@ def stands_rescued(queue: Queue) -> list[tuple[int, int, int]]:
     return list(ranges.values_list("from_offset", "to_offset", "records"))
 
 
-@pytest.mark.parametrize(("step", "nth"), MOMENTS)
+@pytest.mark.timeout(400)
 def test_a_rescue_that_is_killed_at_any_step_loses_and_doubles_nothing(
-    queue, broker, child_environment, step, nth
+    queue, broker, child_environment
 ):
-    killed = child(queue, child_environment, step, nth, "KILL")
-    said, _ = killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
-    rescue_queue(queue, {0: MESSAGES}, piece_records=100)
-    assert stands_rescued(queue) == [(0, MESSAGES, MESSAGES)]
-    assert RescuedRecord.objects.count() == MESSAGES
-    # Who dies while it copies says nothing about any message.
-    assert QueuePartition.objects.get(queue=queue).unclean_ends == 0
-    forget_and_read(broker, queue)
-    account(queue)
+    """At each in turn, in its first piece and in its third; each goes on with what is left."""
+    broker.send(queue.topic, [{"n": n} for n in range(MESSAGES, MANY)])
+    for step, nth in MOMENTS:
+        killed = child(queue, child_environment, step, nth, "KILL", until=MANY)
+        said, _ = killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL, f"{step} {nth} was never reached: {said!r}"
+        # Who dies while it copies says nothing about any message.
+        assert QueuePartition.objects.get(queue=queue).unclean_ends == 0
+        ranges = Rescue.objects.filter(partition__queue=queue)
+        copied = sum(ranges.values_list("records", flat=True))
+        assert RescuedRecord.objects.count() == copied, (step, nth)
+    rescue_queue(queue, {0: MANY}, piece_records=100)
+    assert stands_rescued(queue) == [(0, MANY, MANY)]
+    assert RescuedRecord.objects.count() == MANY
+    forget_and_read(broker, queue, MANY)
+    account(queue, MANY)
 
 
 @pytest.mark.parametrize("step", [RescueStep.READ, RescueStep.COPIED])

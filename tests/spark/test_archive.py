@@ -11,8 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from crontasks import ticks
-from crontasks.models import CronInstance, CronRun
+from crontasks.models import CronRun
 from integration.models import (
     BulkRun,
     ErrorAttempt,
@@ -177,34 +176,15 @@ def test_the_command_archives(queue: Queue) -> None:
     assert MessageError.objects.count() == 0
 
 
-def test_the_console_archives_after_a_look(queue: Queue, spark: Any) -> None:
+def test_the_console_shows_what_it_would_archive_before_it_asks(queue: Queue) -> None:
+    """That such a run archives, by whomever it was asked for, is in `test_every_way`."""
     some_failures(queue, 12)
     client = logged_in()
     said = {"look": "1", "parameter-kind": "failures", "parameter-older_than_days": "60"}
     looked = new(client, "archive", said)
     assert "12 rows" in looked.text
-    assert MessageError.objects.count() == 12
     job_request = json.dumps({"kind": "failures", "older_than_days": 60})
     assert new(client, "archive", {"ask": "1", "job_request": job_request}).status_code == 303
     (run,) = BulkRun.objects.all()
-    assert done(run).counts == counts(12)
-    assert MessageError.objects.count() == 0
-    assert len(archived(spark, run)) == 12
     assert "Archive: failures" in see(client, run)
-
-
-def test_a_schedule_archives(queue: Queue, spark: Any) -> None:
-    some_failures(queue, 7)
-    job_request = json.dumps({"kind": "failures", "older_than_days": 60})
-    instance = CronInstance.objects.create(
-        name="nightly",
-        task="bulk_job",
-        interval_seconds=86_400,
-        parameters={"job": "archive", "job_request": job_request},
-    )
-    ticks.tick(instance.pk, timezone.now() + DAY)
-    (run,) = BulkRun.objects.all()
-    assert (run.instance, run.state) == (instance.pk, "ASKED")
-    assert done(run).counts == counts(7)
-    assert MessageError.objects.count() == 0
-    assert len(archived(spark, run)) == 7
+    assert MessageError.objects.count() == 12

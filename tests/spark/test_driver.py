@@ -1,13 +1,14 @@
 """The Spark driver as it is shipped: it takes what is asked for, is warm between runs, and ends.
 
-And what becomes of a run when a driver or its JVM dies.
+And what becomes of a run when its JVM dies, or it is told to end. Each job to its last row, and
+that it is the same one however it was asked for, is in `test_every_way`; what becomes of the runs
+of a driver that is killed is in `test_killed_drivers`, and in `functional/test_bulk_sending` who
+gets them.
 """
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -21,16 +22,16 @@ from tests.support.bulk import (
     shared_session,
     stages,
 )
-from tests.support.bulk_pages import logged_in, new
 from tests.support.every_job import (
-    CASES,
     Asked,
     World,
     ask_by_schedule,
+    asked_in_the_console,
+    export_into_a_queue,
     import_into_a_structure,
 )
 from tests.support.exports import a_plain_queue
-from tests.support.run_driver import end_who_waits, let_the_lease_end
+from tests.support.run_driver import end_who_waits
 from tests.support.spark_driver import (
     LAST,
     Drivers,
@@ -52,7 +53,6 @@ pytestmark = [
     pytest.mark.usefixtures("valkey"),
     pytest.mark.timeout(500),
 ]
-each_job = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 
 
 @pytest.fixture
@@ -72,19 +72,13 @@ def source(tmp_path: Path) -> Path:
     return some_files(tmp_path / "assets")
 
 
-@each_job
-def test_it_is_asked_for_in_the_console(
-    driver: SparkDriver, world: World, case: Callable[[World], Asked]
-) -> None:
-    asked = case(world)
-    job_request = {"job_request": json.dumps(asked.job_request), "reason": "agreed"}
-    answer = new(logged_in("Editors"), asked.job, {"ask": "1", "run": str(uuid4()), **job_request})
-    assert answer.status_code == 303, answer.text
+def test_it_is_asked_for_in_the_console(driver: SparkDriver, world: World) -> None:
+    asked = export_into_a_queue(world)
+    asked_in_the_console(asked)
     done(asked, driver)
 
 
 def test_it_is_asked_for_by_schedule(driver: SparkDriver, world: World) -> None:
-    """One of them: what a schedule asks for is in `test_every_way`."""
     asked = import_into_a_structure(world)
     instance = ask_by_schedule(asked)
     assert done(asked, driver).instance == instance.pk
@@ -98,7 +92,7 @@ def done(asked: Asked, driver: SparkDriver) -> BulkRun:
     return run
 
 
-def test_one_session_serves_run_after_run_and_a_dead_one_is_replaced(
+def test_one_session_serves_run_after_run(
     driver: SparkDriver, queue: Queue, source: Path, tmp_path: Path
 ) -> None:
     warm = driver.jvm()
@@ -110,31 +104,6 @@ def test_one_session_serves_run_after_run_and_a_dead_one_is_replaced(
     assert (second.state, second.counts["sent"], second.deaths) == ("DONE", 10, 0)
     assert driver.jvm() == warm, "the session outlives its runs"
     assert second.owner == f"spark@{_host(driver)}:{driver.pid}"
-
-    warm.kill()
-    warm.wait(10)
-    third = ended(an_import(tmp_path / "more.csv", queue, send=True), driver)
-
-    assert (third.state, third.counts["read"], third.deaths) == ("DONE", 10, 0)
-    assert driver.jvm() != warm
-
-
-def test_a_jvm_killed_under_a_run_costs_a_try_and_no_row(
-    driver: SparkDriver, queue: Queue, source: Path
-) -> None:
-    run = an_import(source, queue)
-    with the_last_range_held(run):
-        BulkRun.objects.update(lease_until=None)
-        dispatched()
-        eventually(lambda: staged(run) == LAST, driver)
-        driver.jvm().kill()
-        eventually(lambda: now(run).deaths == 1, driver)
-
-    over = ended(run, driver)
-
-    all_of_it_is_there(over)
-    assert over.deaths == 1
-    assert "Taken over" in over.log
 
 
 def test_cancel_ends_the_tasks_and_what_they_staged(
@@ -157,31 +126,28 @@ def test_cancel_ends_the_tasks_and_what_they_staged(
 
 
 @pytest.mark.last
-def test_a_killed_drivers_run_is_taken_over_and_given_back_by_one_that_is_told_to_end(
-    driver: SparkDriver,
-    drivers: Drivers,
-    queue: Queue,
-    source: Path,
-    child_environment: dict[str, str],
+def test_a_dead_jvm_is_replaced_under_its_run_and_a_driver_that_is_told_to_end_gives_it_back(
+    driver: SparkDriver, queue: Queue, source: Path
 ) -> None:
     run = an_import(source, queue)
     with the_last_range_held(run) as held:
         BulkRun.objects.update(lease_until=None)
         dispatched()
         eventually(lambda: staged(run) == LAST, driver)
-        driver.kill()
+        dies = driver.jvm()
+        dies.kill()
+        eventually(lambda: now(run).deaths == 1, driver)
         end_who_waits(held)
-        let_the_lease_end(run)
-        following = drivers.living(child_environment)
-        eventually(lambda: _is_taken(run, following) and tasks_at_work() == 1, following)
-        jvm = following.jvm()
-        following.process.send_signal(signal.SIGTERM)
-        assert following.process.wait(100) == 0
+        eventually(lambda: _is_taken(run, driver) and tasks_at_work() == 1, driver)
+        jvm = driver.jvm()
+        assert jvm != dies
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.process.wait(100) == 0
     jvm.wait(30)
 
     left = now(run)
     assert (left.state, left.owner, left.lease_until) == ("ASKED", "", None)
-    # One died; that the other one ended is no death.
+    # The JVM died; that the driver ended is no death.
     assert (left.deaths, left.problem, staged(run)) == (1, None, LAST)
     assert "Taken over" in left.log
     shared_session()

@@ -11,7 +11,7 @@ from django.urls import reverse
 from crontasks.bulk import driving
 from crontasks.bulk.asking import preview
 from crontasks.bulk.deciding import again, cancel
-from crontasks.running.operating import run_operation
+from crontasks.running import operating
 from integration.actions import errors, operation_trials, operations
 from integration.models import (
     BulkRun,
@@ -259,31 +259,32 @@ def test_a_rejected_row_of_an_import_is_repaired_like_any_failure(
 
 
 def test_a_release_that_fails_again_stops_by_itself_and_counts_anew_when_resumed(
-    queue: Queue,
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change is taken by the structure of that time, and not by the one of now."""
-    some_assets(queue, 300)
-    run = driven(a_repair(queue, stop_after="40"))
+    monkeypatch.setattr(operating, "FIRST_ROWS", 10)
+    some_assets(queue, 60)
+    run = driven(a_repair(queue, stop_after="8"))
     ObjectStructure.objects.update(key_paths=["$.assetnum", "$.nothing"])
     operation = Operation.objects.get(pk=run.pk)
 
     def turn() -> OperationState | None:
         """One chunk, and what it released is tried."""
-        state = run_operation(operation.pk, stop=lambda: "next", turn_seconds=0)
+        state = operating.run_operation(operation.pk, stop=lambda: "next", turn_seconds=0)
         drain(queue)
         operation.refresh_from_db()
         return state
 
     assert turn() is OperationState.RUNNING
-    assert operation.done == 50
+    assert operation.done == 10
     assert turn() is OperationState.PAUSED
-    assert (operation.done, operation.stopped_itself) == (50, True)
-    assert MessageError.objects.filter(state="HOLD", code="NO_KEY").count() == 50
-    assert found.progress(operation).failed == 50
+    assert (operation.done, operation.stopped_itself) == (10, True)
+    assert MessageError.objects.filter(state="HOLD", code="NO_KEY").count() == 10
+    assert found.progress(operation).failed == 10
 
     operations.resume(operation.pk, version=operation.version, actor="otto")
     assert turn() is OperationState.RUNNING
-    assert operation.done == 100, "what failed before it was resumed does not stop it again"
+    assert operation.done == 20, "what failed before it was resumed does not stop it again"
     assert turn() is OperationState.PAUSED
 
 

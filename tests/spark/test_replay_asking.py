@@ -1,21 +1,17 @@
-"""A replay from the command line, the console and a schedule, and of what is not there any more."""
+"""A replay from the command line and the console, and of what is not there any more."""
 
 import json
-from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.utils import timezone
 
-from crontasks import ticks
 from crontasks.bulk.asking import ask, conninfo
 from crontasks.bulk.deciding import again
 from crontasks.bulk.driving import drive
 from crontasks.cleanup.removing import database_time
-from crontasks.models import CronInstance
 from integration.actions.errors import delete, edit, release
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.problems import JobError
@@ -76,7 +72,8 @@ def replayed(queue: Queue, into: str = "queue", **more: Any) -> BulkRun:
     return run
 
 
-def test_from_the_command_line(queue: Queue) -> None:
+def test_a_look_from_the_command_line(queue: Queue) -> None:
+    """That the command itself replays is in `test_every_way`."""
     words = (queue.name, "queue", "--path", "$.odd=1", "--reason", "a bad release")
     said = StringIO()
     call_command("bulk_replay", *words, "--dry-run", stdout=said)
@@ -84,12 +81,6 @@ def test_from_the_command_line(queue: Queue) -> None:
     assert (look["rows"], len(look["samples"])) == (5, 5)
     assert not BulkRun.objects.exists()
 
-    said = StringIO()
-    call_command("bulk_replay", *words, stdout=said, stderr=StringIO())
-
-    told = json.loads(said.getvalue())
-    assert (told["state"], told["read"], told["sent"], told["skipped"]) == ("DONE", 10, 5, 5)
-    applied_again(queue, ODD)
     with pytest.raises(CommandError, match="BAD_PARAMETERS"):
         call_command("bulk_replay", queue.name, "moon", stdout=said)
 
@@ -116,21 +107,6 @@ def test_from_the_console(queue: Queue) -> None:
     assert f"Replay: {queue.name}" in shown
     assert "5 went where they should" in shown
     applied_again(queue, ODD)
-
-
-def test_by_schedule(queue: Queue) -> None:
-    job_request = json.dumps({"queue": queue.name, "into": "queue", "begin": "7"})
-    instance = CronInstance.objects.create(
-        name="nightly",
-        task="bulk_job",
-        interval_seconds=3_600,
-        parameters={"job": "replay", "job_request": job_request},
-    )
-    ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
-    run = BulkRun.objects.get()
-    assert (run.job, run.instance, run.state) == ("replay", instance.pk, "ASKED")
-    assert driven(run).counts == {"read": 3, "sent": 3, "rejected": 0, "skipped": 0}
-    applied_again(queue, [7, 8, 9])
 
 
 def test_what_has_expired_is_named_and_nothing_of_the_rest_is_given_back(

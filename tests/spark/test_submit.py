@@ -1,7 +1,7 @@
 """Each job under spark-submit, on a cluster: a master and a worker of their own.
 
-One is an application of its own, as it is in production; to save the start of five JVMs, one
-application then runs each of the others.
+To save the start of ten JVMs one application runs all of them; the last is run, and the
+application ended, by the very program that production submits.
 """
 
 import json
@@ -21,6 +21,7 @@ from crontasks.bulk.asking import arguments_of, ask
 from devstack import ports
 from integration.models import BulkRun
 from spark_jobs.running import JOBS
+from tests.support import submitted
 from tests.support.bulk import JAVA, SPARK
 from tests.support.celery_world import ROOT
 from tests.support.class_archive import QUICK
@@ -77,16 +78,18 @@ class Application(NamedTuple):
     errors: Path
     process: "subprocess.Popen[bytes]"
 
-    def run(self, arguments: Path) -> list[dict[str, Any]]:
+    def run(self, arguments: Path, mark: str = "") -> list[dict[str, Any]]:
         """What it printed of this job, line by line."""
         before = self.out.stat().st_size
-        self.names.write(f"{arguments}\n")
+        self.names.write(f"{mark}{arguments}\n")
         self.names.flush()
 
         def told() -> list[dict[str, Any]]:
-            assert self.process.poll() is None, self.errors.read_text()[-3000:]
+            has_ended = self.process.poll() is not None
             lines = _lines(self.out.read_bytes()[before:].decode())
-            return lines if lines and "report" in lines[-1] else []
+            is_told = bool(lines) and "report" in lines[-1]
+            assert is_told or not has_ended, self.errors.read_text()[-3000:]
+            return lines if is_told else []
 
         return eventually(told)
 
@@ -195,21 +198,6 @@ def written(run: BulkRun, folder: Path) -> Path:
     return arguments
 
 
-def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, Any]]:
-    """What an application of its own printed, line by line; it ended well."""
-    done = subprocess.run(
-        submission(cluster, ROOT / "spark_jobs" / "__main__.py", written(run, folder)),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return _lines(done.stdout)
-
-
 def _lines(text: str) -> list[dict[str, Any]]:
     """Those whole lines of an output that are ours."""
     ours = (line for line in text.splitlines(keepends=True) if line.startswith("{"))
@@ -236,21 +224,8 @@ def test_every_job_is_submitted() -> None:
     assert {case.__name__.partition("_")[0] for case in (ALONE, *TOGETHER)} == set(JOBS)
 
 
-def test_a_job_is_submitted_as_an_application_of_its_own(
-    cluster: Cluster, tmp_path: Path, world: World
-) -> None:
-    asked = ALONE(world)
-    run = ask_for(asked)
-    before = cluster.applications
-
-    lines = submitted(cluster, run, tmp_path)
-
-    assert cluster.applications == before + 1, "the cluster had a part in it"
-    holds(asked, run, lines)
-
-
 @pytest.mark.parametrize("case", TOGETHER, ids=lambda case: case.__name__)
-def test_the_others_run_on_a_cluster_to_the_last_row(
+def test_each_runs_on_a_cluster_to_the_last_row(
     application: Application, tmp_path: Path, world: World, case: Callable[[World], Asked]
 ) -> None:
     asked = case(world)
@@ -258,5 +233,19 @@ def test_the_others_run_on_a_cluster_to_the_last_row(
 
     lines = application.run(written(run, tmp_path))
 
-    assert application.cluster.applications > 0, "the cluster had a part in it"
+    assert application.cluster.applications == 1, "the cluster had a part in it"
+    holds(asked, run, lines)
+
+
+@pytest.mark.last
+def test_the_program_that_is_shipped_runs_one_job_and_ends_its_application(
+    application: Application, tmp_path: Path, world: World
+) -> None:
+    asked = ALONE(world)
+    run = ask_for(asked)
+
+    lines = application.run(written(run, tmp_path), mark=submitted.LAST)
+
+    assert application.process.wait(60) == 0
+    assert application.cluster.applications == 1, "the cluster had a part in it"
     holds(asked, run, lines)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from django.db import connection
 from django.utils import timezone
@@ -16,6 +17,7 @@ from integration.models import BulkRun, MessageError, ObjectStructure, Queue, St
 from tests.support.archives import archived_ids, some_failures
 from tests.support.builders import a_queue
 from tests.support.bulk import COLUMNS, a_csv, an_asset_structure, storing
+from tests.support.bulk_pages import logged_in, new
 from tests.support.exports import a_plain_queue, lines_of, some_documents
 from tests.support.flows import drain, drain_past, effects
 from tests.support.kafka_world import Kafka
@@ -164,6 +166,15 @@ def ask_by_schedule(asked: Asked) -> CronInstance:
     )
     ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
     return instance
+
+
+def asked_in_the_console(asked: Asked) -> BulkRun:
+    """Ask for it as somebody does who has looked first."""
+    run = uuid4()
+    said = {"job_request": json.dumps(asked.job_request), "reason": "agreed"}
+    answer = new(logged_in("Editors"), asked.job, {"ask": "1", "run": str(run), **said})
+    assert answer.status_code == 303, answer.text
+    return BulkRun.objects.get(pk=run)
 
 
 def _assets(world: World, rejects: Queue, /, **more: str) -> dict[str, Any]:

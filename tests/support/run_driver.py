@@ -33,9 +33,7 @@ LOCK_ROW: Final = "SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE"
 
 
 class Driver(Child):
-    """`manage.py bulk_run` with all its processes."""
-
-    program = ["manage.py", "bulk_run"]
+    """A driver with all its processes."""
 
     def kill(self) -> None:
         """As a power cut would: its workers of Python, a group of their own, end with the JVM."""
@@ -85,15 +83,6 @@ def _lives(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-@contextmanager
-def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
-    started = Driver(name, [str(run.pk)], {**environment, **SPARK_ENVIRONMENT}, folder)
-    try:
-        yield started
-    finally:
-        started.end()
 
 
 def killed_at_their_steps(
