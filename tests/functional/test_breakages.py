@@ -22,12 +22,11 @@ from pytest_django.live_server_helper import LiveServer
 from crontasks.instances import registration
 from devstack.servers import Servers
 from integration.models import EnterpriseService, Provider, Queue, QueuePartition
-from tests.functional.test_secured_kafka import grant_all
 from tests.support.builders import a_queue
 from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_person
-from tests.support.secured_kafka import SecuredKafka
+from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 WITHIN_SECONDS = 30.0
@@ -81,17 +80,30 @@ def world(child_environment: dict[str, str], tmp_path: Path) -> Iterator[CeleryW
 
 
 @pytest.fixture
+def locked() -> Iterator[SaslKafka]:
+    with sasl_kafka() as started:
+        yield started
+
+
+@pytest.fixture
 def broker(servers: Servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
 
 
-def a_locked_queue(locked: SecuredKafka) -> Queue:
+def a_locked_queue(locked: SaslKafka) -> Queue:
     """A queue on the cluster that asks for a password, which the provider knows."""
     queue = a_queue(Kafka(locked.bootstrap), name="payroll", topic=None)
-    queue.provider = Provider.objects.create(name="vault", **locked.by_scram())
-    queue.save()
+    provider = Provider.objects.create(
+        name="vault",
+        bootstrap_servers=locked.sasl_bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        username=USER,
+        password=RIGHT_PASSWORD,
+    )
+    Queue.objects.filter(pk=queue.pk).update(provider=provider)
     Provider.objects.filter(name="main").update(bootstrap_servers="")
-    grant_all(locked, queue.provider)
+    queue.refresh_from_db()
     return queue
 
 
@@ -120,7 +132,7 @@ class Stand:
     payroll: Queue
 
     @classmethod
-    def build(cls, broker: Kafka, locked: SecuredKafka) -> "Stand":
+    def build(cls, broker: Kafka, locked: SaslKafka) -> "Stand":
         payroll = a_locked_queue(locked)
         return cls(
             broker,
@@ -216,10 +228,10 @@ BREAKERS: Final = (
 
 @pytest.mark.timeout(300)
 def test_what_breaks_is_named_with_its_way_out(
-    world: CeleryWorld, broker: Kafka, secured_kafka: SecuredKafka, live_server: LiveServer
+    world: CeleryWorld, broker: Kafka, locked: SaslKafka, live_server: LiveServer
 ) -> None:
     registration.ship(apps.get_app_config("crontasks"))
-    stand = Stand.build(broker, secured_kafka)
+    stand = Stand.build(broker, locked)
     worker = world.worker("queues", concurrency=3)
     relay = world.worker("relay", concurrency=1, queues="relay")
     beat = world.beat("beat")

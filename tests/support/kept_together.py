@@ -16,7 +16,6 @@ SHARED: Final = {
     "a Spark session": (SPARK, "tests/e2e/test_bulk_import.py"),
     "a browser": ("tests/e2e/",),
     LOGINS: (
-        "tests/functional/test_breakages.py",
         "tests/functional/test_secured_kafka.py",
         "tests/functional/test_setup_provider.py",
     ),
