@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 # By then it is asked as seldom as ever.
 AWAY_SECONDS = 5.0
 BACK_WITHIN_SECONDS = 5.0
-MESSAGES = 200
+MESSAGES = 300
 
 
 @pytest.fixture
