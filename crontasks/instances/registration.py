@@ -32,10 +32,10 @@ def connect() -> None:
     post_migrate.connect(ship, dispatch_uid="sluice-shipped-instances")
 
 
-def queue_saved(instance: Queue, *, raw: bool = False, **_: Any) -> None:
+def queue_saved(instance: Queue, *, created: bool = False, raw: bool = False, **_: Any) -> None:
     """Receiver: every queue that runs has one consumer instance, of the kind that fits it."""
     if not raw:
-        consumer_of(instance)
+        consumer_of(instance, is_new=created)
 
 
 def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> None:
@@ -44,14 +44,15 @@ def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> Non
         consumer_of(instance.queue)
 
 
-def consumer_of(queue: Queue) -> None:
+def consumer_of(queue: Queue, *, is_new: bool = False) -> None:
     """Create the queue's consumer instance, or turn it into the kind that fits the queue."""
     if queue.direction != Queue.Direction.INBOUND and not sends(queue):
         return
     task = "error_queue_consumer" if queue.is_error_queue else "queue_consumer"
-    instance = CronInstance.objects.filter(
+    stored = CronInstance.objects.filter(
         queue=queue, task__in=("queue_consumer", "error_queue_consumer")
-    ).first()
+    )
+    instance = None if is_new else stored.first()
     if instance is None:
         CronInstance.objects.create(
             name=f"Consume {queue.name}",

@@ -57,24 +57,28 @@ def test_neither_another_host_nor_a_heart_that_stopped_counts() -> None:
     assert found("worker") == []
 
 
-def test_it_ends_with_what_a_supervisor_reads() -> None:
-    command = [sys.executable, "-m", "crontasks.alive", "worker"]
+def test_what_it_says_is_what_a_supervisor_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked of the module itself; that a process ends with it is tested below."""
     url = urlsplit(os.environ["SLUICE_DATABASE_URL"])
     ours = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    monkeypatch.setenv("SLUICE_DATABASE_URL", ours)
 
-    def ask(database_url: str = ours) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "SLUICE_DATABASE_URL": database_url}
-        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-
-    missing = ask()
-    assert missing.returncode == 1
-    assert f"No worker of {HERE} showed a heartbeat" in missing.stderr
+    missing = alive.main(["worker"])
+    assert missing is not None
+    assert f"No worker of {HERE} showed a heartbeat" in missing
     a_heart("worker", "worker", "celery", slots=0)
-    idle = ask()
-    assert idle.returncode == 1
-    assert "takes no Celery tasks" in idle.stderr
+    idle = alive.main(["worker"])
+    assert idle is not None
+    assert "takes no Celery tasks" in idle
     a_heart("worker", "worker", "celery")
-    assert ask().returncode == 0
-    away = ask("postgresql://sluice@127.0.0.1:1/sluice")
+    assert alive.main(["worker"]) is None
+    asked = [sys.executable, "-m", "crontasks.alive", "worker"]
+    assert subprocess.run(asked, check=False).returncode == 0
+
+
+def test_it_ends_with_what_a_supervisor_reads() -> None:
+    variables = {**os.environ, "SLUICE_DATABASE_URL": "postgresql://sluice@127.0.0.1:1/sluice"}
+    asked = [sys.executable, "-m", "crontasks.alive", "worker"]
+    away = subprocess.run(asked, env=variables, capture_output=True, text=True, check=False)
     assert away.returncode == 1
     assert "The database does not answer" in away.stderr

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
@@ -40,6 +41,13 @@ def a_queue(name: str = "assets", **fields) -> Queue:
 
 def later(seconds: float) -> datetime:
     return timezone.now() + timedelta(seconds=seconds)
+
+
+def test_a_queue_with_its_schedule_is_stored_by_few_statements():
+    a_queue("first")
+    with CaptureQueriesContext(connection) as asked:
+        a_queue("second")
+    assert len(asked) <= 14
 
 
 def test_a_saved_instance_owns_a_periodic_task_that_follows_it():

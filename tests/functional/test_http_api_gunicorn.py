@@ -8,21 +8,24 @@ import json
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from devstack.servers import Servers
 from integration.models import OutboxRow, Receipt
 from tests.support.gunicorn import Request, ask, ask_all, shipped_web
 from tests.support.http_api import Partner, a_partner
+from tests.support.servers import environment_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
-POSTS, SENDERS = 1_000, 32
+POSTS, SENDERS = 400, 32
 
 
-@pytest.fixture
-def port(child_environment: dict[str, str], tmp_path: Path) -> Iterator[int]:
-    with shipped_web(child_environment, tmp_path) as found:
+@pytest.fixture(scope="module")
+def port(
+    servers: Servers, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
+    with shipped_web(environment_of(servers), tmp_path_factory.mktemp("web")) as found:
         yield found
 
 
@@ -32,7 +35,7 @@ def a_post(partner: Partner, body: object, **headers: str) -> Request:
     return Request("POST", partner.address(), {**partner.bearer, **kind, **headers}, sent)
 
 
-def test_a_thousand_posts_at_once_and_some_of_them_five_times(port: int) -> None:
+def test_hundreds_of_posts_at_once_and_some_of_them_five_times(port: int) -> None:
     strict, loose = a_partner("sequential"), a_partner("continuous")
     posts = [a_post(strict if n % 2 else loose, {"n": n}) for n in range(POSTS)]
     answers = ask_all(port, posts, at_once=SENDERS)

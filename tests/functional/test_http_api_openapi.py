@@ -29,7 +29,7 @@ from tests.support.gunicorn import shipped_web
 from tests.support.http_api import Partner, a_partner, a_token, client, forget
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
-EXAMPLES = 20
+EXAMPLES = 8
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

@@ -147,7 +147,8 @@ def test_nothing_moves_until_all_is_decided_and_then_nothing_is_sent_twice(broke
     assert examining.current() is None
 
 
-def test_kafka_alone_tells_a_restore_that_the_database_cannot_tell(broker, flow):
+def test_kafka_alone_tells_a_restore_and_skipping_leaves_a_gap(broker, flow):
+    """To where the lost database stood; the database itself cannot tell that it is an older one."""
     restored.forget_the_move()
     provider = Queue.objects.get(name="out").provider_id
 
@@ -161,11 +162,10 @@ def test_kafka_alone_tells_a_restore_that_the_database_cannot_tell(broker, flow)
     assert wiring.shards() == []
     assert {f.kind for f in look().findings.all()} == {"position", "sent"}
 
-
-def test_skipping_goes_to_where_the_lost_database_stood_and_leaves_a_gap(broker, flow):
-    run_queue(flow.pk)
-    look()
-    decide(finding("position").pk, options.SKIP, actor="anna", reason="booked by hand")
+    position = finding("position")
+    decide(position.pk, options.SKIP, actor="anna", reason="booked by hand")
+    with pytest.raises(FindingDecidedError, match="anna"):
+        decide(position.pk, options.READ_AGAIN, actor="otto")
     decide(finding("sent").pk, options.SEND_ALL, actor="anna", reason="partner lost them")
 
     run_queue(flow.pk)
@@ -176,16 +176,6 @@ def test_skipping_goes_to_where_the_lost_database_stood_and_leaves_a_gap(broker,
     gap = Gap.objects.get()
     assert (gap.from_offset, gap.to_offset, gap.acknowledged_by) == (5, 8, "anna")
     assert sorted(published(broker).values()) == [1] * 6 + [2] * 2
-
-
-def test_a_decision_is_made_once(flow):
-    run_queue(flow.pk)
-    look()
-    position = finding("position")
-    decide(position.pk, options.PAUSE, actor="anna")
-    with pytest.raises(FindingDecidedError, match="anna"):
-        decide(position.pk, options.READ_AGAIN, actor="otto")
-    assert Queue.objects.get(pk=flow.pk).paused
 
 
 def test_where_nothing_was_lost_everything_goes_on_by_itself(broker):
@@ -211,7 +201,7 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     # Nobody else is asked: this is only waited for.
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 1.0)
     restored.own()
-    queue = a_queue(broker)
+    queue, other = a_queue(broker), a_queue(broker, name="other")
     queue.provider.bootstrap_servers = "127.0.0.1:1"
     queue.provider.save()
     examining.declare("restored from the night's backup", "anna")
@@ -222,6 +212,9 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     assert restore.examined_at is None
 
     examining.look(restore)
-    assert "main" in finding("position").facts["problem"]
-    decide(finding("position").pk, options.READ_AGAIN, actor="anna")
+    held = {one.facts["name"]: one for one in restore.findings.all()}
+    assert all("main" in one.facts["problem"] for one in held.values())
+    decide(held[queue.name].pk, options.READ_AGAIN, actor="anna")
+    decide(held[other.name].pk, options.PAUSE, actor="anna")
+    assert list(Queue.objects.filter(paused=True)) == [other]
     assert examining.current() is None

@@ -1,6 +1,8 @@
 """A restore of a database that delivers: what may have reached the partner waits for people."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import pytest
 from django.utils import timezone
@@ -26,6 +28,10 @@ from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+# What a person may decide, and what each kind of finding counts.
+WORDS: Final = (options.HOLD, options.DELIVER)
+COUNTED: Final = {"failed": {"waiting": 1, "calls": 0}, "called": {"waiting": 0, "calls": 1}}
 
 
 @pytest.fixture
@@ -115,106 +121,122 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     assert list(states) == ["RESOLVED", "RESOLVED", "DELETED"]
 
 
-@pytest.fixture
-def waiting(broker) -> tuple[Queue, MemoryDeliverer]:
-    """A failure waits for another try in the backup; after it, it was delivered."""
-    queue = an_outbound_queue(broker, "continuous", max_retries=5)
-    partner = MemoryDeliverer(script=lambda _: Later(status=500, text="Busy."))
+class Sent(NamedTuple):
+    """A queue, and the partner that it sends to."""
+
+    queue: Queue
+    partner: MemoryDeliverer
+
+    def again(self) -> RunEnding:
+        return send(self.queue, self.partner).ending
+
+
+def failed(broker: Kafka, name: str) -> Sent:
+    """Its message waits for another try."""
+    queue = an_outbound_queue(broker, "continuous", name=name, max_retries=5)
+    sent = Sent(queue, MemoryDeliverer(script=lambda _: Later(status=500, text="Busy.")))
     post(broker, queue, 1)
-    send(queue, partner)
-    assert MessageError.objects.get().state == "RETRY"
-    restored.back_up()
-    partner.script = lambda _: None
-    send(queue, partner)
-    assert partner.shelf.ids == ["m0"]
-    restored.restore()
-    return queue, partner
+    sent.again()
+    assert MessageError.objects.get(queue=queue).state == "RETRY"
+    return sent
 
 
-def test_failures_that_wait_are_held_for_review_and_not_sent(waiting):
-    queue, partner = waiting
-    assert send(queue, partner).ending is RunEnding.STOPPED
-    look()
-    finding = only_finding("delivery")
-    assert finding.facts == {"name": queue.name, "waiting": 1, "calls": 0}
-    assert words(finding) == [options.HOLD, options.DELIVER]
-    with pytest.raises(NoSuchDecisionError):
-        decide(finding.pk, options.REVIEW, actor="anna")
-
-    decide(finding.pk, options.HOLD, actor="anna", reason="I ask them")
-
-    assert examining.current() is None
-    assert MessageError.objects.get().state == "HOLD"
-    change = ErrorChange.objects.latest("pk")
-    assert (change.actor, change.action, change.reason) == ("anna", "hold", "I ask them")
-    calls = partner.calls
-    send(queue, partner)
-    assert partner.calls == calls
-
-
-def test_failures_that_wait_are_delivered_where_a_person_says_so(waiting):
-    queue, partner = waiting
-    send(queue, partner)
-    look()
-    decide(only_finding("delivery").pk, options.DELIVER, actor="anna")
-
-    send(queue, partner)
-
-    assert MessageError.objects.get().state == "RESOLVED"
-    assert [p.message_id for p in partner.shelf.messages][-1] == "m0"
-    assert examining.current() is None
-
-
-@pytest.mark.parametrize(
-    ("word", "sent_again", "code"),
-    [(options.HOLD, [], "DELIVERY_UNKNOWN"), (options.DELIVER, ["m1"], None)],
-)
-def test_a_call_under_way_at_the_backup_is_decided_even_where_repeats_are_dropped(
-    broker, word, sent_again, code
-):
-    queue = an_outbound_queue(broker, "continuous", endpoint=an_endpoint(idempotent=True))
-    partner = MemoryDeliverer()
+def called(broker: Kafka, name: str, *, idempotent: bool) -> Sent:
+    """Its second message is under way to a partner which drops repeats, or does not."""
+    endpoint = an_endpoint(idempotent=idempotent)
+    queue = an_outbound_queue(broker, "continuous", name=name, endpoint=endpoint)
+    sent = Sent(queue, MemoryDeliverer())
     post(broker, queue, 1)
-    send(queue, partner)
-    post(broker, queue, 1, first=1)
-    call = interrupted(queue, 1)
-    restored.back_up()
-    restored.restore()
-    send(queue, partner)
-
-    look()
-    finding = only_finding("delivery")
-    assert (finding.facts["waiting"], finding.facts["calls"]) == (0, 1)
-    assert "1 call " in options.card(finding).what
-    decide(finding.pk, word, actor="anna")
-    send(queue, partner)
-
-    assert partner.shelf.ids == ["m0", *sent_again]
-    held = MessageError.objects.filter(state="HOLD").values_list("code", flat=True)
-    assert list(held) == ([code] if code else [])
-    call.refresh_from_db()
-    assert call.state == ("UNKNOWN" if code else "FAILED")
-
-
-def test_a_call_to_a_partner_that_keeps_repeats_is_told_and_held_by_itself(broker):
-    queue = an_outbound_queue(broker, "continuous")
-    partner = MemoryDeliverer()
-    post(broker, queue, 1)
-    send(queue, partner)
+    sent.again()
     post(broker, queue, 1, first=1)
     interrupted(queue, 1)
+    return sent
+
+
+def state_of(sent: Sent) -> str:
+    return MessageError.objects.get(queue=sent.queue).state
+
+
+@dataclass
+class Restored:
+    """Failures, and calls to partners that drop repeats, by what will be decided of them."""
+
+    failures: dict[str, Sent]
+    calls: dict[str, Sent]
+    kept: Sent
+
+    @property
+    def every(self) -> list[Sent]:
+        return [*self.failures.values(), *self.calls.values(), self.kept]
+
+
+@pytest.fixture
+def flows(broker: Kafka) -> Restored:
+    """What failed in the backup was delivered after it."""
+    made = Restored(
+        {word: failed(broker, f"failed-{word}") for word in WORDS},
+        {word: called(broker, f"called-{word}", idempotent=True) for word in WORDS},
+        called(broker, "keeps-repeats", idempotent=False),
+    )
     restored.back_up()
+    for sent in made.failures.values():
+        sent.partner.script = lambda _: None
+        sent.again()
+        assert sent.partner.shelf.ids == ["m0"]
     restored.restore()
-    send(queue, partner)
+    return made
 
+
+def test_what_waits_and_what_was_under_way_goes_out_only_where_a_person_says_so(
+    flows: Restored,
+) -> None:
+    assert {sent.again() for sent in flows.every} == {RunEnding.STOPPED}
     restore = look()
-
-    assert restore.closed_at is not None
     assert any("1 call was under way" in remark for remark in restore.remarks)
-    send(queue, partner)
-    assert partner.shelf.ids == ["m0"]
-    assert MessageError.objects.get().code == "DELIVERY_UNKNOWN"
+    every_finding_is_decided_by_its_word(restore)
+    assert examining.current() is None
+
+    what_failed_is_held_or_goes_out(flows.failures)
+    for sent in (*flows.calls.values(), flows.kept):
+        sent.again()
+    at_hold = flows.calls[options.HOLD]
+    assert at_hold.partner.shelf.ids == flows.kept.partner.shelf.ids == ["m0"]
+    assert flows.calls[options.DELIVER].partner.shelf.ids == ["m0", "m1"]
+    held = MessageError.objects.filter(state="HOLD", code="DELIVERY_UNKNOWN")
+    assert {row.queue for row in held} == {at_hold.queue, flows.kept.queue}
+    ended = Delivery.objects.filter(offset=1).values_list("queue__name", "state")
+    assert set(ended) >= {("called-hold", "UNKNOWN"), ("called-deliver", "FAILED")}
 
     # Who restores once more forgets what was said about it.
     examining.declare("the disk of last night", "anna")
     assert any("may have arrived" in remark for remark in look().remarks)
+
+
+def every_finding_is_decided_by_its_word(restore: Restore) -> None:
+    found = {one.facts["name"]: one for one in restore.findings.all()}
+    assert {name: one.facts for name, one in found.items()} == {
+        f"{what}-{word}": {"name": f"{what}-{word}", **counted}
+        for what, counted in COUNTED.items()
+        for word in WORDS
+    }
+    for name, one in found.items():
+        assert words(one) == list(WORDS)
+        assert ("1 call " in options.card(one).what) is name.startswith("called")
+        with pytest.raises(NoSuchDecisionError):
+            decide(one.pk, options.REVIEW, actor="anna")
+        assert examining.current() is not None
+        decide(one.pk, name.partition("-")[2], actor="anna", reason="I ask them")
+
+
+def what_failed_is_held_or_goes_out(failures: dict[str, Sent]) -> None:
+    at_hold, delivered = failures[options.HOLD], failures[options.DELIVER]
+    assert state_of(at_hold) == "HOLD"
+    change = ErrorChange.objects.filter(error__queue=at_hold.queue).latest("pk")
+    assert (change.actor, change.action, change.reason) == ("anna", "hold", "I ask them")
+    calls = at_hold.partner.calls
+    at_hold.again()
+    assert at_hold.partner.calls == calls
+    calls = delivered.partner.calls
+    delivered.again()
+    assert (state_of(delivered), delivered.partner.calls) == ("RESOLVED", calls + 1)
+    assert [p.message_id for p in delivered.partner.shelf.messages] == ["m0", "m0"]

@@ -2,7 +2,6 @@
 
 import io
 import signal
-import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +31,7 @@ from sample import names, removal, traffic
 from sample.management.commands.sample_traffic import Partner
 from tests.functional.test_sample import NOW, planted  # noqa: F401 - a fixture
 from tests.support import warm
+from tests.support.celery_world import eventually
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("planted")]
@@ -121,6 +121,7 @@ def test_nothing_of_the_sample_is_left_and_everything_else_stays(
     provider = Provider.objects.get(name=names.PROVIDER)
     assert set(names.TOPICS.values()) <= set(admin.topics(provider))
 
+    assert not removal.was_removed()
     page = client.get(reverse("removal", args=["sample"])).text
     assert "erp, depot, supplier, archive, ledger" in page
     answer = remove(client)
@@ -131,41 +132,39 @@ def test_nothing_of_the_sample_is_left_and_everything_else_stays(
     assert Queue.objects.get() == mine
     assert OutboxRow.objects.get() == sent
     assert Provider.objects.filter(name=names.PROVIDER).exists()
-    deadline = time.monotonic() + 20
-    while set(names.TOPICS.values()) & set(admin.topics(provider)):
-        assert time.monotonic() < deadline
+    every = set(names.TOPICS.values())
+    eventually(lambda: not every & set(admin.topics(provider)), every=0.1)
+    assert "; 8 queues; " in client.get(answer["Location"]).text
+    assert client.get(reverse("removal", args=["sample"])).status_code == 404
+    the_history_tells_who_removed_what()
+    it_stays_away_until_somebody_plants_it_again()
+
+
+def the_history_tells_who_removed_what() -> None:
     removals = ConfigurationChange.objects.filter(action="delete")
     told = removals.values_list("kind", "name")
     assert {("queue", name) for name in names.TOPICS} <= set(told)
     assert {("externalsystem", "erp"), ("externalsystem", "depot")} <= set(told)
     assert set(removals.values_list("actor", flat=True)) == {"ada"}
-    assert client.get(reverse("removal", args=["sample"])).status_code == 404
 
 
-def test_it_stays_away_until_somebody_plants_it_again(client: Client, no_traffic: None) -> None:
-    assert not removal.was_removed()
-    remove(client)
+def it_stays_away_until_somebody_plants_it_again() -> None:
+    """And then what other configuration needs stays, and is named."""
+    assert removal.was_removed()
     said = io.StringIO()
     call_command("devstack_seed", stdout=said)
     assert not removal.is_there()
     call_command("seed_sample", stdout=said)
     assert removal.is_there()
+    assert not removal.was_removed()
+    needing = a_queue_row(system=ExternalSystem.objects.get(name=names.SYSTEM))
     call_command("remove_sample", stdout=said)
     assert "8 queues" in said.getvalue()
     assert "8 topics" in said.getvalue()
-    assert not removal.is_there()
-
-
-def test_what_other_configuration_needs_stays_and_is_named(
-    client: Client, no_traffic: None
-) -> None:
-    mine = a_queue_row(system=ExternalSystem.objects.get(name=names.SYSTEM))
-    page = client.post(
-        reverse("removal", args=["sample"]), {"word": "sample", "reason": "x"}, follow=True
-    ).text
-    assert "external system erp stays: " in page
-    assert f"queue {mine}" in page
-    assert list(Queue.objects.all()) == [mine]
+    assert "external system erp stays: " in said.getvalue()
+    assert f"queue {needing}" in said.getvalue()
+    assert not Queue.objects.filter(name__in=names.TOPICS).exists()
+    assert Queue.objects.contains(needing)
 
 
 def test_its_traffic_ends(
@@ -181,10 +180,8 @@ def test_its_traffic_ends(
         assert playing.stdout is not None
         topic = names.TOPICS[names.STOCK]
         provider = Provider.objects.get(name=names.PROVIDER)
-        deadline = time.monotonic() + 30
-        while not sum(admin.topic_facts(provider, topic).high.values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        # Each look is a client of its own.
+        eventually(lambda: sum(admin.topic_facts(provider, topic).high.values()), every=0.5)
         assert remove(client).status_code == 303
         lines = iter(playing.stdout.readline, "")
         assert any("The sample was removed; nothing is sent" in line for line in lines)

@@ -8,27 +8,43 @@ from pathlib import Path
 
 import pytest
 
+from devstack.servers import Servers
 from integration.models import OutboxRow
 from tests.support.gunicorn import Request, ask, shipped_web
 from tests.support.hasty import LARGE
 from tests.support.http_api import Partner, a_partner
+from tests.support.servers import environment_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 MANY = 20
 JSON = "Content-Type: application/json\r\n"
+HASTY = ("-c", "python:tests.support.hasty", "--workers", "1")
 
 
-@pytest.fixture
-def port(child_environment: dict[str, str], tmp_path: Path) -> Iterator[int]:
-    with shipped_web(child_environment, tmp_path) as found:
+@pytest.fixture(scope="module")
+def environment(servers: Servers, django_db_setup: None) -> dict[str, str]:
+    return environment_of(servers)
+
+
+@pytest.fixture(scope="module")
+def port(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with shipped_web(environment, tmp_path_factory.mktemp("web")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hasty_port(
+    environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
+    """Deadlines of a second, and one process alone."""
+    with shipped_web(environment, tmp_path_factory.mktemp("hasty"), *HASTY) as found:
         yield found
 
 
 @pytest.fixture
-def hasty_port(child_environment: dict[str, str], tmp_path: Path) -> Iterator[int]:
-    """Deadlines of a second, and one process alone."""
-    further = ("-c", "python:tests.support.hasty", "--workers", "1")
-    with shipped_web(child_environment, tmp_path, *further) as found:
+def mortal_port(environment: dict[str, str], tmp_path: Path) -> Iterator[int]:
+    """The same for one test, after which it hangs."""
+    with shipped_web(environment, tmp_path, *HASTY) as found:
         yield found
 
 
@@ -117,14 +133,14 @@ def test_slow_readers_keep_nobody_waiting(hasty_port: int) -> None:
         assert answer_on(lines[0]) == (200, b"x" * LARGE)
 
 
-def test_a_console_that_hangs_keeps_no_post_waiting(hasty_port: int) -> None:
+def test_a_console_that_hangs_keeps_no_post_waiting(mortal_port: int) -> None:
     partner = a_partner()
     wanted = b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as stack:
         for _ in range(MANY):
-            stack.enter_context(line_to(hasty_port, wanted))
+            stack.enter_context(line_to(mortal_port, wanted))
         for _ in range(4):
-            assert ask(hasty_port, a_post(partner)).status == 202
+            assert ask(mortal_port, a_post(partner)).status == 202
 
 
 ODD_CHUNKS = (
@@ -204,16 +220,16 @@ def test_large_bodies_wait_on_disk_as_far_as_there_is_room(hasty_port: int) -> N
 
 
 @pytest.mark.parametrize("way", ["hang", "seize"])
-def test_a_request_that_hangs_costs_a_process_and_no_post(hasty_port: int, way: str) -> None:
+def test_a_request_that_hangs_costs_a_process_and_no_post(mortal_port: int, way: str) -> None:
     """Also where it lets no other thread run: the parser of a post has no marker here."""
     partner = a_partner()
     call = f"GET /api/{way} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    with line_to(hasty_port, call) as line, suppress(ConnectionResetError):
+    with line_to(mortal_port, call) as line, suppress(ConnectionResetError):
         assert line.recv(1) == b""
     request = a_post(partner)
     for _ in range(100):
         try:
-            assert ask(hasty_port, request).status == 202
+            assert ask(mortal_port, request).status == 202
         except ConnectionError:
             continue
         break

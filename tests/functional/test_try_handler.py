@@ -113,7 +113,7 @@ def migrated() -> Iterator[str]:
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
             [ours],
         )
-        admin.execute(f'CREATE DATABASE {COPY} TEMPLATE "{ours}"')
+        admin.execute(f'CREATE DATABASE {COPY} TEMPLATE "{ours}" STRATEGY file_copy')
         yield f"{server}/starter"
         admin.execute(f"DROP DATABASE {COPY} WITH (FORCE)")
 

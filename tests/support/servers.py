@@ -95,6 +95,11 @@ def django_db_modify_db_settings(postgres: Server) -> None:
 @pytest.fixture
 def child_environment(servers: Servers) -> dict[str, str]:
     """What a child process needs to work on the very database and servers of this test."""
+    return environment_of(servers)
+
+
+def environment_of(servers: Servers) -> dict[str, str]:
+    """The same for those that serve all tests of a file."""
     url = urlsplit(servers.database_url)
     database = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     return {
