@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.delivery.steps import Step
 from integration.models import MessageError, Queue
 from integration.runs.queues import run_queue
@@ -58,8 +58,8 @@ def repair(queue: Queue) -> None:
     """Correct and release what is held, as people do."""
     for row in MessageError.objects.filter(queue=queue, state="HOLD"):
         payload = row.current_payload.replace(b"permanent", b"ok")
-        version = errors.edit(row.pk, version=row.version, actor="anna", payload=payload)
-        errors.release(row.pk, version=version, actor="anna")
+        version = failures.edit(row.pk, version=row.version, actor="anna", payload=payload)
+        failures.release(row.pk, version=version, actor="anna")
 
 
 def account(queue: Queue) -> None:
