@@ -5,7 +5,7 @@ import pwd
 import stat
 from pathlib import Path
 
-from devstack import problems
+from devstack import errors
 from devstack.supervise import Account
 
 
@@ -17,7 +17,7 @@ def unprivileged() -> Account:
         except KeyError:
             continue
         return Account(entry.pw_uid, entry.pw_gid)
-    raise problems.Problem(
+    raise errors.Problem(
         "NO_DATABASE_USER",
         "PostgreSQL refuses to run as root, and neither user postgres nor nobody exists.",
         "Run the command as an ordinary user, or add a user named postgres.",
@@ -46,7 +46,7 @@ def own_folder(place: Path, account: Account | None) -> None:
     except FileExistsError:
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid not in {owner, os.geteuid()}:
-            raise problems.Problem(
+            raise errors.Problem(
                 "FOREIGN_FOLDER",
                 f"The folder {place} should hold the database's files and is somebody else's.",
                 "Find out whose it is, then move it away.",

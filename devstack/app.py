@@ -9,7 +9,7 @@ import urllib.request
 from functools import partial
 from pathlib import Path
 
-from devstack import keys, parts, paths, ports, problems, remembered
+from devstack import errors, keys, parts, paths, ports, remembered
 from devstack.parts import Part
 from devstack.progress import step
 from devstack.servers import Servers
@@ -72,17 +72,17 @@ class App:
         Raises Problem COMMAND_FAILED.
         """
         log = self.folder / "prepare.log"
-        with log.open("wb") as errors:
+        with log.open("wb") as said:
             done = subprocess.run(
                 [paths.python(), "-m", "devstack.prepare"],
                 stdin=subprocess.DEVNULL,
-                stderr=errors,
+                stderr=said,
                 cwd=paths.ROOT,
                 env={**self.environment(), "SLUICE_ADMIN_PASSWORD": self._password()},
                 check=False,
             )
         if done.returncode:
-            raise problems.command_failed("Bringing the database up to date", log)
+            raise errors.command_failed("Bringing the database up to date", log)
 
     def start(self) -> None:
         """Start what is not running and return when each part works. Raises Problem.
@@ -193,12 +193,12 @@ class App:
             if part.name != "web" and waited > SILENT_SECONDS:
                 return
             time.sleep(0.1)
-        raise problems.did_not_start(part.title, process.log, process.last_line())
+        raise errors.did_not_start(part.title, process.log, process.last_line())
 
     def _fail_if_ended(self, part: Part) -> None:
         process = self.process(part)
         if not process.is_alive():
-            raise problems.did_not_start(part.title, process.log, process.last_line())
+            raise errors.did_not_start(part.title, process.log, process.last_line())
 
     def _works(self, part: Part, written: int) -> bool:
         if part.name == "web":

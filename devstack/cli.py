@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from devstack import environment, install, paths, problems, registry
+from devstack import environment, errors, install, paths, registry
 from devstack.app import GRACE_SECONDS, App
 from devstack.kafka import Kafka
 from devstack.parts import PARTS, SPARK, is_secured, wanted, wants_registry
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         status: int = options.command(options)
-    except problems.Problem as problem:
+    except errors.Problem as problem:
         print(f"\n{problem.what}\n{problem.remedy}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

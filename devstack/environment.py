@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from devstack import paths, problems, stamps, tool
+from devstack import errors, paths, stamps, tool
 
 REQUIREMENTS = paths.ROOT / "requirements-dev.txt"
 UV_REQUIREMENTS = paths.ROOT / "devstack" / "requirements-uv.txt"
@@ -25,7 +25,7 @@ def install() -> None:
     options = ["--require-hashes", "--python", str(paths.VENV_PYTHON)]
     sync: list[str | Path] = [uv, "pip", "sync", *options, REQUIREMENTS]
     if not tool.run("packages", sync, environment={"UV_PYTHON_DOWNLOADS": "never"}):
-        raise problems.no_network("The Python packages", tool.log_for("packages"))
+        raise errors.no_network("The Python packages", tool.log_for("packages"))
     stamps.mark_done(STAMP, _wanted())
 
 
@@ -38,7 +38,7 @@ def installer() -> Path:
         return uv
     shutil.rmtree(UV_FOLDER, ignore_errors=True)
     if not pip_into(UV_FOLDER, UV_REQUIREMENTS, "uv"):
-        raise problems.no_network("The package installer uv", tool.log_for("uv"))
+        raise errors.no_network("The package installer uv", tool.log_for("uv"))
     stamps.mark_done(stamp, digest)
     return uv
 
@@ -50,7 +50,7 @@ def lock() -> None:
         options = ["--quiet", "--generate-hashes", "--no-header", "-o", f"{name}.txt"]
         # The file there is is read too: what need not change keeps its version.
         if not tool.run("lock", [uv, "pip", "compile", *options, f"{name}.in"]):
-            raise problems.command_failed(f"Compiling {name}.in", tool.log_for("lock"))
+            raise errors.command_failed(f"Compiling {name}.in", tool.log_for("lock"))
 
 
 def pip_into(folder: Path, requirements: Path, log_name: str) -> bool:
@@ -64,7 +64,7 @@ def _make() -> None:
     shutil.rmtree(paths.VENV, ignore_errors=True)
     if not tool.run("venv", [sys.executable, "-m", "venv", paths.VENV]):
         shutil.rmtree(paths.VENV, ignore_errors=True)
-        raise problems.Problem(
+        raise errors.Problem(
             "PYTHON_WITHOUT_VENV",
             "This Python cannot make a virtual environment.",
             "Install its venv module (on Debian and Ubuntu: apt-get install python3-venv).",

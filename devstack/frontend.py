@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from devstack import environment, paths, problems, stamps, tool
+from devstack import environment, errors, paths, stamps, tool
 
 FOLDER = paths.ROOT / "frontend"
 SOURCES = [FOLDER / name for name in ("package.json", "package-lock.json", ".npmrc", "build.mjs")]
@@ -27,9 +27,9 @@ def build() -> None:
     # npm starts `node` by its name.
     search = {"PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     if not tool.run("npm", [*npm, "ci"], folder=FOLDER, environment=search):
-        raise problems.no_network("The console's style sheet and scripts", tool.log_for("npm"))
+        raise errors.no_network("The console's style sheet and scripts", tool.log_for("npm"))
     if not tool.run("frontend", [node, "build.mjs"], folder=FOLDER):
-        raise problems.command_failed("Building the console's files", tool.log_for("frontend"))
+        raise errors.command_failed("Building the console's files", tool.log_for("frontend"))
     stamps.mark_done(STAMP, stamps.digest(SOURCES))
 
 
@@ -43,7 +43,7 @@ def programs() -> tuple[Path, list[Path]]:
     if not carried.exists():
         shutil.rmtree(NODE_FOLDER, ignore_errors=True)
         if not environment.pip_into(NODE_FOLDER, NODE_REQUIREMENTS, "node"):
-            raise problems.Problem(
+            raise errors.Problem(
                 "NO_NODE",
                 "Neither Node.js nor its Python package could fetch the console's files.",
                 "Install Node.js 20 or newer with npm, then run `make setup` again.",

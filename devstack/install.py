@@ -9,12 +9,12 @@ from functools import partial
 from devstack import (
     chromium,
     environment,
+    errors,
     frontend,
     jars,
     java,
     kafka_classes,
     paths,
-    problems,
 )
 from devstack.progress import loud, say, step
 from devstack.tool import side_by_side
@@ -42,7 +42,7 @@ def _check_disk() -> int:
     free_megabytes = shutil.disk_usage(paths.ROOT).free // 1_000_000
     needed = LATER_MEGABYTES if environment.is_ready() else FIRST_MEGABYTES
     if free_megabytes < needed:
-        raise problems.Problem(
+        raise errors.Problem(
             "DISK_FULL",
             f"Only {free_megabytes:,} MB are free where {paths.ROOT} lies; "
             f"the stack needs {needed:,} MB.",

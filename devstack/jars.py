@@ -5,7 +5,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from devstack import java, paths, problems, stamps, tool
+from devstack import errors, java, paths, stamps, tool
 
 LISTS = paths.ROOT / "devstack" / "jars"
 CHECKSUMS = LISTS / "jars.sha256"
@@ -33,10 +33,10 @@ def fetch(configuration: str) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     log_name = f"jars-{configuration}"
     if not tool.run(log_name, ivy_command(configuration, partial)):
-        raise problems.no_network(TITLES[configuration], tool.log_for(log_name))
+        raise errors.no_network(TITLES[configuration], tool.log_for(log_name))
     wrong = differences(checksums(configuration), partial)
     if wrong:
-        raise problems.Problem(
+        raise errors.Problem(
             "BAD_CHECKSUM",
             f"Of the fetched jars {len(wrong)} are not the ones Sluice was tested with "
             f"({', '.join(wrong[:3])}).",
@@ -53,7 +53,7 @@ def fetch(configuration: str) -> None:
 def ivy_command(configuration: str, folder: Path) -> list[str | Path]:
     ivy = paths.in_packages("pyspark/jars/ivy-*.jar")
     if ivy is None:
-        raise problems.not_set_up("PySpark, which carries the tool that fetches jars,")
+        raise errors.not_set_up("PySpark, which carries the tool that fetches jars,")
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
     return [
         java.find(),

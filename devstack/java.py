@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from devstack import problems, tool
+from devstack import errors, tool
 
 OLDEST_MAJOR = 17
 
@@ -25,12 +25,12 @@ def find(candidates: Iterable[Path] | None = None) -> Path:
         if major > newest:
             newest, where = major, candidate
     if newest:
-        raise problems.Problem(
+        raise errors.Problem(
             "JAVA_TOO_OLD",
             f"Apache Kafka runs on Java 17 or newer and {where} is Java {newest}.",
             "Install a Java 17 runtime, or let JAVA_HOME name one.",
         )
-    raise problems.Problem(
+    raise errors.Problem(
         "JAVA_MISSING",
         "No Java was found, and Apache Kafka runs on Java 17 or newer.",
         "Install a Java 17 runtime (on Debian and Ubuntu: apt-get install "

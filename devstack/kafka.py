@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import java, paths, problems
+from devstack import errors, java, paths
 from devstack.keys import write_private
 from devstack.overriding import override
 from devstack.server import Server
@@ -159,11 +159,11 @@ class Kafka(Server):
         tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", an_id()]
         command = self._java([*MEMORY, *QUICK_START], *tool, "-c", self._properties)
         if not carry_out(command, self.process.log):
-            raise problems.command_failed("The formatting of Kafka's storage", self.process.log)
+            raise errors.command_failed("The formatting of Kafka's storage", self.process.log)
 
     def _java(self, memory: list[str], *arguments: str | Path) -> Command:
         if not JARS.exists():
-            raise problems.not_set_up("Apache Kafka")
+            raise errors.not_set_up("Apache Kafka")
         options = [
             "-Djava.awt.headless=true",
             f"-Djava.io.tmpdir={self._temporary}",

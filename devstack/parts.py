@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devstack import remembered
-from devstack.problems import Problem
+from devstack.errors import Problem
 
 CELERY = ("-m", "celery", "-A", "config")
 

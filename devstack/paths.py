@@ -4,7 +4,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from devstack import problems
+from devstack import errors
 
 ROOT = Path(__file__).resolve().parent.parent
 FETCHED = ROOT / ".lib"
@@ -32,4 +32,4 @@ def python() -> Path:
         return VENV_PYTHON
     if in_packages("pyspark/jars/ivy-*.jar"):
         return Path(sys.executable)
-    raise problems.not_set_up("The virtual environment")
+    raise errors.not_set_up("The virtual environment")

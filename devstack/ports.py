@@ -7,7 +7,7 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from devstack import problems, remembered
+from devstack import errors, remembered
 
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux and macOS take ports for outgoing connections, so that no
@@ -91,12 +91,12 @@ def known(file: Path, names: Collection[str]) -> dict[str, int]:
 
 def _as_set(name: str, value: str, variable: str) -> int:
     if not value.strip().isdecimal() or not 0 < int(value) < 65_536:
-        raise problems.Problem(
+        raise errors.Problem(
             "BAD_PORT", f"{variable} is {value!r}.", "Write a port number from 1 to 65535."
         )
     port = int(value)
     if not is_free(port):
-        raise problems.Problem(
+        raise errors.Problem(
             "PORT_BUSY",
             f"Port {port}, set for {name} by {variable}, is taken by another program.",
             f"Stop that program, or unset {variable} and a free port is chosen.",

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import problems
+from devstack import errors
 from devstack.accounts import may_pass, own_folder, unprivileged
 from devstack.overriding import override
 from devstack.postgres_programs import programs_for
@@ -77,7 +77,7 @@ class Postgres(Server):
 
     def _make(self, *argv: str | Path, stdin: str = "") -> None:
         if not carry_out(self._command(*argv), self.process.log, stdin):
-            raise problems.command_failed("Making the database's files", self.process.log)
+            raise errors.command_failed("Making the database's files", self.process.log)
 
     def _command(self, *argv: str | Path) -> Command:
         place = self.data.parent

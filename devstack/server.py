@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import problems
+from devstack import errors
 from devstack.supervise import Command, Process
 
 READY_WITHIN_SECONDS = 90.0
@@ -95,5 +95,5 @@ class Server(ABC):
                 self.process.spawn(self.command())
             time.sleep(POLL_SECONDS)
 
-    def _failure(self) -> problems.Problem:
-        return problems.did_not_start(self.title, self.process.log, self.process.last_line())
+    def _failure(self) -> errors.Problem:
+        return errors.did_not_start(self.title, self.process.log, self.process.last_line())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devstack import problems, proc, remembered
+from devstack import errors, proc, remembered
 
 POLL_SECONDS = 0.02
 LARGEST_LOG_BYTES = 20_000_000
@@ -187,7 +187,7 @@ class Process:
             if self._lives(member, mark):
                 self.send(signal.SIGKILL, member)
         if not self._all_end_within(KILLED_WITHIN_SECONDS, family):
-            raise problems.Problem(
+            raise errors.Problem(
                 "DID_NOT_STOP",
                 f"{self.name} (process {next(iter(family))}) is still there after SIGKILL.",
                 "It waits for the kernel, most likely for a disk; look at the machine before going "

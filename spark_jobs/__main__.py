@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from spark_jobs.contract import Arguments, JobState, Lines, Report
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.running import preview, run
 from spark_jobs.session import SessionSettings, open_session
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 VERSION: Final = 1
 # Of a preview so many rows are shown.

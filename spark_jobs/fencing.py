@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from psycopg.types.json import Jsonb
 
 from spark_jobs.contract import Arguments
-from spark_jobs.problems import balance, gone, lost
+from spark_jobs.errors import balance, gone, lost
 from spark_jobs.staging import Session, Stage
 
 Outcome = tuple[Mapping[str, int], Mapping[str, Any]]

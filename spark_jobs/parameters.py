@@ -7,7 +7,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from integration.documents.refusals import plain_text
 from spark_jobs.archive import job as archive
 from spark_jobs.archive import preview as archive_preview
 from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
+from spark_jobs.errors import JobError, Stopped, balance, spark_died
 from spark_jobs.exports import job as exports
 from spark_jobs.exports import preview as export_preview
 from spark_jobs.fencing import Outcome, own
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
-from spark_jobs.problems import JobError, Stopped, balance, spark_died
 from spark_jobs.reconcile import job as reconcile
 from spark_jobs.reconcile import preview as reconcile_preview
 from spark_jobs.repairs import job as repairs

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import psycopg
 
+from spark_jobs.errors import Stopped, lost
 from spark_jobs.fencing import Owned, stay_ours
-from spark_jobs.problems import Stopped, lost
 from spark_jobs.staging import Session, Stage
 from spark_jobs.topics.producing import open_sender
 from spark_jobs.topics.target import Target

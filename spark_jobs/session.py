@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

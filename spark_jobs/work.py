@@ -9,9 +9,9 @@ import psycopg
 
 from integration.delivery.garbage_collection import calm_collector
 from spark_jobs.contract import Arguments, Progress, Tell
+from spark_jobs.errors import JobError
 from spark_jobs.fencing import Claim, Owned, claimed
 from spark_jobs.parameters import RunPlan
-from spark_jobs.problems import JobError
 from spark_jobs.watching import Answer, raise_refusal, watched
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Final
 from bench.chaos.processes import BEATS, RELAYS, WORKERS, Processes
 from bench.chaos.proxy import Proxy
 from devstack import proc
-from devstack.problems import Problem
+from devstack.errors import Problem
 from devstack.server import Server
 from devstack.servers import Servers
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
+from spark_jobs.errors import JobError
 from spark_jobs.imports import columns
 from spark_jobs.imports.columns import FoundColumn
 from spark_jobs.imports.parameters import Format
-from spark_jobs.problems import JobError
 
 LOOKED_AT_BYTES: Final = 2**16
 FORMATS: Final[Mapping[str, Format]] = {

@@ -17,8 +17,8 @@ from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, own_page, see, see_again, tell_problem, version_of
 from integration.actions import check as checks
-from integration.actions import errors
-from integration.actions.problems import PayloadTooLargeError
+from integration.actions import failures
+from integration.actions.errors import PayloadTooLargeError
 from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.policy.states import ErrorState
@@ -159,7 +159,7 @@ def _keep(request: HttpRequest, message: Editable) -> HttpResponse:
         page.status = 422
         return _form(request, message, page)
     try:
-        version = errors.edit(
+        version = failures.edit(
             message.error.pk,
             version=_seen(request, message),
             actor=actor_of(request),
@@ -202,7 +202,7 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
 
 def _release(request: HttpRequest, message: Editable, version: int, words: Wording) -> HttpResponse:
     try:
-        errors.release(
+        failures.release(
             message.error.pk,
             version=version,
             actor=actor_of(request),

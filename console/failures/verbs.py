@@ -11,8 +11,8 @@ from console.failures.pages import show_failure
 from console.failures.waits import what_follows_release
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, carried_out, see, version_of
-from integration.actions import dead_letters, errors
-from integration.actions.problems import LateReleaseError
+from integration.actions import dead_letters, failures
+from integration.actions.errors import LateReleaseError
 from integration.errors import IntegrationError
 from integration.selectors.failures.failure import UNKNOWN, detail, is_known
 
@@ -23,7 +23,7 @@ Verb = Callable[..., object]
 @needs(Right.VIEW, Right.OPERATE)
 def release(request: HttpRequest, error_id: UUID) -> HttpResponse:
     verb = partial(
-        errors.release,
+        failures.release,
         late=request.POST.get("late") == "1",
         apply_as_newest=request.POST.get("apply_as_newest") == "1",
     )
@@ -74,8 +74,10 @@ def send_back(request: HttpRequest, error_id: UUID) -> HttpResponse:
     return _decided(request, error_id, verb, lambda: "Sent back. It is in the outbox now.")
 
 
-hold = _verb(errors.hold, "On hold. Nothing happens to it until somebody decides.")
-delete = _verb(errors.delete, "Deleted. It can be restored until cleanup removes it.")
-restore = _verb(errors.restore, "Restored. It is on hold again.")
-park = _verb(errors.park, "Parked. The queue continues; later messages of its key follow this one.")
-arrived = _verb(errors.arrived, "Recorded: it arrived and will not be sent again.")
+hold = _verb(failures.hold, "On hold. Nothing happens to it until somebody decides.")
+delete = _verb(failures.delete, "Deleted. It can be restored until cleanup removes it.")
+restore = _verb(failures.restore, "Restored. It is on hold again.")
+park = _verb(
+    failures.park, "Parked. The queue continues; later messages of its key follow this one."
+)
+arrived = _verb(failures.arrived, "Recorded: it arrived and will not be sent again.")

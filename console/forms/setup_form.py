@@ -14,7 +14,7 @@ from django.utils.html import escape
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import ChangedMeanwhileError
+from integration.actions.errors import ChangedMeanwhileError
 from integration.errors import IntegrationError
 from integration.selectors import changes
 from integration.selectors.scope import EVERYTHING, Scope

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from django.http import HttpResponse, JsonResponse
 
 from integration.errors import IntegrationError
-from integration.http_api.problems import HttpApiError, WrongMethodError
+from integration.http_api.errors import HttpApiError, WrongMethodError
 from integration.http_api.receipts import Answer, Post, answered_once
 
 PROBLEM: Final = "application/problem+json"

@@ -12,7 +12,7 @@ from django.urls import Resolver404, get_resolver
 from console.http_api import answers
 from console.server.limits import HTTP_API_PREFIXES
 from integration.errors import IntegrationError
-from integration.http_api.problems import HttpApiError, NoSuchAddressError
+from integration.http_api.errors import HttpApiError, NoSuchAddressError
 
 log = logging.getLogger(__name__)
 ADDRESSES: Final = "console.http_api.urls"

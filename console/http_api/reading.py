@@ -8,7 +8,7 @@ from gunicorn.http.errors import ParseException
 from console.server.arriving import Ending
 from console.server.limits import BODY_SECONDS, HTTP_API_BODY_BYTES
 from integration.http_api.bodies import check_type
-from integration.http_api.body_problems import (
+from integration.http_api.body_errors import (
     BadFramingError,
     BodyTooLargeError,
     CutShortError,
@@ -16,8 +16,8 @@ from integration.http_api.body_problems import (
     TooSlowError,
 )
 from integration.http_api.callers import Caller, caller_of, credentials_in
+from integration.http_api.errors import BadHeaderError
 from integration.http_api.pace import count_post
-from integration.http_api.problems import BadHeaderError
 from integration.http_api.receipts import Post
 from integration.restore.adopting import refuse_if_held
 

@@ -8,8 +8,8 @@ from console.http_api.reading import caller_at, post_in
 from integration.http_api.accepting import accept, publish_post
 from integration.http_api.at_once import run_at_once
 from integration.http_api.bodies import pieces
+from integration.http_api.errors import WrongMethodError
 from integration.http_api.fate import fate_of
-from integration.http_api.problems import WrongMethodError
 from integration.http_api.routes import queue_for
 from integration.models.http_api import Doing
 

@@ -9,10 +9,10 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db import connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
 
 Arguments = ParamSpec("Arguments")
@@ -60,22 +60,6 @@ class Reach:
 
 NOWHERE: Final = Reach(frozenset(), Scope(frozenset()))
 EVERYWHERE: Final = Reach(frozenset(Right), EVERYTHING)
-# The permissions of a person's own and of their groups, as Django's ModelBackend counts them, and
-# their limit. Every page asks: composing the four queries took longer than all of them here.
-REACH: Final = """
-    SELECT
-        ARRAY(
-            SELECT t.app_label || '.' || p.codename
-            FROM auth_permission p JOIN django_content_type t ON t.id = p.content_type_id
-            WHERE p.id IN (
-                SELECT permission_id FROM auth_user_user_permissions WHERE user_id = %(person)s
-                UNION ALL
-                SELECT g.permission_id
-                FROM auth_group_permissions g JOIN auth_user_groups u ON u.group_id = g.group_id
-                WHERE u.user_id = %(person)s)),
-        (SELECT ARRAY(
-            SELECT externalsystem_id FROM console_limit_systems WHERE limit_id = person_id)
-        FROM console_limit WHERE person_id = %(person)s)"""
 
 
 def has(user: User | AnonymousUser, right: Right) -> bool:
@@ -102,11 +86,12 @@ def _reach_of(user: User | AnonymousUser) -> Reach:
 
 
 def _stored_reach(user: User) -> Reach:
-    with connection.cursor() as cursor:
-        cursor.execute(REACH, {"person": user.pk})
-        permissions, systems = cursor.fetchone()
+    """The rights by Django's own backends, whatever the users' model, and the limit."""
+    permissions = user.get_all_permissions()
     rights = frozenset(right for right in Right if right.permission in permissions)
-    return Reach(rights, EVERYTHING if systems is None else Scope(frozenset(systems)))
+    # One row for each system; of a limit to none, a row without one.
+    systems = list(Limit.objects.filter(person=user).values_list("systems", flat=True))
+    return Reach(rights, Scope(frozenset(filter(None, systems))) if systems else EVERYTHING)
 
 
 def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments, Answer]]:

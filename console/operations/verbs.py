@@ -22,7 +22,7 @@ from console.layout.asked import chosen_of, number_of, query_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.pages import show, wanted
 from integration.actions import operation_trials, operations
-from integration.actions.problems import NothingChosenError
+from integration.actions.errors import NothingChosenError
 from integration.errors import IntegrationError
 from integration.models import Operation
 from integration.policy.moves import EDIT, VERBS

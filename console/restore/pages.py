@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from integration.actions.configuration import Author
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import ReasonMissingError
 from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.restore import adopting, deciding, examining

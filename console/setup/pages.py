@@ -18,8 +18,8 @@ from console.layout.answers import actor_of, see, tell_problem
 from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.errors import ChangedMeanwhileError, InUseError, NothingChosenError
 from integration.actions.operations import release_held
-from integration.actions.problems import ChangedMeanwhileError, InUseError, NothingChosenError
 from integration.errors import IntegrationError
 from integration.selectors import changes
 from integration.selectors.setup.nouns import chosen

@@ -15,7 +15,7 @@ from crontasks.parameters import option
 from integration import registration
 from integration.actions import dead_letters, queue_setup
 from integration.actions.configuration import Author
-from integration.actions.problems import ReturnRefusedError
+from integration.actions.errors import ReturnRefusedError
 from integration.actions.queue_setup import Making
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER, FOREIGN

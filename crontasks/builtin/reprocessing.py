@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
-from integration.actions import errors
+from integration.actions import failures
 from integration.errors import IntegrationError
 from integration.models import MessageError
 from integration.policy.states import ErrorState
@@ -87,12 +87,12 @@ class Pace:
 def matching(parameters: ReprocessingParameters) -> QuerySet[MessageError]:
     """The failures a run would release now, oldest arrival first."""
     before = database_now() - timedelta(minutes=parameters.older_than_minutes)
-    failures = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
+    held = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
     if parameters.queue:
-        failures = failures.filter(queue__name=parameters.queue)
+        held = held.filter(queue__name=parameters.queue)
     if parameters.code:
-        failures = failures.filter(code=parameters.code)
-    return failures.order_by("arrival_batch", "arrival_index", "id")
+        held = held.filter(code=parameters.code)
+    return held.order_by("arrival_batch", "arrival_index", "id")
 
 
 def _chosen(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:
@@ -103,7 +103,7 @@ def _release(
     error_id: UUID, version: int, parameters: ReprocessingParameters, context: Context
 ) -> str:
     try:
-        errors.release(
+        failures.release(
             error_id,
             version=version,
             actor=context.actor,

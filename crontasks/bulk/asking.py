@@ -32,7 +32,7 @@ from integration.store.sessions import (
 )
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from crontasks.parameters import Described, describe
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.worker import worker_name
-from spark_jobs.problems import Stopped
+from spark_jobs.errors import Stopped
 
 
 class BulkCommand(BaseCommand):

@@ -14,7 +14,7 @@ from crontasks.health.live_processes import SPARK
 from crontasks.hearts import worker_node
 from crontasks.running import shutdown
 from integration.selectors.deployment import may_act
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.running import loaded
 from spark_jobs.session import close_session, keep_workers, open_session, warm
 

@@ -27,7 +27,7 @@ from integration.selectors.bulk.runs import LEASE
 from integration.store import dependencies
 from integration.store.sessions import database_now
 from spark_jobs.contract import JobState, Progress, Report, Tell
-from spark_jobs.problems import JobError, Stopped, lost, spark_died
+from spark_jobs.errors import JobError, Stopped, lost, spark_died
 from spark_jobs.running import run as run_job
 from spark_jobs.running import unforeseen
 from spark_jobs.session import SessionSettings, open_session

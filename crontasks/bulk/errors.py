@@ -1,7 +1,7 @@
 """Reasons why a run of a bulk job cannot be asked for."""
 
 from integration.errors import IntegrationError
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 
 class BulkError(IntegrationError):

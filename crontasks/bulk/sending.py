@@ -20,7 +20,7 @@ from crontasks.health.live_processes import SPARK
 from crontasks.hearts import ALIVE_SECONDS
 from crontasks.task_names import DRIVE_RUN
 from integration.store.sessions import django_connection
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 # A run that so many drivers died under is given to no other one.
 MOST_DEATHS: Final = 3

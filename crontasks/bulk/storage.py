@@ -17,7 +17,7 @@ from django.conf import settings
 
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 UPLOADS: Final = "uploads"
 EXPORTS: Final = "exports"

@@ -25,7 +25,8 @@ def group(queue: Queue) -> Finding:
         )
     if not row.members:
         return f"Nobody is in {row.name} now; a run joins when there is something to read."
-    return f"{row.name} has {so_many(len(row.members), 'member')}, all of them ours."
+    ours = "a run" if len(row.members) == 1 else "all of them runs"
+    return f"{row.name} has {so_many(len(row.members), 'member')}, {ours} of this queue."
 
 
 def _taken(member: Member) -> str:

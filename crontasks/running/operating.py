@@ -18,6 +18,7 @@ from crontasks.cursor import Cursor
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
 from crontasks.task_names import RUN_OPERATION
+from integration.actions.errors import RowBusyError
 from integration.actions.operation_items import (
     WHY_CHARACTERS,
     Job,
@@ -25,7 +26,6 @@ from integration.actions.operation_items import (
     OperationStep,
     work,
 )
-from integration.actions.problems import RowBusyError
 from integration.models import Operation
 from integration.policy.moves import READS_CONTENT
 from integration.policy.operations import (

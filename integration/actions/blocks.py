@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import F, Sum
 
-from integration.actions.problems import QueueMismatchError, TopicAbsentError
+from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many

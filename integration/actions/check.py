@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, transaction
 
-from integration.actions.problems import StateMismatchError
+from integration.actions.errors import StateMismatchError
 from integration.delivery.outcome import SUPERSEDED, Failed, Outcome
 from integration.delivery.reading import Reader
 from integration.delivery.unit import OpenError, Unit

@@ -11,7 +11,7 @@ from django.db.models import ProtectedError
 from django.utils.crypto import salted_hmac
 
 from integration import sealed
-from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.actions.errors import ChangedMeanwhileError, InUseError
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from integration.actions import tracked
-from integration.actions.errors import COLUMNS, Request, as_seen, carry_out
-from integration.actions.problems import ReturnRefusedError, RowBusyError
+from integration.actions.errors import ReturnRefusedError, RowBusyError
+from integration.actions.failures import COLUMNS, Request, as_seen, carry_out
 from integration.actions.transaction import short_transaction
 from integration.codec import decode_headers
 from integration.envelope.dead_letters import without_telling

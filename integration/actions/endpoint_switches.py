@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import ReasonMissingError
 from integration.errors import IntegrationError
 from integration.models import Endpoint, Queue, QueuePartition
 from integration.policy.states import PartitionState

@@ -1,260 +1,310 @@
-"""Requests about one failure: each is one compare-and-set with its line of history."""
+"""Reasons why a person's request was not carried out, in words that say what to do now."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
-from uuid import UUID
+from datetime import datetime
+from typing import ClassVar
 
-from django.db.models import F
+from django.db.models import Model
 
-from integration.actions import tracked
-from integration.actions.problems import (
-    LateReleaseError,
-    NotHeadError,
-    PayloadTooLargeError,
-    ReasonMissingError,
-    StateMismatchError,
-)
-from integration.actions.transaction import short_transaction
-from integration.envelope import DEFAULT
-from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
-from integration.policy.moves import (
-    ARRIVED,
-    DELETE,
-    EDIT,
-    HOLD,
-    PARK,
-    RELEASE,
-    RESTORE,
-    SEND_BACK,
-    Move,
-)
-from integration.policy.states import (
-    CLOSED,
-    DeliveryState,
-    Ended,
-    ErrorState,
-    OutboxKind,
-    OutboxState,
-    PartitionState,
-)
-from integration.selectors.failures.lateness import why_late
-from integration.store import key_order
-from integration.store.sessions import database_now, execute
-from integration.store.starts import leave_request
+from integration.errors import IntegrationError
+from integration.models import Operation
+from integration.policy.states import ErrorState, OperationState
 
-Values = Mapping[str, object]
-# Columns a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
-COLUMNS: Final[Mapping[Move, Values]] = {
-    HOLD: {"not_before": None},
-    DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
-    RESTORE: {"closed_at": None, "ended": "", "parked_at": None},
-    ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
-    SEND_BACK: {"closed_at": database_now(), "ended": Ended.RETURNED, "not_before": None},
+STATE_WORDS = {
+    ErrorState.RETRY: "waiting for its next try",
+    ErrorState.HOLD: "on hold",
+    ErrorState.READY: "released and about to be tried",
+    ErrorState.PARKED: "parked behind an earlier message of its key",
+    ErrorState.PROCESSING: "being tried alone after a crash",
+    ErrorState.RESOLVED: "resolved",
+    ErrorState.DELETED: "deleted",
+}
+OPERATION_WORDS = {
+    OperationState.PLANNED: "planned and not started",
+    OperationState.RUNNING: "running",
+    OperationState.PAUSED: "paused",
+    OperationState.DONE: "done",
+    OperationState.CANCELLED: "cancelled",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One verb asked for by one person, with the reason they gave."""
+class StateMismatchError(IntegrationError):
+    """The failure has moved on since the person looked at it; nothing was changed.
 
-    move: Move
-    actor: str
-    reason: str
-
-
-def release(
-    error_id: UUID,
-    *,
-    version: int,
-    actor: str,
-    reason: str = "",
-    late: bool = False,
-    apply_as_newest: bool = False,
-) -> None:
-    """Give a held message back to the engine, with a fresh budget of retries.
-
-    `late` confirms that it is applied after newer messages; without it such a release raises
-    LateReleaseError. `apply_as_newest` draws a new arrival number and needs a reason. Raises
-    StateMismatchError, RowBusyError, ReasonMissingError.
+    `already_done` is true when the same person already did the same thing: a second click.
     """
-    if apply_as_newest and not reason.strip():
-        raise ReasonMissingError(action="apply a message as the newest of its key")
-    request = Request(RELEASE, actor, reason)
-    with short_transaction():
-        row = as_seen(error_id, version, request)
-        why = lateness_of(row)
-        if why is not None and not late:
-            raise LateReleaseError(why=why)
-        more = released(late=why is not None, apply_as_newest=apply_as_newest)
-        carry_out(row, request, more)
-    leave_request(row.queue_id)
+
+    code: ClassVar[str] = "STATE_MISMATCH"
+
+    def __init__(
+        self,
+        *,
+        state: ErrorState | None,
+        mover: str,
+        moved_at: datetime | None,
+        already_done: bool = False,
+    ) -> None:
+        at = f" at {moved_at:%H:%M:%S} UTC on {moved_at:%d %B %Y}" if moved_at else ""
+        if state is None:
+            sentence = "This failure is not in the error table any more: it was cleaned up."
+        elif already_done:
+            sentence = f"You already did this{at}: the message is {STATE_WORDS[state]}."
+        else:
+            sentence = f"It has moved on: {mover} changed it{at}. Now it is {STATE_WORDS[state]}."
+        step = "" if already_done else "Nothing was changed; check it again."
+        super().__init__(sentence, next_step=step)
+        self.state = state
+        self.mover = mover
+        self.already_done = already_done
 
 
-def hold(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
-    """Stop the engine's retries of one message. Raises StateMismatchError, RowBusyError."""
-    _change(error_id, version, Request(HOLD, actor, reason))
+class LateReleaseError(IntegrationError):
+    """Releasing it would apply an old message after newer ones; that needs a confirmation."""
+
+    code: ClassVar[str] = "LATE_RELEASE"
+
+    def __init__(self, *, why: str) -> None:
+        super().__init__(
+            f"This message would be applied late. {why}",
+            next_step="Confirm that it may be applied late, or delete it.",
+        )
+        self.why = why
 
 
-def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
-    """Decide that a message is not to be applied; it can be restored until cleanup.
+class ReturnRefusedError(IntegrationError):
+    """A failure cannot be sent back to where it came from; `why` is a sentence."""
 
-    Of the head of a blocked queue only the row changes: the engine sees it and goes on. Raises
-    ReasonMissingError, StateMismatchError, RowBusyError.
+    code: ClassVar[str] = "RETURN_REFUSED"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            why, next_step="Nothing was sent. Release it to have it applied here, or delete it."
+        )
+
+
+class ReasonMissingError(IntegrationError):
+    """The request needs a reason, for those who will read the history."""
+
+    code: ClassVar[str] = "REASON_MISSING"
+
+    def __init__(self, *, action: str) -> None:
+        super().__init__(f"To {action}, a reason is needed.", next_step="Write one sentence.")
+
+
+class RowBusyError(IntegrationError):
+    """The engine works on the row at this moment."""
+
+    code: ClassVar[str] = "ROW_BUSY"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The engine is working on this at the moment; nothing was changed.",
+            next_step="Try again in a few seconds.",
+        )
+
+
+class NotHeadError(IntegrationError):
+    """Only the message that a sequential queue stops at can be parked by a person."""
+
+    code: ClassVar[str] = "NOT_THE_HEAD"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No queue stops at this message, so there is nothing to let past it.",
+            next_step="Nothing was changed; release or delete it.",
+        )
+
+
+class PayloadTooLargeError(IntegrationError):
+    """The edited payload is larger than the engine would read."""
+
+    code: ClassVar[str] = "EDIT_TOO_LARGE"
+
+    def __init__(self, *, size: int, limit: int) -> None:
+        super().__init__(
+            f"The edited message has {size:,} bytes; the engine reads at most {limit:,}.",
+            next_step="Shorten it.",
+        )
+
+
+class OperationMovedError(IntegrationError):
+    """The operation is not in the state, or not as, the person saw it; nothing was changed."""
+
+    code: ClassVar[str] = "OPERATION_MOVED"
+
+    def __init__(self, operation: Operation | None) -> None:
+        if operation is None:
+            sentence = "This operation does not exist any more: it was cleaned up."
+        else:
+            sentence = (
+                "The operation has been changed since this page was made; "
+                f"now it is {OPERATION_WORDS[OperationState(operation.state)]}."
+            )
+        super().__init__(sentence, next_step="Nothing was changed; check it again.")
+
+
+class NothingChosenError(IntegrationError):
+    """No message is left in the selection, so there is nothing to plan."""
+
+    code: ClassVar[str] = "NOTHING_CHOSEN"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was selected, or nothing matches any more.",
+            next_step="Tick the failures you mean first.",
+        )
+
+
+class BadRecipeError(IntegrationError):
+    """The change to be made in each message cannot be understood."""
+
+    code: ClassVar[str] = "BAD_RECIPE"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The change cannot be used: {why}.",
+            next_step='Write a path like $.asset.siteid or /asset/siteid, or a JSON Patch: [{"op": '
+            '"replace", "path": "/asset/siteid", "value": "NORTH"}].',
+        )
+
+
+class RecipeUntriedError(IntegrationError):
+    """An edit of many messages starts only after it was tried on all of them."""
+
+    code: ClassVar[str] = "RECIPE_UNTRIED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The change has not been tried on all messages yet.",
+            next_step="Let the dry run come to its end; it changes nothing.",
+        )
+
+
+class QueueMismatchError(IntegrationError):
+    """The queue, partition or gap is not in the state the request was made for."""
+
+    code: ClassVar[str] = "QUEUE_MISMATCH"
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, next_step="Nothing was changed.")
+
+
+class StopPassedError(IntegrationError):
+    """The queue was told to stop where it has been already."""
+
+    code: ClassVar[str] = "STOP_PASSED"
+
+    def __init__(self, *, partition: int, offset: int, earliest: int) -> None:
+        super().__init__(
+            f"Partition {partition} cannot stop at offset {offset:,} any more: what comes before "
+            f"{earliest:,} is applied, or on its way.",
+            next_step=f"Choose {earliest:,} or a later offset; to go back, move the position.",
+        )
+
+
+class PositionMovedError(IntegrationError):
+    """The position, or its owner, is another one than the person saw; nothing was changed."""
+
+    code: ClassVar[str] = "POSITION_MOVED"
+
+    def __init__(self, *, partition: int) -> None:
+        super().__init__(
+            f"The position of partition {partition} has moved, or a worker has taken it, since "
+            "this table was made. Nothing was changed.",
+            next_step="Look at the table again.",
+        )
+
+
+class NotPausedError(IntegrationError):
+    """Only the position of a queue that stands still is moved by a person."""
+
+    code: ClassVar[str] = "QUEUE_NOT_PAUSED"
+
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f"The queue {queue} is neither paused nor switched off, so its position moves by "
+            "itself. Nothing was changed.",
+            next_step="Pause it first.",
+        )
+
+
+class OffsetOutsideError(IntegrationError):
+    """The topic has no such offset."""
+
+    code: ClassVar[str] = "OFFSET_OUTSIDE"
+
+    def __init__(self, *, partition: int, offset: int, low: int, high: int) -> None:
+        super().__init__(
+            f"Offset {offset:,} is not in partition {partition} of the topic: it has {low:,} to "
+            f"{high:,}, its end.",
+            next_step="Choose an offset that it has.",
+        )
+
+
+class StillSendingError(IntegrationError):
+    """A call to the endpoint is under way whose end the position has to wait for."""
+
+    code: ClassVar[str] = "STILL_SENDING"
+
+    def __init__(self, *, partition: int) -> None:
+        super().__init__(
+            f"A message of partition {partition} is being sent at the moment, and nobody would "
+            "know how that ended. Nothing was changed.",
+            next_step="Try again in a few seconds.",
+        )
+
+
+class OutboundQueueError(IntegrationError):
+    """Only reading can be paused or switched off, and an outbound queue is not read."""
+
+    code: ClassVar[str] = "OUTBOUND_QUEUE"
+
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f"The queue {queue} is outbound: nothing is read from it, so there is nothing to "
+            "pause, resume or switch, and nothing was changed.",
+            next_step="What is sent is decided where handlers publish. Pause the queue whose "
+            "messages lead to it, or switch their service off.",
+        )
+
+
+class TopicAbsentError(IntegrationError):
+    """The topic a queue shall go on with does not exist."""
+
+    code: ClassVar[str] = "TOPIC_ABSENT"
+
+    def __init__(self, *, topic: str) -> None:
+        super().__init__(
+            f"The topic {topic} does not exist, so nothing can be adopted.",
+            next_step="Create the topic first, or pause the queue.",
+        )
+
+
+class InUseError(IntegrationError):
+    """The thing to be removed is still needed by something else."""
+
+    code: ClassVar[str] = "IN_USE"
+
+    def __init__(self, name: str, needed_by: list[str]) -> None:
+        shown = ", ".join(needed_by[:5])
+        more = f" and {len(needed_by) - 5:,} more" if len(needed_by) > 5 else ""
+        super().__init__(
+            f"{name} is still needed by {shown}{more}, so nothing was removed.",
+            next_step="Remove or change those first, or switch it off instead.",
+        )
+
+
+class ChangedMeanwhileError(IntegrationError):
+    """Somebody else changed the same thing since the form was opened; nothing was written.
+
+    `stored` is the row as it is now, None when it is gone.
     """
-    if not reason.strip():
-        raise ReasonMissingError(action="delete a message")
-    leave_request(_change(error_id, version, Request(DELETE, actor, reason)).queue_id)
 
+    code: ClassVar[str] = "CHANGED_MEANWHILE"
 
-def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
-    """Bring a deleted message back on hold. Raises StateMismatchError, RowBusyError."""
-    _change(error_id, version, Request(RESTORE, actor, reason))
-
-
-def park(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
-    """Let a sequential queue go on past its held head; later messages of its key follow the head.
-
-    They are parked behind it until it is released or deleted; one without a key holds nobody back.
-    Raises ReasonMissingError, NotHeadError, StateMismatchError, RowBusyError.
-    """
-    if not reason.strip():
-        raise ReasonMissingError(action="park a message")
-    request = Request(PARK, actor, reason)
-    with short_transaction():
-        row = as_seen(error_id, version, request)
-        place = QueuePartition.objects.filter(state=PartitionState.BLOCKED, state_error=row.pk)
-        is_read = row.queue.direction == Queue.Direction.INBOUND and not row.queue.is_error_queue
-        if not row.queue.is_sequential or not is_read or not place.exists():
-            raise NotHeadError
-        carry_out(row, request, {"parked_at": database_now()})
-    leave_request(row.queue_id)
-
-
-def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
-    """Say that a held outbound message is on the other side: it is not sent again.
-
-    Its calls that nobody knew the end of count as delivered; the head of a sequential queue is
-    passed by the next run. Tracking gets the ending that the engine would have written. Raises
-    ReasonMissingError, StateMismatchError, RowBusyError.
-    """
-    if not reason.strip():
-        raise ReasonMissingError(action="say that a message arrived")
-    request = Request(ARRIVED, actor, reason)
-    with short_transaction():
-        row = as_seen(error_id, version, request)
-        if row.queue.direction != Queue.Direction.OUTBOUND:
-            raise _mismatch(row, request)
-        carry_out(row, request, COLUMNS[ARRIVED])
-        Delivery.objects.filter(
-            queue=row.queue_id,
-            topic_uuid=row.topic_uuid,
-            partition=row.partition,
-            offset=row.offset,
-            state=DeliveryState.UNKNOWN,
-        ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
-        tracked.ended(row, Ended.DELIVERED)
-    leave_request(row.queue_id)
-
-
-def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> int:
-    """Replace what the next attempt of a held message reads; the original stays as it came.
-
-    `payload` is the whole record, envelope included; see integration.wrapping for the document in
-    it. Returns the row's version afterwards, the same one when nothing differs. Raises
-    PayloadTooLargeError, StateMismatchError, RowBusyError.
-    """
-    if len(payload) > DEFAULT.max_bytes:
-        raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
-    request = Request(EDIT, actor, reason)
-    with short_transaction():
-        row = as_seen(error_id, version, request)
-        before = row.current_payload
-        if payload == before:
-            return version
-        edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
-        carry_out(row, request, edited, payload_before=before)
-    return version + 1
-
-
-def released(*, late: bool, apply_as_newest: bool = False) -> Values:
-    """Columns of a release besides its state: due now by the database's clock, from its row."""
-    return {
-        "spent": 0,
-        "crashes": 0,
-        "not_before": database_now(),
-        "carrier": "row",
-        "late": late,
-        "apply_as_newest": apply_as_newest,
-    }
-
-
-def lateness_of(row: MessageError) -> str | None:
-    """Return why releasing this row needs a confirmation, or None."""
-    place = QueuePartition.objects.filter(queue=row.queue_id, partition=row.partition).first()
-    return why_late(row, row.queue, place)
-
-
-def cancel_retry_markers(error_ids: list[UUID]) -> None:
-    """A retry marker not yet sent would only be counted as stale; the row itself is due."""
-    OutboxRow.objects.filter(
-        error__in=error_ids, kind=OutboxKind.RETRY_MARKER, state=OutboxState.PENDING
-    ).update(state=OutboxState.CANCELLED)
-
-
-def _change(error_id: UUID, version: int, request: Request) -> MessageError:
-    """Carry out a verb that nothing else depends on; returns the row as it was before."""
-    with short_transaction():
-        row = as_seen(error_id, version, request)
-        carry_out(row, request, COLUMNS[request.move])
-    return row
-
-
-def as_seen(error_id: UUID, version: int, request: Request) -> MessageError:
-    """Return the row if it still is what the person looked at. Raises StateMismatchError."""
-    row = MessageError.objects.select_related("queue").filter(pk=error_id).first()
-    if row is None or row.version != version or row.state not in request.move.expected:
-        raise _mismatch(row, request)
-    return row
-
-
-def carry_out(
-    row: MessageError, request: Request, more: Values, *, payload_before: bytes | None = None
-) -> None:
-    """Change the row if nobody was faster, and write the history line in the same transaction."""
-    move = request.move
-    same = MessageError.objects.filter(pk=row.pk, version=row.version, state__in=move.expected)
-    values: dict[str, object] = {"state": move.target, "version": F("version") + 1, **more}
-    if same.update(**values) == 0:
-        raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), request)
-    if move is not EDIT:
-        cancel_retry_markers([row.pk])
-    if move.target in CLOSED:
-        key_order.wake(execute, [row.pk])
-    ErrorChange.objects.create(
-        error=row,
-        at=database_now(),
-        actor=request.actor,
-        action=move.action,
-        from_state=row.state,
-        to_state=move.target,
-        reason=request.reason.strip(),
-        payload_before=payload_before,
-    )
-
-
-def _mismatch(row: MessageError | None, request: Request) -> StateMismatchError:
-    if row is None:
-        return StateMismatchError(state=None, mover="cleanup", moved_at=None)
-    move, state = request.move, ErrorState(row.state)
-    last = row.changes.order_by("-at", "-id").first()
-    if last is None or last.to_state != state:
-        moved_at = row.closed_at or row.last_failed_at
-        return StateMismatchError(state=state, mover="the engine", moved_at=moved_at)
-    again = last.actor == request.actor and last.action == move.action and state == move.target
-    return StateMismatchError(
-        state=state,
-        mover=last.actor,
-        moved_at=last.at,
-        already_done=again and move is not EDIT,
-    )
+    def __init__(self, name: str, stored: Model | None) -> None:
+        what = "changed" if stored is not None else "deleted"
+        super().__init__(
+            f"{name} was {what} by somebody else since you opened this form. Nothing was written.",
+            next_step="Compare both below, keep what is right, and save again.",
+        )
+        self.stored = stored

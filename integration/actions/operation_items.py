@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions import dead_letters, errors
-from integration.actions.problems import STATE_WORDS
+from integration.actions import dead_letters, failures
+from integration.actions.errors import STATE_WORDS
 from integration.actions.transaction import short_transaction
 from integration.models import MessageError, Operation
 from integration.policy import moves
@@ -266,7 +266,7 @@ def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:
     for late in (False, True):
         ids = [id_ for id_, row in fit.items() if row.seen.late is late]
         if ids:
-            more = errors.released(late=late) if move is moves.RELEASE else errors.COLUMNS[move]
+            more = failures.released(late=late) if move is moves.RELEASE else failures.COLUMNS[move]
             values: dict[str, object] = {"state": move.target, "version": F("version") + 1, **more}
             # The rows are locked and their states were looked at: nothing else can match.
             MessageError.objects.filter(pk__in=ids).update(**values)
@@ -275,7 +275,7 @@ def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:
         key_order.wake(execute, list(fit))
     with_marker = [id_ for id_, row in fit.items() if row.carrier == "topic"]
     if with_marker:
-        errors.cancel_retry_markers(with_marker)
+        failures.cancel_retry_markers(with_marker)
 
 
 def _note(job: Job, move: Move, rows: Sequence[tuple[UUID, ErrorState, bytes | None]]) -> None:

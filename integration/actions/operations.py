@@ -15,7 +15,7 @@ from django.db.models import F, Model, QuerySet
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import (
+from integration.actions.errors import (
     BadRecipeError,
     NothingChosenError,
     OperationMovedError,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease

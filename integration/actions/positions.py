@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from django.db.models import Max
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.actions.blocks import TOPIC_CODES, move_position, record_gap
-from integration.actions.problems import (
+from integration.actions.errors import (
     NotPausedError,
     OffsetOutsideError,
     PositionMovedError,
@@ -140,7 +140,9 @@ def _skip(queue: Queue, row: QueuePartition, move: Move, request: Request) -> st
     if queue.keeps_order:
         for error in passed.filter(state__in=in_order(DUE)):
             # Tried by itself it would be applied after newer ones.
-            errors.hold(error.pk, version=error.version, actor=request.actor, reason=request.reason)
+            failures.hold(
+                error.pk, version=error.version, actor=request.actor, reason=request.reason
+            )
     first = _untried_from(row, move.before)
     record_gap(row, row.topic_uuid, (first, move.after), by=request.actor, reason=SKIPPED)
     done = sum(offset < move.after for offset in row.done_ahead)

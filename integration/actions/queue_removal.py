@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import QueueMismatchError, ReasonMissingError
+from integration.actions.errors import QueueMismatchError, ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
 from integration.errors import IntegrationError

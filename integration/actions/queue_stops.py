@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db.models import Max
 
-from integration.actions.problems import QueueMismatchError, StopPassedError
+from integration.actions.errors import QueueMismatchError, StopPassedError
 from integration.actions.queues import NO_STOP, PAUSE_ENDED, lock, note, refuse_outbound
 from integration.actions.transaction import short_transaction
 from integration.counting import listed

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from integration.actions.problems import OutboundQueueError, QueueMismatchError
+from integration.actions.errors import OutboundQueueError, QueueMismatchError
 from integration.actions.transaction import short_transaction
 from integration.models import Queue, QueueChange, QueuePartition
 from integration.policy.states import PartitionState

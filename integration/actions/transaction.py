@@ -7,7 +7,7 @@ from typing import Final
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from integration.actions.problems import RowBusyError
+from integration.actions.errors import RowBusyError
 
 # The engine may hold a row for as long as a handler runs; a person's request does not wait so long.
 PATIENCE_MS: Final = 3_000

@@ -34,7 +34,16 @@ def schema_sentence(error: jsonschema.ValidationError) -> str:
         instance = error.instance if isinstance(error.instance, dict) else {}
         missing = [str(name) for name in error.validator_value if name not in instance]
         return f"{error.json_path}: {', '.join(missing)} missing."
-    return f'{error.json_path} breaks the schema\'s "{error.validator}": {error.validator_value}.'
+    allowed = _told(error.validator_value)
+    if error.validator == "enum":
+        return f"{error.json_path} must be one of {allowed}."
+    return f"{error.json_path} breaks the rule {error.validator} of the schema: {allowed}."
+
+
+def _told(rule: object) -> str:
+    """What a rule of a schema asks for: words and numbers without Python's signs around them."""
+    simple = isinstance(rule, list) and all(isinstance(one, str | int | float) for one in rule)
+    return ", ".join(map(str, rule)) if isinstance(rule, list) and simple else str(rule)
 
 
 def tidied(failure: Failure) -> Failure:

@@ -17,10 +17,17 @@ from integration.errors import IntegrationError
 DETAIL_LIMIT_BYTES: Final = 8_192
 _FRAMES_PER_LINK: Final = 16
 HIDDEN: Final = "…"
-# In Python's sentences: what is quoted, unless it is a field's name, and what was got instead.
+# In the sentences of Python and PostgreSQL: what is quoted, unless it is their own word (a field,
+# an argument, a type, an operator, a format, a codec), and what was got instead.
 # A quote that nothing closes hides the rest: each character is read once, whatever the text.
 _QUOTED: Final = re.compile(
-    r"""(Field\ '\w*+')
+    r"""(Field\ '\w*+'
+    |(?:keyword\ argument|positional\ argument:|<class)\ '[\w.]++'
+    |['"](?:NoneType|int|float|str|bytes|bool|list|dict|tuple|set|Decimal|datetime[.\w]*+)['"]
+    |'(?:[<>]=?|[-+*/%])'
+    |match\ format\ '[^']*+'
+    |encoding\ "\w++"
+    |'[\w-]++'(?=\ codec))
     |(?!(?<=\w)'[st]\b)'(?:[^'\\]|\\.?)*+(?:'|\Z)  # but no apostrophe within a word
     |"(?:[^"\\]|\\.?)*+(?:"|\Z)
     |(?<=but\ got\ )[^'"].*
@@ -29,8 +36,18 @@ _QUOTED: Final = re.compile(
 )
 # Parameters of Django's messages that tell of the rule that was broken.
 _HARMLESS: Final = frozenset(
-    {"limit_value", "max", "field_label", "field_labels", "model_name", "lookup_type", "date_field"}
+    {"limit_value", "max", "offset", "allowed_extensions", "model", "field"}
+    | {"field_label", "field_labels", "model_name", "lookup_type", "date_field"}
 )
+# Of a text that is too long or too short these tell its length, by the name of the value.
+_LENGTHS: Final = frozenset({"max_length", "min_length"})
+# Stands for a value that is not shown: every format takes a number, `%s` and `%d`.
+_NUMBER: Final = 7_203_685_477
+_FILLED_IN: Final = re.compile(rf"{_NUMBER}(?:\.0+)?")
+# In front of a sentence: what its value was called there.
+_VALUE: Final = re.compile(rf"\A(?:Value {HIDDEN}|[“\"']{HIDDEN}[”\"'](?: value)?)(?= )")
+# The class of PostgreSQL's errors that quote the value itself, not only names.
+_DATA: Final = "22"
 _CUT: Final = "\n  […]\n"
 _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
 
@@ -67,8 +84,12 @@ def _said_by_python(exception: BaseException) -> str:
     if isinstance(exception, KeyError):
         return f"KeyError: {exception}"
     if isinstance(exception, ValueError | TypeError | ArithmeticError | IndexError):
-        return _QUOTED.sub(lambda part: part[1] or HIDDEN, str(exception))
+        return _without_quotes(str(exception))
     return str(exception)
+
+
+def _without_quotes(text: str) -> str:
+    return _QUOTED.sub(lambda part: part[1] or HIDDEN, text)
 
 
 def _said_by_postgres(error: psycopg.Error) -> str:
@@ -76,8 +97,10 @@ def _said_by_postgres(error: psycopg.Error) -> str:
     if not diag.message_primary:
         return str(error)
     where = diag.table_name and diag.column_name and f"{diag.table_name}.{diag.column_name}"
-    parts = [diag.message_primary, where if where and where not in diag.message_primary else ""]
-    return " ".join(part for part in parts if part)
+    said = diag.message_primary
+    if (diag.sqlstate or "").startswith(_DATA):
+        said = _without_quotes(said)
+    return f"{said} {where}" if where and where not in said else said
 
 
 def _said_by_django(error: ValidationError) -> str:
@@ -89,21 +112,16 @@ def _said_by_django(error: ValidationError) -> str:
 
 def _without_values(error: ValidationError) -> str:
     """One message of Django's with its limits and names, but without what was checked."""
-    message = str(error.message)
     if not error.params:
-        return message
-    shown = {name: v if name in _HARMLESS else _Hidden() for name, v in error.params.items()}
+        return str(error.message)
+    known = _HARMLESS | {"show_value"} if error.code in _LENGTHS else _HARMLESS
+    shown = {name: v if name in known else _NUMBER for name, v in error.params.items()}
     try:
-        return message % shown
+        # The message itself, not its text: one with a plural has none before it is filled in.
+        text = str(error.message % shown)
     except (TypeError, ValueError):
-        return message
-
-
-class _Hidden:
-    """Stands for a value that is not shown, however the message formats it."""
-
-    def __repr__(self) -> str:
-        return HIDDEN
+        return str(error.message)
+    return _VALUE.sub("This value", _FILLED_IN.sub(HIDDEN, text))
 
 
 def trace(chain: Sequence[BaseException]) -> str:

@@ -11,7 +11,7 @@ from integration.handlers.payloads import PayloadRefusedError
 from integration.handlers.publishing import publish_document
 from integration.http_api import receipts
 from integration.http_api.bodies import Piece
-from integration.http_api.problems import NoSuchChannelError, NotPublishedError
+from integration.http_api.errors import NoSuchChannelError, NotPublishedError
 from integration.http_api.receipts import Answer, Post
 from integration.models import Queue
 from integration.store import outbox

@@ -16,7 +16,7 @@ from integration.handlers.outbound import Outbound, current
 from integration.http_api import receipts
 from integration.http_api.accepting import headers_of, message_ids
 from integration.http_api.bodies import Piece
-from integration.http_api.problems import CallFailedError, NoSuchServiceError, SwitchedOffError
+from integration.http_api.errors import CallFailedError, NoSuchServiceError, SwitchedOffError
 from integration.http_api.receipts import Answer, Post
 from integration.message import Arrival
 from integration.models import EnterpriseService, ExternalSystem

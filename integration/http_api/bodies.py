@@ -9,8 +9,8 @@ from lxml import etree
 
 from integration.envelope import DEFAULT, XML, Document, Flaw, FlawCode, Limits, read
 from integration.envelope.json_text import element_texts
-from integration.http_api.body_problems import BodyTooLargeError
-from integration.http_api.problems import (
+from integration.http_api.body_errors import BodyTooLargeError
+from integration.http_api.errors import (
     NestedEnvelopeError,
     NotAcceptedTypeError,
     OtherServiceError,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
-from integration.http_api.problems import (
+from integration.http_api.errors import (
     LegacyAddressOffError,
     NotAuthenticatedError,
     NotInScopeError,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from integration.http_api.accepting import message_ids
-from integration.http_api.problems import NoSuchMessageError
+from integration.http_api.errors import NoSuchMessageError
 from integration.http_api.receipts import of_message
 from integration.models import MessageError, OutboxRow, Receipt
 from integration.policy.states import Ended, ErrorState, OutboxState

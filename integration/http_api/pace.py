@@ -9,7 +9,7 @@ from typing import Any, Final
 import redis
 from django.conf import settings
 
-from integration.http_api.problems import TooManyRequestsError
+from integration.http_api.errors import TooManyRequestsError
 
 log = logging.getLogger(__name__)
 WINDOW_SECONDS: Final = 60

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from integration.envelope import DEFAULT
 from integration.handlers.outbound import ID_SPACE
-from integration.http_api.problems import OtherContentError
+from integration.http_api.errors import OtherContentError
 from integration.models import Receipt
 from integration.store import outbox
 from integration.store.sessions import fetch_all

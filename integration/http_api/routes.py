@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from integration.http_api.problems import AmbiguousQueueError, NoQueueError, NoSuchServiceError
+from integration.http_api.errors import AmbiguousQueueError, NoQueueError, NoSuchServiceError
 from integration.http_api.remembered import Remembered
 from integration.models import EnterpriseService, Queue
 

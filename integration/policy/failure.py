@@ -11,9 +11,13 @@ WORDS_LIMIT: Final = 300
 _VARYING: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\"[^\"]*\"|'[^']*'|\d+(?:\.\d+)?"
 )
-# Names that have digits in them, such as Base64, UTF-8 and ISO-8859-1: nothing varies in them.
-_NAMED: Final = re.compile(
-    rf"(\b(?:base|utf|iso|sha|u?int|float|latin|http/)-?\d+(?:[-.]\d+)*\b)|{_VARYING.pattern}",
+# What varies, as people read it: an apostrophe is no quote, and a date or 1,000 is one number.
+# In names that have digits in them, such as Base64, UTF-8 and ISO-8859-1, nothing varies.
+_PARTS: Final = re.compile(
+    r"(?P<name>\b(?:base|utf|iso|sha|u?int|float|latin|http/)-?\d+(?:[-.]\d+)*\b)"
+    r"|(?P<id>[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|(?<=[^\W\d])\d+)"
+    r"|(?P<quoted>\"[^\"]*\"|(?<!\w)'[^']*')"
+    r"|\d(?:[\d.,:/+TZ-]*[\dZ])?",
     re.IGNORECASE,
 )
 
@@ -57,7 +61,17 @@ def cause_of(failure: Failure) -> str:
     return _VARYING.sub("…", failure.text)[:200]
 
 
-def cause_words(text: str) -> str:
-    """The same for people: names with digits in them are left whole, a cut is shown."""
-    words = _NAMED.sub(lambda match: match[1] or "…", text)
+def cause_words(text: str, failures: int = 2) -> str:
+    """The same as a sentence for people; of a single failure nothing is left out.
+
+    A number becomes N, what is quoted "…"; names with digits in them stay whole, a cut is shown.
+    """
+    words = text if failures == 1 else _PARTS.sub(_left_out, text)
     return words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
+
+
+def _left_out(part: re.Match[str]) -> str:
+    quoted = part["quoted"]
+    if quoted:
+        return f"{quoted[0]}…{quoted[0]}"
+    return part["name"] or ("…" if part["id"] else "N")

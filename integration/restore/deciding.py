@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from django.db.models import F, QuerySet
 
 from integration.actions.blocks import move_position, record_gap
-from integration.actions.problems import QueueMismatchError, ReasonMissingError
+from integration.actions.errors import QueueMismatchError, ReasonMissingError
 from integration.actions.queues import note
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db.models import F
 
-from integration.actions.errors import cancel_retry_markers
+from integration.actions.failures import cancel_retry_markers
 from integration.codec import encode_headers
 from integration.delivery.key_order import order_key_of
 from integration.delivery.reading import Reader

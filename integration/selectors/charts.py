@@ -169,7 +169,7 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
         texts[code, fingerprint] = text or ""
     [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
     lines = [
-        CauseLine(*cause, cause_words(texts[cause]), tuple(numbers))
+        CauseLine(*cause, cause_words(texts[cause], sum(numbers)), tuple(numbers))
         for cause, numbers in counted.items()
     ]
     lines.sort(key=lambda line: (-line.total, line.code, line.fingerprint))

@@ -16,7 +16,7 @@ from spark_jobs.archive.shelving import Manifest
 from spark_jobs.archive.sources import KEY, columns_of, rule_of
 from spark_jobs.archive.writing import Archive
 from spark_jobs.contract import Progress
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.staging import Session
 from spark_jobs.tables import parquet
 from spark_jobs.tables.columns import Column, ColumnKind, digest, digest_sql, select, tally_sql

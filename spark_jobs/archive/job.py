@@ -12,8 +12,8 @@ from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
 from spark_jobs.archive.shelving import Manifest, Shelf
 from spark_jobs.archive.writing import Archive, write
+from spark_jobs.errors import JobError
 from spark_jobs.fencing import Outcome, apply
-from spark_jobs.problems import JobError
 from spark_jobs.staging import Session
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.tables import keeping
 
 PENDING: Final = "_pending"

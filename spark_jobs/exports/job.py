@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from spark_jobs.errors import balance
 from spark_jobs.exports import to_queue, writing
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Plan, Range
 from spark_jobs.exports.reading import Source, opened, rows_of
 from spark_jobs.exports.shaping import Row, shaped
 from spark_jobs.fencing import Outcome, apply
-from spark_jobs.problems import balance
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from spark_jobs.errors import JobError
 from spark_jobs.exports import planning
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.planning import Plan, Range
 from spark_jobs.exports.selecting import DOCUMENTS, Selection, selection
 from spark_jobs.exports.shaping import Row, shaped
-from spark_jobs.problems import JobError
 from spark_jobs.tables.ranges import within
 from spark_jobs.tables.reading import hold, moment, rows
 from spark_jobs.work import Work

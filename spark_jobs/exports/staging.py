@@ -13,12 +13,12 @@ import psycopg
 from psycopg import sql
 
 from spark_jobs import staging
+from spark_jobs.errors import JobError
 from spark_jobs.exports.parameters import What
 from spark_jobs.exports.planning import Range
 from spark_jobs.exports.reading import Source, raw_rows
 from spark_jobs.exports.shaping import json_lines, shaped
 from spark_jobs.fencing import Owned
-from spark_jobs.problems import JobError
 from spark_jobs.sending import Sending, claim_range, send_range
 from spark_jobs.staging import Session, copy_rows, places
 from spark_jobs.tables.columns import Column, ColumnKind

@@ -6,12 +6,12 @@ those that a rerun sends: the same ones, under the same ids.
 
 from functools import partial
 
+from spark_jobs.errors import JobError, Stopped, unbalanced
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.planning import Plan
 from spark_jobs.exports.reading import opened
 from spark_jobs.exports.staging import Stage, send, stage
 from spark_jobs.fencing import Outcome, settle
-from spark_jobs.problems import JobError, Stopped, unbalanced
 from spark_jobs.sending import STAGES, Sending, send_all
 from spark_jobs.topics.target import Target
 from spark_jobs.work import Work

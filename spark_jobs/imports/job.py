@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from spark_jobs.errors import Stopped
 from spark_jobs.fencing import Outcome, settle
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Mapper
@@ -11,7 +12,6 @@ from spark_jobs.imports.rows import Range
 from spark_jobs.imports.sending import prepare, send
 from spark_jobs.imports.staging import Stage, stage
 from spark_jobs.imports.storing import finish
-from spark_jobs.problems import Stopped
 from spark_jobs.sending import STAGES, Sending, send_all
 from spark_jobs.work import Work
 

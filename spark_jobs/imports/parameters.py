@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from integration.paths import BadPath, compile_path
+from spark_jobs.errors import JobError
 from spark_jobs.parameters import JobParameters
-from spark_jobs.problems import JobError
 from spark_jobs.topics.target import Target
 
 

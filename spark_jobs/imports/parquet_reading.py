@@ -12,11 +12,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.errors import JobError
 from spark_jobs.imports.arrow_values import category, values_of
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range, Row, place_of
-from spark_jobs.problems import JobError
 
 # A portion is so many rows at most, fewer where rows are large.
 PORTION_ROWS: Final = 10_000

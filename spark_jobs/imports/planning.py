@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spark_jobs.errors import JobError
+from spark_jobs.errors import changed as file_changed
 from spark_jobs.imports import sources
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range
 from spark_jobs.parameters import RunPlan
-from spark_jobs.problems import JobError
-from spark_jobs.problems import changed as file_changed
 
 RANGE_BYTES: Final = 8 * 2**20
 

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
+from spark_jobs.errors import JobError, changed
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import (
     LARGEST_ROW_CHARACTERS,
@@ -21,7 +22,6 @@ from spark_jobs.imports.rows import (
     new_tuple,
     too_long,
 )
-from spark_jobs.problems import JobError, changed
 
 _BUFFER_BYTES: Final = 2**18
 # A line, or the lines of one row, with their ends.

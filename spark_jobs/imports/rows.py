@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 # Beyond this a row is not taken apart; its beginning and its place are kept.
 LARGEST_ROW_CHARACTERS: Final = 2**20

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.contract import SAMPLES
+from spark_jobs.errors import JobError
 from spark_jobs.imports import cutting, reading, xml_reading
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import Range, Row
-from spark_jobs.problems import JobError
 
 # So much of the first file is looked at; rows beyond it are estimated by the size of these.
 LOOKED_AT_BYTES: Final = 2**18

@@ -10,10 +10,10 @@ from psycopg import sql
 
 from integration.documents.refusals import permanent
 from integration.newness import DOCUMENT, REST
+from spark_jobs.errors import JobError, gone, not_staged, unbalanced
 from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters, Structure
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.staging import Stage, Sums
-from spark_jobs.problems import JobError, gone, not_staged, unbalanced
 from spark_jobs.staging import PLACES_BITS, Session
 
 # Of several rows with one key the first in the order counts. Keys go in sorted, as messages' do.

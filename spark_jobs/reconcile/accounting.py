@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.reconcile.fates import UNNAMED
 from spark_jobs.reconcile.judging import Record, judged
 from spark_jobs.reconcile.knowing import Known

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from integration.track_parts import LIST, parts_of
-from spark_jobs.problems import gone, other_topic
+from spark_jobs.errors import gone, other_topic
 
 # A batch's tracks are written right before its commit. What is nearer to the end of what tracking
 # still holds may have lost some of its rows with their day.

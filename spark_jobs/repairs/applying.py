@@ -10,8 +10,8 @@ from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from integration.documents.refusals import plain_text
+from spark_jobs.errors import not_staged
 from spark_jobs.fencing import Owned, fence
-from spark_jobs.problems import not_staged
 from spark_jobs.repairs.freezing import Part, Tables
 from spark_jobs.repairs.judging import COLUMNS, Judge, Row
 from spark_jobs.repairs.parameters import RepairParameters

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from spark_jobs.errors import JobError
 from spark_jobs.fencing import Owned, fence
 from spark_jobs.parameters import RunPlan
-from spark_jobs.problems import JobError
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.selection import COST, condition
 from spark_jobs.staging import Session, Stage

@@ -4,8 +4,8 @@ from functools import partial
 from typing import Final, LiteralString
 
 from spark_jobs.contract import Progress
+from spark_jobs.errors import Stopped
 from spark_jobs.fencing import Outcome
-from spark_jobs.problems import Stopped
 from spark_jobs.repairs.applying import apply, stage
 from spark_jobs.repairs.freezing import Plan, Tables, frozen, still_frozen
 from spark_jobs.repairs.parameters import RepairParameters

@@ -12,9 +12,9 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
 from integration.recipes import Unreadable, compile_recipe
+from spark_jobs.errors import JobError
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.parameters import JobParameters
-from spark_jobs.problems import JobError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from spark_jobs.contract import SAMPLES
+from spark_jobs.errors import not_staged
 from spark_jobs.fencing import Outcome, Owned, apply
-from spark_jobs.problems import not_staged
 from spark_jobs.repairs.freezing import Plan, Tables
 from spark_jobs.repairs.judging import Verdict
 from spark_jobs.repairs.parameters import RepairParameters

@@ -9,8 +9,8 @@ from typing import Final, LiteralString
 from psycopg import sql
 
 from integration.policy.failure import Failure, FailureClass
+from spark_jobs.errors import JobError, gone, other_topic
 from spark_jobs.fencing import Outcome
-from spark_jobs.problems import JobError, gone, other_topic
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.replay.staging import Share, Stage, whole
 from spark_jobs.staging import Session

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from spark_jobs.contract import Arguments
+from spark_jobs.errors import Stopped, not_staged
 from spark_jobs.fencing import Claim, Outcome, settle
-from spark_jobs.problems import Stopped, not_staged
 from spark_jobs.replay import giving, rebuilding
 from spark_jobs.replay.choosing import Chooser
 from spark_jobs.replay.parameters import Into, ReplayParameters

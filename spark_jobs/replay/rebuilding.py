@@ -8,10 +8,10 @@ from integration.documents.refusals import permanent
 from integration.documents.structures import Entry, Plan, plan_for
 from integration.newness import DOCUMENT, REST
 from integration.policy.failure import Failure
+from spark_jobs.errors import JobError, other_topic
 from spark_jobs.fencing import Outcome
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.imports.storing import same_structure
-from spark_jobs.problems import JobError, other_topic
 from spark_jobs.replay.choosing import Chooser, Chosen, Record
 from spark_jobs.replay.giving import check_numbers, left_out
 from spark_jobs.replay.parameters import ReplayParameters

@@ -16,7 +16,7 @@ from integration.documents.refusals import plain_text
 from integration.documents.structures import Entry
 from integration.policy.failure import Failure
 from spark_jobs import staging
-from spark_jobs.problems import not_staged
+from spark_jobs.errors import not_staged
 from spark_jobs.replay.choosing import Chosen, Record
 from spark_jobs.staging import Session, copy_rows
 

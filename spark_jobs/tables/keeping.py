@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 _BLOCK_BYTES: Final = 2**20
 # Words of systems about a disk, a quota or a limit that takes no more.

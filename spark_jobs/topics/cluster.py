@@ -23,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 
 Client = TypeVar("Client")
 ANSWER_SECONDS: Final = 10.0

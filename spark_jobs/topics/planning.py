@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from spark_jobs.errors import JobError
 from spark_jobs.parameters import JobParameters, RunPlan
-from spark_jobs.problems import JobError
 from spark_jobs.topics.cluster import Cluster, Topic
 from spark_jobs.work import Work
 

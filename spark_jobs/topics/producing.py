@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.topics.cluster import made
 
 Headers = list[tuple[str, str | bytes | None]]

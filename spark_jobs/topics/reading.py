@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_jobs.problems import JobError, Stopped
+from spark_jobs.errors import JobError, Stopped
 from spark_jobs.topics.cluster import Cluster, Read
 from spark_jobs.topics.jvm import java_settings
 from spark_jobs.topics.planning import TopicPlan

@@ -14,7 +14,7 @@ from django.db import connection
 
 from crontasks.health import slots
 from crontasks.health.slots import Stage
-from integration.actions import errors
+from integration.actions import failures
 from integration.models import (
     Delivery,
     MessageError,
@@ -150,7 +150,7 @@ def test_a_handler_that_hangs_in_one_of_several_threads_stops_nothing_but_its_ke
     place = QueuePartition.objects.get(queue=queue)
     assert (place.next_offset, place.done_ahead, place.suspect_offset) == (12, [], None)
 
-    errors.delete(rows[0].pk, version=rows[0].version, actor="anna", reason="it hangs")
+    failures.delete(rows[0].pk, version=rows[0].version, actor="anna", reason="it hangs")
     run_until_done(environment, stand)
     assert sorted(applied()) == [0, 1, 2, 3, *range(5, 12)]
     assert [n for n in applied() if n in {3, 4, 5}] == [3, 5]

@@ -11,7 +11,7 @@ from itertools import cycle
 
 import pytest
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.delivery.steps import Step
 from integration.models import MessageError, Queue
 from integration.runs.queues import run_queue
@@ -59,8 +59,8 @@ def repair_one(queue: Queue) -> None:
     """Correct and release the oldest of what is held, as people do."""
     row = MessageError.objects.filter(queue=queue, state="HOLD").earliest("offset")
     payload = row.current_payload.replace(b"permanent", b"ok")
-    version = errors.edit(row.pk, version=row.version, actor="anna", payload=payload)
-    errors.release(row.pk, version=version, actor="anna")
+    version = failures.edit(row.pk, version=row.version, actor="anna", payload=payload)
+    failures.release(row.pk, version=version, actor="anna")
 
 
 def account(queue: Queue) -> None:

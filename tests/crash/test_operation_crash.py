@@ -16,9 +16,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from crontasks.running.operating import run_operation
-from integration.actions import errors, operation_trials, operations
+from integration.actions import failures, operation_trials, operations
+from integration.actions.errors import StateMismatchError
 from integration.actions.operation_items import OperationStep
-from integration.actions.problems import StateMismatchError
 from integration.models import MessageError, MessageTrack, Operation, OutboxRow
 from integration.policy.operations import CHUNK_ROWS
 from integration.policy.states import OperationState
@@ -257,7 +257,7 @@ def test_people_and_the_engine_at_work_meanwhile_are_left_in_peace():
         if place in {20, 60}:
             pause_and_go_on(operation)
         try:
-            errors.delete(error_id, version=1, actor="anna", reason="not needed")
+            failures.delete(error_id, version=1, actor="anna", reason="not needed")
         except StateMismatchError:
             lost += 1
     held = MessageError.objects.filter(pk__in=theirs[100:], state="HOLD")

@@ -14,7 +14,7 @@ import pytest
 from django.db.models import Count
 from django.db.models.functions import Now
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.delivery.steps import Step
 from integration.models import (
     Delivery,
@@ -69,9 +69,9 @@ def decide(queue: Queue, path) -> None:
     for row in MessageError.objects.filter(queue=queue, state="HOLD"):
         assert row.code == "DELIVERY_UNKNOWN"
         if row.offset in arrived(path):
-            errors.arrived(row.pk, version=row.version, actor="ann", reason="It is there.")
+            failures.arrived(row.pk, version=row.version, actor="ann", reason="It is there.")
         else:
-            errors.release(row.pk, version=row.version, actor="ann", late=True)
+            failures.release(row.pk, version=row.version, actor="ann", late=True)
 
 
 def finish(queue: Queue, path, messages: int = MESSAGES) -> None:
@@ -195,7 +195,7 @@ def test_a_failure_in_flight_is_in_doubt_like_any_other(broker, child_environmen
     killed.communicate(timeout=60)
     send(queue, FilePartner(path))
     row = MessageError.objects.get()
-    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    failures.release(row.pk, version=row.version, actor="ann", late=True)
     again = child(queue, child_environment, (path, "arrived", 1, "KILL"))
     again.communicate(timeout=60)
     assert MessageError.objects.get().state == "PROCESSING"

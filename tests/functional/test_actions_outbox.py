@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from integration.actions import outbox
+from integration.actions.errors import ReasonMissingError
 from integration.actions.outbox import NotInDoubtError, OutboxMismatchError, OutboxOutcome
-from integration.actions.problems import ReasonMissingError
 from integration.models import OutboxChange, OutboxRow, Provider, RelayLease
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 

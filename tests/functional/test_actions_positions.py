@@ -6,8 +6,7 @@ import pytest
 from django.utils import timezone
 
 from integration.actions import positions
-from integration.actions.positions import Move, Request
-from integration.actions.problems import (
+from integration.actions.errors import (
     NotPausedError,
     OffsetOutsideError,
     PositionMovedError,
@@ -15,6 +14,7 @@ from integration.actions.problems import (
     ReasonMissingError,
     StillSendingError,
 )
+from integration.actions.positions import Move, Request
 from integration.models import Delivery, Gap, PartitionLease, Queue, QueueChange, QueuePartition
 from integration.values import TopicFacts
 from tests.support.partners import an_endpoint

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from integration.actions import blocks, queues
 from integration.actions.blocks import Place
-from integration.actions.problems import (
+from integration.actions.errors import (
     OutboundQueueError,
     QueueMismatchError,
     TopicAbsentError,

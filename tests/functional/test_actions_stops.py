@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from integration.actions import queue_stops, queues
-from integration.actions.problems import OutboundQueueError, QueueMismatchError, StopPassedError
+from integration.actions.errors import OutboundQueueError, QueueMismatchError, StopPassedError
 from integration.kafka.errors import TopicUnknownError
 from integration.models import Delivery, Queue, QueueChange, QueuePartition
 from integration.selectors.queues import queues as selectors

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from integration.actions import check as checks
 from integration.actions.check import Check, Ending
-from integration.actions.problems import StateMismatchError
+from integration.actions.errors import StateMismatchError
 from integration.handlers.registry import Registration, registry
 from integration.models import (
     EnterpriseService,

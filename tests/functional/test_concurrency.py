@@ -11,8 +11,8 @@ from django.db import connection, connections
 from django.db.models import F
 
 from integration.actions import positions, queue_stops
+from integration.actions.errors import StopPassedError
 from integration.actions.positions import Move, Request
-from integration.actions.problems import StopPassedError
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError, Repository

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.actions.errors import ChangedMeanwhileError, InUseError
 from integration.models import ConfigurationChange, Endpoint, ExternalSystem, Provider, Queue
 from tests.support.rows import a_queue_row
 

@@ -21,7 +21,7 @@ from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from crontasks.outcome import Context
 from integration.models import BulkRun, Queue
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from tests.support.bulk_pages import a_file, a_run, assets, logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

@@ -394,7 +394,7 @@ def test_very_many_failures_are_grouped_by_a_part_of_the_page(
 def test_the_shards_of_a_relay_are_shown_where_there_are_several() -> None:
     queue = a_queue_row(direction="outbound")
     client = as_("Administrators")
-    assert "nobody serves it" not in client.get(OVERVIEW).text
+    assert "Nobody serves it" not in client.get(OVERVIEW).text
     Provider.objects.filter(pk=queue.provider_id).update(shards=2)
     a_message_to_send(queue)
-    assert client.get(OVERVIEW).text.count("nobody serves it") == 2
+    assert client.get(OVERVIEW).text.count("Nobody serves it") == 2

@@ -4,6 +4,8 @@ from html import unescape
 from uuid import uuid4
 
 import pytest
+from django.conf import LazySettings
+from django.contrib.auth.backends import BaseBackend
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -60,6 +62,18 @@ def test_a_person_has_the_rights_that_django_counts() -> None:
         told = {right for right in Right if has(one, right)}
         assert told == {right for right in Right if one.has_perm(right.permission)}, one
     assert {right for right in Right if has(several, right)} >= {Right.PEOPLE, Right.OPERATE}
+
+
+class OwnBackend(BaseBackend):
+    """An installation's own: it knows people's rights from elsewhere."""
+
+    def get_all_permissions(self, user_obj: User, obj: object = None) -> set[str]:
+        return {Right.OPERATE.permission}
+
+
+def test_an_installations_own_backend_gives_rights(settings: LazySettings) -> None:
+    settings.AUTHENTICATION_BACKENDS = [f"{__name__}.{OwnBackend.__name__}"]
+    assert [right for right in Right if has(a_person("Viewers"), right)] == [Right.OPERATE]
 
 
 def test_a_person_knows_of_what_their_limit_names() -> None:

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from integration.actions import dead_letters, errors
-from integration.actions.problems import ReturnRefusedError, StateMismatchError
+from integration.actions import dead_letters, failures
+from integration.actions.errors import ReturnRefusedError, StateMismatchError
 from integration.codec import decode_headers
 from integration.models import ErrorAttempt, MessageError, MessageTrack, OutboxRow, Queue
 from integration.runs.queues import run_queue
@@ -51,7 +51,7 @@ def test_its_cause_and_origin_are_kept_and_it_can_be_applied_here(broker, letter
     other = MessageError.objects.get(queue=letters, partition=1)
     assert (other.code, other.origin_topic, other.origin_offset) == ("FOREIGN_FAILURE", "", None)
 
-    errors.release(letter.pk, version=letter.version, actor="ann")
+    failures.release(letter.pk, version=letter.version, actor="ann")
     run_queue(letters.pk)
     letter.refresh_from_db()
     assert (letter.state, list(Effect.objects.values_list("n", flat=True))) == ("RESOLVED", [1])
@@ -66,7 +66,7 @@ def a_letter(broker: Kafka, queue: Queue, origin: bytes = b"orders") -> MessageE
 
 def test_a_dead_letter_is_sent_back_to_where_it_came_from(broker, letters):
     letter = a_letter(broker, letters)
-    errors.edit(letter.pk, version=letter.version, actor="ann", payload=b'{"n": 7}')
+    failures.edit(letter.pk, version=letter.version, actor="ann", payload=b'{"n": 7}')
     dead_letters.send_back(letter.pk, version=letter.version + 1, actor="ann")
     with pytest.raises(StateMismatchError):
         dead_letters.send_back(letter.pk, version=letter.version + 1, actor="bob")

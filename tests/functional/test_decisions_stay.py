@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from crontasks.builtin.errors_cleanup import CleanupParameters, ErrorsCleanup
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
-from integration.actions import errors, queue_removal, queues
+from integration.actions import failures, queue_removal, queues
 from integration.actions.configuration import Author
 from integration.models import ErrorChange, QueueChange
 from integration.selectors.scope import EVERYTHING, Scope
@@ -49,7 +49,7 @@ def test_what_people_decided_outlives_the_queue_and_its_failures() -> None:
     queue = a_queue_row("continuous")
     a_place(queue)
     row = a_held(queue, message_id="M-1")
-    errors.delete(row.pk, version=row.version, actor="eva", reason="sent twice")
+    failures.delete(row.pk, version=row.version, actor="eva", reason="sent twice")
     queues.disable(queue.pk, actor="otto", reason="not needed")
 
     queue_removal.remove(queue.pk, Author("otto", "not needed"), typed=queue.name)

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.codec import decode_headers
 from integration.models import MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
@@ -128,7 +128,7 @@ def two_held(broker: Kafka, strict: Queue) -> tuple[Queue, MessageError, Message
 
 def release(error: MessageError) -> None:
     error.refresh_from_db()
-    errors.release(error.pk, version=error.version, actor="ann")
+    failures.release(error.pk, version=error.version, actor="ann")
 
 
 def test_in_strict_order_a_released_row_waits_for_the_one_before_it(broker, strict):
@@ -154,7 +154,7 @@ def test_in_strict_order_deleting_the_first_lets_the_second_go(broker, strict):
     queue, first, second = two_held(broker, strict)
     run_queue(strict.pk)
     release(second)
-    errors.delete(first.pk, version=first.version, actor="ann", reason="not wanted")
+    failures.delete(first.pk, version=first.version, actor="ann", reason="not wanted")
     run_queue(queue.pk)
     assert Effect.objects.get().n == 2
     run_queue(strict.pk)

@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from crontasks.health.flow_out import delivered
-from integration.actions import endpoint_switches, errors
+from integration.actions import endpoint_switches, failures
 from integration.actions.configuration import Author
 from integration.codec import decode_headers
 from integration.delivery.report import RunEnding
@@ -125,8 +125,8 @@ def test_fields_make_a_document_and_a_key(broker):
 
     row = MessageError.objects.get(offset=1)
     fixed = b'{"order": {"number": "P-2", "site": "SOUTH"}}'
-    errors.edit(row.pk, version=row.version, actor="ann", payload=fixed)
-    errors.release(row.pk, version=row.version + 1, actor="ann")
+    failures.edit(row.pk, version=row.version, actor="ann", payload=fixed)
+    failures.release(row.pk, version=row.version + 1, actor="ann")
     run_queue(queue.pk)
     assert values()[1] == {"number": "P-2", "lines": None, "none": None}
     row.refresh_from_db()
@@ -168,7 +168,7 @@ def test_a_sequential_one_stops_at_a_failure_and_keeps_its_order(broker):
     assert run_queue(queue.pk).ending is RunEnding.BLOCKED
     assert values() == [{"k": "a"}]
     row = MessageError.objects.get()
-    errors.delete(row.pk, version=row.version, actor="ann", reason="not needed")
+    failures.delete(row.pk, version=row.version, actor="ann", reason="not needed")
     run_queue(queue.pk)
     assert values() == [{"k": "a"}, {"k": "c"}]
     assert set(OutboxRow.objects.values_list("strict_queue", flat=True)) == {queue.pk}

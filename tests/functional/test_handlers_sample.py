@@ -4,8 +4,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import DataError, connection
 from lxml import etree
 
+from integration.handlers.failures import classify
 from integration.models import ObjectStructure, OutboxRow
 from integration.testing import a_publish_channel, an_outbound_queue, run_handler
 from sample.handlers import ORDERS, PURCHASE, RECEIPTS, take_readings
@@ -79,8 +81,15 @@ def test_an_asset_with_an_unknown_status_is_refused_for_good_and_the_known_are_n
     failure = run_handler("MXASSETInterface", ASSET | {"status": "BROKEN"}).failure
     assert failure is not None
     assert (failure.kind, failure.code) == ("permanent", "VALIDATION")
+    assert failure.text.startswith("status: 'BROKEN' ")
     assert failure.text.endswith(" OPERATING, NOT READY, DECOMMISSIONED.")
     assert not Asset.objects.exists()
+
+
+def test_values_that_the_database_quotes_are_left_out_and_its_types_are_told() -> None:
+    with pytest.raises(DataError) as met, connection.cursor() as cursor:
+        cursor.execute("SELECT %s::text::integer", ["SECRET"])
+    assert classify(met.value).text == "invalid input syntax for type integer: …"
 
 
 def test_an_order_needs_its_assets(orders: None) -> None:

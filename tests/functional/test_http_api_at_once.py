@@ -6,7 +6,7 @@ import pytest
 
 from integration.http_api.at_once import run_at_once
 from integration.http_api.bodies import Piece
-from integration.http_api.problems import CallFailedError
+from integration.http_api.errors import CallFailedError
 from integration.http_api.receipts import Post
 from integration.models import (
     EnterpriseService,

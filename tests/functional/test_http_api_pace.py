@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from devstack.server import Server
+from integration.http_api.errors import TooManyRequestsError
 from integration.http_api.pace import count_post
-from integration.http_api.problems import TooManyRequestsError
 from tests.support.http_api import a_partner, problem
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-from integration.actions import errors
-from integration.actions.problems import LateReleaseError, NotHeadError
+from integration.actions import failures
+from integration.actions.errors import LateReleaseError, NotHeadError
 from integration.delivery.key_order import order_key
 from integration.models import MessageError, MessageTrack, Queue, QueuePartition
 from integration.runs.queues import run_queue
@@ -65,13 +65,13 @@ def rows(queue: Queue) -> dict[int, str]:
 def release(queue: Queue, offset: int) -> None:
     row = MessageError.objects.get(queue=queue, offset=offset)
     payload = row.current_payload.replace(b"permanent", b"ok")
-    version = errors.edit(row.pk, version=row.version, actor="anna", payload=payload)
-    errors.release(row.pk, version=version, actor="anna")
+    version = failures.edit(row.pk, version=row.version, actor="anna", payload=payload)
+    failures.release(row.pk, version=version, actor="anna")
 
 
 def delete(queue: Queue, offset: int) -> None:
     row = MessageError.objects.get(queue=queue, offset=offset)
-    errors.delete(row.pk, version=row.version, actor="anna", reason="not wanted")
+    failures.delete(row.pk, version=row.version, actor="anna", reason="not wanted")
 
 
 def test_later_messages_of_a_failed_key_are_parked_and_all_others_applied(queue, send):
@@ -237,7 +237,7 @@ def test_however_many_wait_behind_one_failure_nobody_reads_through_them(queue, s
     run(queue)
     where = QueuePartition.objects.get(queue=queue)
     assert (where.state, where.state_code) == ("BRAKED", "TOO_MANY_PARKED")
-    errors.delete(head.pk, version=head.version, actor="anna", reason="not wanted")
+    failures.delete(head.pk, version=head.version, actor="anna", reason="not wanted")
     assert scans() == before
 
     for _ in range(MANY // queue.batch_size + 1):
@@ -252,7 +252,7 @@ def sequential(broker) -> Queue:
 
 def park(queue: Queue, offset: int) -> None:
     row = MessageError.objects.get(queue=queue, offset=offset)
-    errors.park(row.pk, version=row.version, actor="anna", reason="the others may go on")
+    failures.park(row.pk, version=row.version, actor="anna", reason="the others may go on")
 
 
 def send_to(broker: Kafka, queue: Queue, *messages: str, begin: int = 0) -> None:
@@ -308,11 +308,11 @@ def test_a_restored_message_is_late_although_it_was_parked(broker, sequential):
     run(sequential)
     delete(sequential, 1)
     row = MessageError.objects.get(queue=sequential, offset=1)
-    errors.restore(row.pk, version=row.version, actor="anna")
+    failures.restore(row.pk, version=row.version, actor="anna")
     row.refresh_from_db()
     assert row.parked_at is None
     with pytest.raises(LateReleaseError):
-        errors.release(row.pk, version=row.version, actor="anna")
+        failures.release(row.pk, version=row.version, actor="anna")
 
 
 def test_only_what_a_sequential_queue_stops_at_is_parked_by_a_person(

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from integration.actions import operation_trials, operations
-from integration.actions.problems import BadRecipeError, ReasonMissingError, RecipeUntriedError
+from integration.actions.errors import BadRecipeError, ReasonMissingError, RecipeUntriedError
 from integration.models import ErrorChange, MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found

@@ -10,14 +10,14 @@ from django.utils import timezone
 
 from crontasks.running.operating import run_operation
 from integration.actions import operations
-from integration.actions.errors import lateness_of
-from integration.actions.operation_items import Job, work
-from integration.actions.operations import Options
-from integration.actions.problems import (
+from integration.actions.errors import (
     NothingChosenError,
     OperationMovedError,
     ReasonMissingError,
 )
+from integration.actions.failures import lateness_of
+from integration.actions.operation_items import Job, work
+from integration.actions.operations import Options
 from integration.models import (
     ConfigurationChange,
     ErrorChange,

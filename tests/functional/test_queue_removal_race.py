@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from integration.actions import errors, queue_removal
+from integration.actions import failures, queue_removal
 from integration.actions.configuration import Author
-from integration.actions.problems import RowBusyError
+from integration.actions.errors import RowBusyError
 from integration.models import MessageError, Queue
 from tests.support.rows import a_held, a_place, a_queue_row
 
@@ -28,7 +28,7 @@ def test_a_failure_is_not_restored_between_the_look_at_it_and_its_removal(
 
     def restore() -> None:
         try:
-            errors.restore(row.pk, version=row.version, actor="eva")
+            failures.restore(row.pk, version=row.version, actor="eva")
             told.append("restored")
         except RowBusyError:
             told.append("busy")

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import pytest
 from django.utils import timezone
 
-from integration.actions import errors
+from integration.actions import failures
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import Later
 from integration.models import (
@@ -111,9 +111,9 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     send(queue, partner)
     assert numbers(partner.shelf.ids) == [0, 1, 2, 3, 4, 5, 6]
 
-    errors.release(rows[0].pk, version=rows[0].version, actor="anna", late=True)
-    errors.arrived(rows[1].pk, version=rows[1].version, actor="anna", reason="seen there")
-    errors.delete(rows[2].pk, version=rows[2].version, actor="anna", reason="old")
+    failures.release(rows[0].pk, version=rows[0].version, actor="anna", late=True)
+    failures.arrived(rows[1].pk, version=rows[1].version, actor="anna", reason="seen there")
+    failures.delete(rows[2].pk, version=rows[2].version, actor="anna", reason="old")
     send(queue, partner)
     # Released alone, and with the id it had.
     assert [p.message_id for p in partner.shelf.messages[7:]] == ["m3"]

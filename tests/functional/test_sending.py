@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from integration.actions import errors
+from integration.actions import failures
+from integration.actions.errors import StateMismatchError
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import Later, Refused, Unknown, Unreachable
 from integration.models import (
@@ -105,7 +106,7 @@ def test_a_sequential_queue_stops_at_a_refusal_until_a_person_decides(broker, at
     assert states(queue) == {"DELIVERED": 2, "FAILED": 1}
 
     partner.script = lambda _: None
-    errors.release(row.pk, version=row.version, actor="ann")
+    failures.release(row.pk, version=row.version, actor="ann")
     assert send(queue, partner).ending is RunEnding.DRAINED
     assert numbers(partner.shelf.ids) == [0, 1, 2, 3, 4]
     row.refresh_from_db()
@@ -170,7 +171,7 @@ def test_a_call_without_an_answer_is_held_and_a_person_says_that_it_arrived(brok
     assert (row.state, row.code) == ("HOLD", "DELIVERY_UNKNOWN")
     assert states(queue) == {"DELIVERED": 1, "UNKNOWN": 1}
 
-    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+    failures.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
     assert send(queue, partner).ending is RunEnding.DRAINED
     assert (numbers(partner.shelf.ids), states(queue)) == ([0, 2], {"DELIVERED": 3})
     row.refresh_from_db()
@@ -212,7 +213,7 @@ def test_later_messages_of_a_key_wait_behind_its_failure_in_order(broker):
     assert waiting.count() == 3, "they wait as long as the one before them is open"
     bad.clear()
     row = MessageError.objects.get(offset=1)
-    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    failures.release(row.pk, version=row.version, actor="ann", late=True)
     send(queue, partner)
     got = [n for n in numbers(partner.shelf.ids) if n % 3 == 1]
     assert got == [1, 4, 7, 10]
@@ -267,7 +268,7 @@ def test_a_row_that_is_in_flight_cannot_be_moved_by_a_person(broker):
     partner = MemoryDeliverer(script=lambda _: Refused(text="No."))
     send(queue, partner)
     row = MessageError.objects.get()
-    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    failures.release(row.pk, version=row.version, actor="ann", late=True)
     told = []
 
     def meanwhile(_):
@@ -275,8 +276,8 @@ def test_a_row_that_is_in_flight_cannot_be_moved_by_a_person(broker):
         try:
             now = MessageError.objects.get()
             told.append(now.state)
-            errors.hold(now.pk, version=now.version, actor="bob")
-        except errors.StateMismatchError as e:
+            failures.hold(now.pk, version=now.version, actor="bob")
+        except StateMismatchError as e:
             told.append(type(e).__name__)
         finally:
             connection.close()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from integration.actions import errors
-from integration.actions.problems import StateMismatchError
+from integration.actions import failures
+from integration.actions.errors import StateMismatchError
 from integration.endpoints.port import Unknown
 from integration.models import ErrorChange, MessageError, MessageTrack
 from integration.selectors.scope import EVERYTHING
@@ -38,7 +38,7 @@ def test_it_gets_the_track_of_a_delivered_one_and_its_story_names_who_decided(
     held = MessageTrack.objects.get()
     MessageTrack.objects.update(external_id="PO-1", search_b="SITE", caused_by="order-7")
 
-    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+    failures.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
 
     said = MessageTrack.objects.exclude(pk=held.pk).get()
     assert (said.ended, said.message_id, said.external_id) == ("DELIVERED", "m0", "PO-1")
@@ -59,11 +59,11 @@ def test_it_gets_the_track_of_a_delivered_one_and_its_story_names_who_decided(
 def test_a_decision_that_comes_too_late_leaves_no_track(broker: Kafka) -> None:
     row = in_doubt(broker)
     with pytest.raises(StateMismatchError):
-        errors.arrived(row.pk, version=row.version + 1, actor="ann", reason="Bob sees it.")
+        failures.arrived(row.pk, version=row.version + 1, actor="ann", reason="Bob sees it.")
     assert MessageTrack.objects.count() == 1
 
 
 def test_without_tracking_nothing_is_written(broker: Kafka) -> None:
     row = in_doubt(broker, tracks=False)
-    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+    failures.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
     assert not MessageTrack.objects.exists()

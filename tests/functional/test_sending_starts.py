@@ -8,7 +8,7 @@ from django.utils import timezone
 from crontasks.dispatch import dispatcher, due
 from crontasks.models import CronInstance
 from integration.actions import queues
-from integration.actions.problems import OutboundQueueError
+from integration.actions.errors import OutboundQueueError
 from integration.delivery.key_order import order_key
 from integration.models import ChannelTarget, PublishChannel, Queue, QueueChange
 from integration.store.circuits import DatabaseCircuits

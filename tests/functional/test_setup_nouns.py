@@ -92,13 +92,13 @@ class TestShards:
         assert "Shards of the relay" not in client.get(reverse("overview")).text
         assert client.post(address, {**entered, "shards": "3"}).status_code == 303
         shown = client.get(reverse("provider", args=[provider.pk])).text
-        assert shown.count("nobody serves it") == 3
+        assert shown.count("Nobody serves it") == 3
 
     def test_who_is_limited_does_not_see_what_waits_for_all(self) -> None:
         provider = a_row("provider")
         person = limited_to(ExternalSystem.objects.create(name="eam"))
         page = person.get(reverse("provider", args=[provider.pk]))
-        assert "nobody serves it" not in page.text
+        assert "Nobody serves it" not in page.text
 
 
 class TestStructureTryout:

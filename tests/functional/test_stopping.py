@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from integration.actions import queue_stops, queues
-from integration.actions.problems import StopPassedError
+from integration.actions.errors import StopPassedError
 from integration.delivery.steps import Step
 from integration.models import Delivery, Gap, Queue, QueueChange, QueuePartition
 from integration.runs.queues import run_queue

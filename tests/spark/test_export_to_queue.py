@@ -16,9 +16,9 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import conninfo, preview
 from crontasks.bulk.deciding import again, cancel
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from spark_jobs.errors import JobError
 from spark_jobs.exports import staging, to_queue
 from spark_jobs.exports.staging import Stage
-from spark_jobs.problems import JobError
 from spark_jobs.topics.producing import Sender
 from tests.support.builders import a_queue
 from tests.support.bulk import an_asset_structure, driven, shared_session, stages, storing

@@ -15,8 +15,8 @@ from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from integration.store.sessions import database_now
+from spark_jobs.errors import JobError
 from spark_jobs.imports import job as import_job
-from spark_jobs.problems import JobError
 from tests.support.builders import a_queue
 from tests.support.bulk import (
     COLUMNS,

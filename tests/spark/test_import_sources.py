@@ -17,7 +17,7 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import arguments_of, preview
 from crontasks.bulk.deciding import again
 from crontasks.bulk.errors import BulkError
-from integration.actions import errors
+from integration.actions import failures
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.contract import JobState, Report, Tell
 from spark_jobs.running import run as run_job
@@ -219,8 +219,8 @@ def test_a_reject_is_released_without_a_confirmation_and_stands_in_nobodys_way(
     assert stored() == {"A-2", "A-9"}
     row = MessageError.objects.get()
     body = b'{"assetnum": "A-1", "siteid": "B"}'
-    version = errors.edit(row.pk, version=row.version, actor="a", payload=body)
-    errors.release(row.pk, version=version, actor="a")
+    version = failures.edit(row.pk, version=row.version, actor="a", payload=body)
+    failures.release(row.pk, version=version, actor="a")
     drain(queue)
     row.refresh_from_db()
     assert (row.state, row.late) == ("RESOLVED", False)

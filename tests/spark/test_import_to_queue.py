@@ -15,9 +15,9 @@ from crontasks.bulk.asking import preview
 from crontasks.bulk.deciding import again, cancel
 from integration.envelope import Document, read
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from spark_jobs.errors import JobError
 from spark_jobs.imports import job as import_job
 from spark_jobs.imports.parameters import ImportParameters
-from spark_jobs.problems import JobError
 from spark_jobs.topics.producing import Sender, open_sender
 from tests.support.builders import a_queue
 from tests.support.bulk import (

@@ -13,7 +13,7 @@ from crontasks.bulk.deciding import again
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.actions import blocks
-from integration.actions.errors import delete, edit, release
+from integration.actions.failures import delete, edit, release
 from integration.delivery.reading import retry_marker_headers
 from integration.kafka import admin
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, QueuePartition

@@ -12,7 +12,7 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import preview
 from crontasks.bulk.deciding import again, cancel
 from crontasks.running import operating
-from integration.actions import errors, operation_trials, operations
+from integration.actions import failures, operation_trials, operations
 from integration.models import (
     BulkRun,
     ConfigurationChange,
@@ -185,12 +185,12 @@ def test_what_was_changed_meanwhile_is_left_alone_and_counted(
         told(self, progress)
         if progress.stage == "judge" and progress.done == 0 and before:
             for pk in before[:2]:
-                errors.edit(pk, version=1, actor="anna", payload=b'{"assetnum":"mine"}')
+                failures.edit(pk, version=1, actor="anna", payload=b'{"assetnum":"mine"}')
             MessageError.objects.filter(pk=before[2]).update(state="RESOLVED")
             before.clear()
         if progress.stage == "edit" and progress.done == 0 and after:
-            errors.edit(after[0], version=1, actor="anna", payload=b'{"assetnum":"mine"}')
-            errors.delete(after[1], version=1, actor="anna", reason="not needed")
+            failures.edit(after[0], version=1, actor="anna", payload=b'{"assetnum":"mine"}')
+            failures.delete(after[1], version=1, actor="anna", reason="not needed")
             after.clear()
 
     monkeypatch.setattr(driving.RowTell, "progress", and_meddle)

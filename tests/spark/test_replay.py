@@ -12,7 +12,7 @@ from crontasks.bulk.asking import arguments_of, ask, conninfo, preview
 from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.errors import BulkError
 from crontasks.cleanup.removing import database_time
-from integration.actions.errors import delete, edit, hold, release
+from integration.actions.failures import delete, edit, hold, release
 from integration.delivery.key_order import order_key
 from integration.models import (
     BatchLog,
@@ -25,8 +25,8 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from spark_jobs.errors import JobError
 from spark_jobs.fencing import own, settle
-from spark_jobs.problems import JobError
 from spark_jobs.replay.staging import Stage
 from tests.support.builders import a_queue
 from tests.support.bulk import driven, shared_session, stages, storing

@@ -12,9 +12,9 @@ from crontasks.bulk.asking import ask, conninfo
 from crontasks.bulk.deciding import again
 from crontasks.bulk.driving import drive
 from crontasks.cleanup.removing import database_time
-from integration.actions.errors import delete, edit, release
+from integration.actions.failures import delete, edit, release
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.replay.giving import give_back
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.replay.staging import Stage

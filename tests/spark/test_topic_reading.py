@@ -14,7 +14,7 @@ import pytest
 from integration.kafka.client import connection
 from integration.kafka.grants import Resource, command
 from integration.models import Provider
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.topics import cluster as clusters
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from devstack import kafka, ports, valkey
-from devstack.problems import did_not_start
+from devstack.errors import did_not_start
 
 WANTED = "SLUICE_TEST_SERVERS"
 IMAGES = {"postgres": "postgres:18", "valkey": "valkey/valkey:9", "kafka": "apache/kafka:4.3.1"}

@@ -14,7 +14,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from devstack import chromium, keys, paths, problems
+from devstack import chromium, errors, keys, paths
 from devstack.app import App
 from devstack.servers import as_left_in
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.folder.mkdir(parents=True, exist_ok=True)
     try:
         app = App(paths.STACK, as_left_in(paths.STACK))
-    except problems.Problem as problem:
+    except errors.Problem as problem:
         print(f"{problem.what}\n{problem.remedy}", file=sys.stderr)
         return 1
     with sync_playwright() as playwright:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from devstack import chromium, jars, kafka, keys, paths, ports, problems, progress, stamps
+from devstack import chromium, errors, jars, kafka, keys, paths, ports, progress, stamps
 from devstack.kafka import Kafka, an_id, properties
 from devstack.parts import is_secured
 from devstack.secured_kafka import secured
@@ -55,7 +55,7 @@ def test_a_port_set_by_hand_that_is_busy_is_a_problem_that_names_the_variable(
     tmp_path: Path, busy_port: int
 ) -> None:
     variables = {"DEVSTACK_POSTGRES_PORT": str(busy_port)}
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         ports.assign(tmp_path / "ports.json", ["postgres"], variables=variables)
     assert met.value.code == "PORT_BUSY"
     assert str(busy_port) in met.value.what
@@ -64,7 +64,7 @@ def test_a_port_set_by_hand_that_is_busy_is_a_problem_that_names_the_variable(
 
 @pytest.mark.parametrize("written", ["eighty", "0", "65536", "-1"])
 def test_a_port_set_by_hand_has_to_be_one(tmp_path: Path, written: str) -> None:
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         ports.assign(tmp_path / "ports.json", ["web"], variables={"DEVSTACK_WEB_PORT": written})
     assert met.value.code == "BAD_PORT"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config import env
-from devstack import cli, keys, ports, problems
+from devstack import cli, errors, keys, ports
 from devstack.app import App
 from devstack.parts import PARTS, Part, wanted
 from devstack.servers import as_left_in, in_folder
@@ -49,12 +49,12 @@ def test_the_spark_driver_can_be_left_out() -> None:
     assert "spark" in [part.name for part in wanted({"SPARK": "1", "SAMPLE": "0"})]
     without = [part.name for part in wanted({"SPARK": "0"})]
     assert without == [part.name for part in PARTS if part.name != "spark"]
-    with pytest.raises(problems.Problem, match=r"SPARK .*'off'"):
+    with pytest.raises(errors.Problem, match=r"SPARK .*'off'"):
         wanted({"SPARK": "off"})
 
 
 def test_a_slip_in_the_switch_is_told_and_not_guessed() -> None:
-    with pytest.raises(problems.Problem, match=r"SAMPLE .*'off'") as told:
+    with pytest.raises(errors.Problem, match=r"SAMPLE .*'off'") as told:
         wanted({"SAMPLE": "off"})
     assert told.value.code == "BAD_SWITCH"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack import accounts, java, postgres, postgres_programs, problems
+from devstack import accounts, errors, java, postgres, postgres_programs
 from devstack.supervise import Account
 
 pytestmark = pytest.mark.fast
@@ -43,14 +43,14 @@ def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_old_java_is_named_with_its_version(tmp_path: Path) -> None:
     old = program(tmp_path, 'openjdk version "11.0.2"')
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         java.find([old])
     assert met.value.code == "JAVA_TOO_OLD"
     assert f"{old} is Java 11" in met.value.what
 
 
 def test_no_java_is_a_problem_with_a_remedy() -> None:
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         java.find([Path("/nowhere/java")])
     assert met.value.code == "JAVA_MISSING"
     assert "JAVA_HOME" in met.value.remedy
@@ -72,7 +72,7 @@ def test_postgres_tells_its_version(said: str, major: int) -> None:
 def test_data_of_a_postgres_that_is_not_here_are_not_touched(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         postgres_programs.programs_for(tmp_path / "data", None)
     assert met.value.code == "OTHER_POSTGRES"
 
@@ -104,6 +104,6 @@ def test_data_move_out_of_a_closed_home(tmp_path: Path) -> None:
 def test_a_link_in_place_of_the_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "place").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(problems.Problem) as met:
+    with pytest.raises(errors.Problem) as met:
         accounts.own_folder(tmp_path / "place", None)
     assert met.value.code == "FOREIGN_FOLDER"

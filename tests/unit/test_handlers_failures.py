@@ -180,8 +180,16 @@ def complaint(call: Any, *arguments: Any) -> Exception:
 @pytest.mark.parametrize(
     ("exception", "kept"),
     [
-        (complaint(Asset(status="SECRET").clean_fields), "status: Value … is not a valid choice."),
-        (ValidationError("It is %(n)d long: %(v)s", params={"n": 6, "v": "SECRET"}), "It is"),
+        (
+            complaint(Asset(status="SECRET").clean_fields),
+            "status: This value is not a valid choice",
+        ),
+        (complaint(Asset(siteid="SECRET" * 9).clean_fields), "at most 8 characters (it has 54)."),
+        (complaint(Asset(installed_on="SECRET").clean_fields), "installed_on: This value has an"),
+        (
+            ValidationError("It is %(n)d long: %(v)s", params={"n": 6, "v": "SECRET"}),
+            "is … long: …",
+        ),
         (ValidationError({"n": ["Give a number."]}), "n: Give a number."),
         (complaint(models.IntegerField(name="n").get_prep_value, "SECRET"), "Field 'n' expected a"),
         (complaint(int, "SECRET"), "invalid literal for int() with base 10: …"),
@@ -190,6 +198,9 @@ def complaint(call: Any, *arguments: Any) -> Exception:
         (complaint(datetime.strptime, "2026SECRET", "%Y"), "unconverted data remains: …"),
         (ValueError("can't read 'SECRET' of the asset's row"), "can't read … of the asset's row"),
         (ValueError("cut off: 'SECR\\'SECRET"), "cut off: …"),
+        (complaint(datetime.strptime, "SECRET", "%Y"), "data … does not match format '%Y'"),
+        (TypeError("expected 'SECRET' to be int, not 'NoneType'"), "… to be int, not 'NoneType'"),
+        (TypeError("f() got an unexpected keyword argument 'siteid'"), "argument 'siteid'"),
     ],
 )
 def test_what_is_said_of_a_failure_quotes_no_value(exception: Exception, kept: str) -> None:

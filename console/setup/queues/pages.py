@@ -15,7 +15,7 @@ from console.setup.pages import author_of, seen_in, shown_again
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
 from integration.actions import configuration, queue_removal
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import ReasonMissingError
 from integration.actions.queue_removal import NameMismatchError
 from integration.errors import IntegrationError
 from integration.models import Queue

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.actions import outbox
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import ReasonMissingError
 from integration.errors import IntegrationError
 from integration.policy.states import OutboxState
 from integration.selectors.outbox import rows as outbox_rows

@@ -41,7 +41,7 @@ class Cause(NamedTuple):
     @property
     def text(self) -> str:
         """The sentence without what varies in it."""
-        return cause_words(self.example or "")
+        return cause_words(self.example or "", self.rows)
 
 
 @dataclass(frozen=True, slots=True)

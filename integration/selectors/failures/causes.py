@@ -206,7 +206,7 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         name=names.get("queue") or names.get("system") or "",
         code=names.get("code", ""),
         interface=names.get("interface", ""),
-        text=cause_words(text or ""),
+        text=cause_words(text or "", count),
         example=text or "",
         count=count,
         held=held,

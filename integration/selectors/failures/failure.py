@@ -86,6 +86,12 @@ class FailureDetail:
         return sender_of(self.error)
 
     @property
+    def is_delivered(self) -> bool:
+        """Return True for a message to a partner: somebody may have seen it there."""
+        queue = self.error.queue
+        return queue.direction == queue.Direction.OUTBOUND and not queue.forwards
+
+    @property
     def is_edited(self) -> bool:
         return self.error.edited_payload is not None
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from console.bulk.sources import LOOKED_AT_BYTES, seeming
+from spark_jobs.errors import JobError
 from spark_jobs.imports import columns
-from spark_jobs.problems import JobError
 
 
 @pytest.mark.parametrize(

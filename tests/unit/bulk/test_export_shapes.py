@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.errors import JobError
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.payloads import Payload
 from spark_jobs.exports.selecting import json_path, selection
 from spark_jobs.exports.shaping import csv_lines, harmless, json_lines, moment
 from spark_jobs.exports.writing import count_rows
-from spark_jobs.problems import JobError
 from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.tables.ranges import within
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from integration.delivery import reading as engine
-from spark_jobs.problems import balance
+from spark_jobs.errors import balance
 from spark_jobs.reconcile.accounting import NAMED, Account, together
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.judging import covering, judged

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.contract import Arguments
+from spark_jobs.errors import JobError, balance
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.rows import Row
-from spark_jobs.problems import JobError, balance
 from tests.unit.bulk.job_requests import STRUCTURE, import_parameters
 
 NAMES = ["num", "site", "weight", "bought", "active", "more"]

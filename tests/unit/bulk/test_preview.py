@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.contract import Arguments, Preview
+from spark_jobs.errors import JobError
 from spark_jobs.imports import sources
-from spark_jobs.problems import JobError
 from spark_jobs.running import preview
 from tests.unit.bulk.job_requests import COLUMNS, STRUCTURE
 

@@ -3,7 +3,7 @@
 import pytest
 
 from integration.kafka import client
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.topics.producing import PRODUCER, open_sender
 
 pytestmark = pytest.mark.fast

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.errors import JobError
 from spark_jobs.imports import planning
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.reading import header_of, rows
 from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Row
-from spark_jobs.problems import JobError
 from tests.unit.bulk.job_requests import import_parameters
 
 FIELDS = st.text(alphabet='ab,"\n\r é', max_size=8)

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from integration.envelope.json_text import parse_json
+from spark_jobs.errors import JobError
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.planning import Plan
-from spark_jobs.problems import JobError
 from tests.unit.bulk.job_requests import import_parameters
 
 STRUCTURE = {"name": "A", "key_paths": ["$.id"]}

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from spark_jobs.errors import JobError
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Row
-from spark_jobs.problems import JobError
 from tests.unit.bulk.job_requests import import_parameters
 
 COLUMNS = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from integration.envelope import DEFAULT
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.repairs.judging import Judge, Judged, Row, Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.releasing import MOST_CAUSES, OTHERWISE, causes

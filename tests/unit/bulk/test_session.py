@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.session import SessionSettings, _configuration, _has_memory
 
 pytestmark = pytest.mark.fast

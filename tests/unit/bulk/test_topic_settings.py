@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from integration.kafka.client import connection
 from integration.models import Provider
-from spark_jobs.problems import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.session import FIXED, REDACTED
 from spark_jobs.topics.cluster import Topic
 from spark_jobs.topics.jvm import java_settings

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from integration.actions import errors
-from integration.actions.problems import (
+from integration.actions import failures
+from integration.actions.errors import (
     LateReleaseError,
     PayloadTooLargeError,
     ReasonMissingError,
@@ -49,7 +49,7 @@ def test_every_verb_is_a_permitted_move(move: moves.Move) -> None:
 def test_a_release_is_due_at_once_with_a_fresh_budget() -> None:
     queue, _, error = a_blocked_queue()
     waiting, sent = a_retry_marker(error), a_retry_marker(error, "PUBLISHED")
-    errors.release(error.pk, version=1, actor="otto", reason="asked the partner")
+    failures.release(error.pk, version=1, actor="otto", reason="asked the partner")
     now = again(error)
     assert (now.state, now.spent, now.carrier, now.version) == ("READY", 0, "row", 2)
     assert now.retry_no == 3, "retries count for life"
@@ -70,18 +70,18 @@ def test_a_release_is_due_at_once_with_a_fresh_budget() -> None:
 
 def test_a_second_click_is_told_that_it_is_done() -> None:
     _, _, error = a_blocked_queue()
-    errors.release(error.pk, version=1, actor="otto")
+    failures.release(error.pk, version=1, actor="otto")
     with pytest.raises(StateMismatchError) as caught:
-        errors.release(error.pk, version=1, actor="otto")
+        failures.release(error.pk, version=1, actor="otto")
     assert caught.value.already_done
     assert ErrorChange.objects.filter(error=error).count() == 1
 
 
 def test_the_loser_is_told_who_was_faster_and_what_it_is_now() -> None:
     _, _, error = a_blocked_queue()
-    errors.delete(error.pk, version=1, actor="anna", reason="obsolete")
+    failures.delete(error.pk, version=1, actor="anna", reason="obsolete")
     with pytest.raises(StateMismatchError) as caught:
-        errors.release(error.pk, version=1, actor="otto")
+        failures.release(error.pk, version=1, actor="otto")
     assert "anna" in str(caught.value)
     assert caught.value.state is ErrorState.DELETED
     assert not caught.value.already_done
@@ -92,12 +92,12 @@ def test_a_change_of_the_engine_is_told_as_such() -> None:
     _, _, error = a_blocked_queue()
     MessageError.objects.filter(pk=error.pk).update(state="RESOLVED", version=2)
     with pytest.raises(StateMismatchError, match="the engine"):
-        errors.delete(error.pk, version=1, actor="otto", reason="obsolete")
+        failures.delete(error.pk, version=1, actor="otto", reason="obsolete")
 
 
 def test_a_failure_that_was_cleaned_up_is_told_as_such() -> None:
     with pytest.raises(StateMismatchError) as told:
-        errors.release(uuid4(), version=1, actor="otto")
+        failures.release(uuid4(), version=1, actor="otto")
     assert told.value.code == "STATE_MISMATCH"
 
 
@@ -116,7 +116,7 @@ def test_the_other_verbs(state: str, verb: str, target: str) -> None:
     due = timezone.now() + timedelta(minutes=5)
     error = a_held(queue, state=state, not_before=due)
     marker = a_retry_marker(error)
-    getattr(errors, verb)(error.pk, version=1, actor="otto", reason="because")
+    getattr(failures, verb)(error.pk, version=1, actor="otto", reason="because")
     assert again(error).state == target
     assert OutboxRow.objects.get(pk=marker.pk).state == "CANCELLED"
 
@@ -133,7 +133,7 @@ def test_the_other_verbs(state: str, verb: str, target: str) -> None:
 def test_nothing_moves_from_any_other_state(state: str, verb: str) -> None:
     error = a_held(a_queue_row(), state=state, not_before=timezone.now())
     with pytest.raises(StateMismatchError):
-        getattr(errors, verb)(error.pk, version=1, actor="otto", reason="because")
+        getattr(failures, verb)(error.pk, version=1, actor="otto", reason="because")
     assert again(error).version == 1
     assert not ErrorChange.objects.exists()
 
@@ -141,14 +141,14 @@ def test_nothing_moves_from_any_other_state(state: str, verb: str) -> None:
 def test_a_deletion_needs_a_reason_and_counts_from_its_closing() -> None:
     _, place, error = a_blocked_queue()
     with pytest.raises(ReasonMissingError):
-        errors.delete(error.pk, version=1, actor="otto", reason="  ")
-    errors.delete(error.pk, version=1, actor="otto", reason="obsolete")
+        failures.delete(error.pk, version=1, actor="otto", reason="  ")
+    failures.delete(error.pk, version=1, actor="otto", reason="obsolete")
     closed = again(error)
     assert closed.closed_at is not None
     assert closed.ended == "DELETED"
     place.refresh_from_db()
     assert (place.state, place.next_offset) == ("BLOCKED", 10), "the engine advances, not people"
-    errors.restore(error.pk, version=2, actor="otto")
+    failures.restore(error.pk, version=2, actor="otto")
     restored = again(error)
     assert (restored.state, restored.closed_at, restored.ended) == ("HOLD", None, "")
 
@@ -159,9 +159,9 @@ class TestLate:
         place.next_offset = 12
         place.save()
         with pytest.raises(LateReleaseError, match="12"):
-            errors.release(error.pk, version=1, actor="otto")
+            failures.release(error.pk, version=1, actor="otto")
         assert again(error).state == "HOLD"
-        errors.release(error.pk, version=1, actor="otto", late=True)
+        failures.release(error.pk, version=1, actor="otto", late=True)
         assert (again(error).state, again(error).late) == ("READY", True)
         assert queue.errors.get().apply_as_newest is False
 
@@ -169,13 +169,13 @@ class TestLate:
         _, _, error = a_blocked_queue()
         MessageError.objects.filter(pk=error.pk).update(expired_at=timezone.now())
         with pytest.raises(LateReleaseError) as told:
-            errors.release(error.pk, version=1, actor="otto")
+            failures.release(error.pk, version=1, actor="otto")
         assert told.value.code == "LATE_RELEASE"
 
     def test_an_expired_head_that_the_queue_stays_at_is_not_late(self) -> None:
         _, _, error = a_blocked_queue(on_head_expired="stay_blocked")
         MessageError.objects.filter(pk=error.pk).update(expired_at=timezone.now())
-        errors.release(error.pk, version=1, actor="otto")
+        failures.release(error.pk, version=1, actor="otto")
         assert (again(error).state, again(error).late) == ("READY", False)
 
     def test_a_message_of_a_topic_that_was_recreated_needs_a_confirmation(self) -> None:
@@ -183,18 +183,18 @@ class TestLate:
         place.topic_uuid = "second-topic"
         place.save()
         with pytest.raises(LateReleaseError):
-            errors.release(error.pk, version=1, actor="otto")
+            failures.release(error.pk, version=1, actor="otto")
 
     def test_a_punctual_release_is_not_late_even_when_confirmed(self) -> None:
         _, _, error = a_blocked_queue()
-        errors.release(error.pk, version=1, actor="otto", late=True)
+        failures.release(error.pk, version=1, actor="otto", late=True)
         assert again(error).late is False
 
     def test_a_continuous_queue_has_no_order_to_keep(self) -> None:
         queue = a_queue_row("continuous")
         a_place(queue, next_offset=99)
         error = a_held(queue)
-        errors.release(error.pk, version=1, actor="otto")
+        failures.release(error.pk, version=1, actor="otto")
         assert again(error).state == "READY"
 
     def test_a_moved_failure_is_told_before_its_lateness(self) -> None:
@@ -203,13 +203,13 @@ class TestLate:
         place.save()
         MessageError.objects.filter(pk=error.pk).update(state="RESOLVED", version=2)
         with pytest.raises(StateMismatchError):
-            errors.release(error.pk, version=1, actor="otto")
+            failures.release(error.pk, version=1, actor="otto")
 
     def test_applying_as_newest_needs_a_reason(self) -> None:
         _, _, error = a_blocked_queue()
         with pytest.raises(ReasonMissingError):
-            errors.release(error.pk, version=1, actor="otto", apply_as_newest=True)
-        errors.release(
+            failures.release(error.pk, version=1, actor="otto", apply_as_newest=True)
+        failures.release(
             error.pk, version=1, actor="otto", apply_as_newest=True, reason="theirs is right"
         )
         assert again(error).apply_as_newest is True
@@ -219,8 +219,8 @@ class TestEdit:
     def test_the_original_is_kept_byte_for_byte(self) -> None:
         _, _, error = a_blocked_queue()
         original = bytes(error.payload)
-        version = errors.edit(error.pk, version=1, actor="edda", payload=b'{"a": 1}')
-        version = errors.edit(error.pk, version=version, actor="edda", payload=b'{"a": 2}')
+        version = failures.edit(error.pk, version=1, actor="edda", payload=b'{"a": 1}')
+        version = failures.edit(error.pk, version=version, actor="edda", payload=b'{"a": 2}')
         now = again(error)
         assert version == now.version == 3
         assert bytes(now.payload) == original
@@ -232,26 +232,26 @@ class TestEdit:
     def test_an_edit_without_a_difference_is_nothing(self) -> None:
         _, _, error = a_blocked_queue()
         same = bytes(error.payload)
-        assert errors.edit(error.pk, version=1, actor="edda", payload=same) == 1
+        assert failures.edit(error.pk, version=1, actor="edda", payload=same) == 1
         assert again(error).edited_payload is None
 
     @pytest.mark.parametrize("state", [s for s in ErrorState if s is not ErrorState.HOLD])
     def test_only_what_is_on_hold_can_be_edited(self, state: str) -> None:
         error = a_held(a_queue_row(), state=state, not_before=timezone.now())
         with pytest.raises(StateMismatchError):
-            errors.edit(error.pk, version=1, actor="edda", payload=b"{}")
+            failures.edit(error.pk, version=1, actor="edda", payload=b"{}")
 
     def test_the_slower_of_two_editors_is_told_the_name_of_the_faster(self) -> None:
         _, _, error = a_blocked_queue()
-        errors.edit(error.pk, version=1, actor="edda", payload=b"{}")
+        failures.edit(error.pk, version=1, actor="edda", payload=b"{}")
         with pytest.raises(StateMismatchError, match="edda"):
-            errors.edit(error.pk, version=1, actor="emil", payload=b"[]")
+            failures.edit(error.pk, version=1, actor="emil", payload=b"[]")
         assert again(error).current_payload == b"{}"
 
     def test_what_the_engine_would_not_read_is_refused(self) -> None:
         _, _, error = a_blocked_queue()
         with pytest.raises(PayloadTooLargeError):
-            errors.edit(error.pk, version=1, actor="edda", payload=b" " * (DEFAULT.max_bytes + 1))
+            failures.edit(error.pk, version=1, actor="edda", payload=b" " * (DEFAULT.max_bytes + 1))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -263,7 +263,7 @@ def test_of_two_people_at_the_same_moment_one_wins() -> None:
     def ask(verb: str) -> None:
         together.wait(10)
         try:
-            getattr(errors, verb)(error.pk, version=1, actor=verb, reason="because")
+            getattr(failures, verb)(error.pk, version=1, actor=verb, reason="because")
             told.append("won")
         except StateMismatchError as problem:
             told.append(problem.mover)
@@ -288,7 +288,7 @@ def test_a_row_the_engine_works_on_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
     def ask() -> None:
         try:
-            errors.release(error.pk, version=1, actor="otto")
+            failures.release(error.pk, version=1, actor="otto")
         except RowBusyError as problem:
             problems.append(problem)
         finally:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from integration.http_api.problems import HttpApiError
+from integration.http_api.errors import HttpApiError
 
 
 class BodyTooLargeError(HttpApiError):
