@@ -1,9 +1,11 @@
 """Two statements for each batch, and four partitions: by one run, and by as many as there are."""
 
+import json
 from statistics import median
 from typing import Final
+from zlib import crc32
 
-from bench import cpu, facts, workload
+from bench import cpu, facts, traffic, workload
 from bench.cases.throughput import KEYS
 from bench.figure import Figure, at_least
 from bench.ground import Ground
@@ -44,13 +46,26 @@ def inbound_two_statements(ground: Ground) -> Figure:
     )
 
 
+def _filled(rig: Rig, count: int) -> str:
+    """A topic where all of a key is in one partition, as producers write it.
+
+    Elsewhere runs side by side would wait for each other's rows, in no common order.
+    """
+    traffic.make_topic(rig.bootstrap, "history", PARTITIONS)
+    in_partition: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for payload in workload.assets(count, KEYS):
+        in_partition[crc32(json.loads(payload)["assetnum"].encode()) % PARTITIONS].append(payload)
+    for partition, payloads in enumerate(in_partition):
+        traffic.produce(rig.bootstrap, "history", payloads, partition=partition)
+    return "history"
+
+
 class Sides:
     """The shipped worker and the hand-written loop on the same topic."""
 
     def __init__(self, rig: Rig, count: int) -> None:
         self.rig, self.count = rig, count
-        payloads = list(workload.assets(count, KEYS))
-        topic = rig.spread_topic("history", PARTITIONS, payloads)
+        topic = _filled(rig, count)
         shape = {"kind": "continuous", "interface": "BenchHistory", "enabled": False}
         ids = rig.configure({"name": topic, "topic": topic, **shape})
         self.queue = BenchQueue(rig, ids[topic], topic, count)
