@@ -74,24 +74,26 @@ class Sides:
         self.theirs_used: list[cpu.Used] = []
 
     def ours(self) -> float:
-        meter = cpu.Meter(self.rig, self.worker)
-        rate = self._rate_of(1)
-        self.ours_used.append(meter.used())
+        rate, used = self._rate_of(1)
+        self.ours_used.append(used)
         return rate
 
     def spread(self) -> float:
-        return self._rate_of(PARTITIONS)
+        return self._rate_of(PARTITIONS)[0]
 
-    def _rate_of(self, workers: int) -> float:
+    def _rate_of(self, workers: int) -> tuple[float, cpu.Used]:
+        """By so many runs; their sessions end with them, and so are measured before."""
         self.rig.write(
             "UPDATE integration_queue SET workers = %s, changed_at = clock_timestamp() "
             "WHERE id = %s",
             [workers, self.queue.id],
         )
+        meter = cpu.Meter(self.rig, self.worker)
         self.queue.run()
+        used = meter.used()
         rate = self._checked(facts.OURS)
         self.queue.switch_off()
-        return rate
+        return rate, used
 
     def theirs(self) -> float:
         self.queue.empty_tables()
