@@ -1,5 +1,6 @@
 """One queue of a rig: filled once, run from its beginning as often as wanted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +73,13 @@ class BenchQueue:
             LEFT_WITHIN_SECONDS,
         )
 
+    def set_workers(self, workers: int) -> None:
+        self.rig.write(
+            "UPDATE integration_queue SET workers = %s, changed_at = clock_timestamp() "
+            "WHERE id = %s",
+            [workers, self.id],
+        )
+
     def position(self) -> int:
         """The sum of the partitions' positions: of one partition, its position."""
         return int(
@@ -84,12 +92,15 @@ class BenchQueue:
 
 def run_handwritten(queue: BenchQueue, loop: str, worker: Process) -> None:
     """Run a hand-written loop over the queue's topic, with Sluice's worker stopped meanwhile."""
+    run_beside(queue, ["bench.handwritten", loop, queue.topic, str(queue.count)], worker)
+
+
+def run_beside(queue: BenchQueue, module: Sequence[str], worker: Process) -> None:
+    """Run a module with its arguments to its end, with Sluice's worker stopped meanwhile."""
     queue.empty_tables()
     worker.pause()
     try:
-        process = queue.rig.spawn(
-            "handwritten", ["-m", "bench.handwritten", loop, queue.topic, str(queue.count)]
-        )
-        queue.rig.until(lambda: not process.is_alive(), f"the hand-written loop {loop} has ended")
+        process = queue.rig.spawn("handwritten", ["-m", *module])
+        queue.rig.until(lambda: not process.is_alive(), f"{' '.join(module)} has ended")
     finally:
         worker.resume()

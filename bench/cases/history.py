@@ -10,7 +10,7 @@ from bench.cases.throughput import KEYS
 from bench.figure import Figure, at_least
 from bench.ground import Ground
 from bench.pairs import run_pairs
-from bench.queue import BenchQueue
+from bench.queue import BenchQueue, run_beside
 from bench.rig import BenchmarkError, Rig
 from devstack.supervise import Process
 
@@ -83,11 +83,7 @@ class Sides:
 
     def _rate_of(self, workers: int) -> tuple[float, cpu.Used]:
         """By so many runs; their sessions end with them, and so are measured before."""
-        self.rig.write(
-            "UPDATE integration_queue SET workers = %s, changed_at = clock_timestamp() "
-            "WHERE id = %s",
-            [workers, self.queue.id],
-        )
+        self.queue.set_workers(workers)
         meter = cpu.Meter(self.rig, self.worker)
         self.queue.run()
         used = meter.used()
@@ -96,14 +92,8 @@ class Sides:
         return rate, used
 
     def theirs(self) -> float:
-        self.queue.empty_tables()
-        self.worker.pause()
         words = [self.queue.topic, str(PARTITIONS), str(self.count)]
-        try:
-            process = self.rig.spawn("handhistory", ["-m", "bench.handhistory", *words])
-            self.rig.until(lambda: not process.is_alive(), "the hand-written loop has ended")
-        finally:
-            self.worker.resume()
+        run_beside(self.queue, ["bench.handhistory", *words], self.worker)
         self.theirs_used.append(
             cpu.Used(*self.rig.rows("SELECT process, session FROM bench_cpu")[0])
         )

@@ -49,10 +49,7 @@ def _fill(rig: Rig, pings: list[bytes]) -> str:
 def _rate(queue: BenchQueue, workers: int, seconds: float) -> float:
     """Messages a second, once so many runs have their shares."""
     queue.rewind()
-    queue.rig.write(
-        "UPDATE integration_queue SET workers = %s, changed_at = clock_timestamp() WHERE id = %s",
-        [workers, queue.id],
-    )
+    queue.set_workers(workers)
     queue.switch_on()
     queue.rig.until(
         lambda: queue.rig.value(_OWNERS, [queue.id]) == workers, f"{workers} runs have come", 60
