@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from config.celery import app
 from crontasks.health import readiness
 from crontasks.health.checks import Health
 from crontasks.health.flow import check_flow
@@ -28,6 +27,7 @@ from tests.support.celery_world import CeleryWorld, Child, celery_world, eventua
 from tests.support.flows import effects
 from tests.support.http_api import a_partner
 from tests.support.kafka_world import Kafka
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -39,13 +39,11 @@ GENEROUS_SECONDS = 150.0
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[Valkey]:
     private = in_folder(tmp_path / "set", durable=False).valkey
-    before = app.conf.broker_url
     private.start()
-    app.conf.update(broker_url=private.url)
     try:
-        yield private
+        with celery_at(private.url):
+            yield private
     finally:
-        app.conf.update(broker_url=before)
         private.kill()
 
 

@@ -15,7 +15,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from config.celery import app
 from crontasks.bulk import sending
 from crontasks.bulk.deciding import again, cancel
 from crontasks.dispatch.dispatcher import Dispatcher
@@ -27,6 +26,7 @@ from integration.models import BulkRun, Deployment
 from integration.store.sessions import database_now, django_connection
 from tests.support.bulk import an_asset_structure, an_import
 from tests.support.rows import a_queue_row
+from tests.support.servers import celery_at, point_celery_at
 
 pytestmark = [
     pytest.mark.servers,
@@ -47,16 +47,8 @@ def broker(valkey: object) -> Iterator["redis.Redis[bytes]"]:
 @pytest.fixture
 def away() -> Iterator[None]:
     """Nobody answers where the broker should be."""
-    before = app.conf.broker_url
-    point_at(NOWHERE)
-    yield
-    point_at(before)
-
-
-def point_at(broker_url: str) -> None:
-    app.conf.update(broker_url=broker_url)
-    # As a new process would: connections that are open are forgotten.
-    app._after_fork()
+    with celery_at(NOWHERE):
+        yield
 
 
 def a_run(**more: Any) -> BulkRun:
@@ -133,7 +125,7 @@ def test_a_broker_that_is_down_loses_nothing(broker: Any, away: None) -> None:
     assert (run.state, run.sent_at) == ("ASKED", None)
     assert look() == []
 
-    point_at(settings.CELERY_BROKER_URL)
+    point_celery_at(settings.CELERY_BROKER_URL)
 
     assert look() == [run.pk]
 
@@ -146,14 +138,12 @@ def test_a_broker_that_hangs_up_is_called_once_and_the_run_waits(broker: Any) ->
         def handle(self) -> None:
             calls.append(self.client_address)
 
-    before = app.conf.broker_url
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Rude) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        point_at(f"redis://127.0.0.1:{server.server_address[1]}/0")
         try:
-            run = a_run(send=True)
+            with celery_at(f"redis://127.0.0.1:{server.server_address[1]}/0"):
+                run = a_run(send=True)
         finally:
-            point_at(before)
             server.shutdown()
 
     run.refresh_from_db()

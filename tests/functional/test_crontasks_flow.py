@@ -11,7 +11,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from config.celery import app
 from crontasks.health import broker
 from crontasks.health.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
@@ -33,6 +32,7 @@ from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_message_to_send, a_person
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
@@ -238,15 +238,11 @@ def test_the_broken_link_is_named_with_a_next_step(queue, capsys, monkeypatch, n
 def test_what_the_celery_client_said_is_told_by_the_command_alone(queue, capsys):
     client = Client()
     client.force_login(a_person("Viewers"))
-    before = app.conf.broker_url
-    app.conf.update(broker_url="redis://127.0.0.1:1/0")
-    try:
+    with celery_at("redis://127.0.0.1:1/0"):
         said = html.escape(broker.silence() or "")
         page = client.get(reverse("flow", args=[queue.name])).text
         with pytest.raises(SystemExit):
             call_command("check_flow", queue.name)
-    finally:
-        app.conf.update(broker_url=before)
     assert "127.0.0.1" in said
     assert NO_BROKER.next_step in page
     assert said not in page

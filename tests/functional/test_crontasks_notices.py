@@ -9,7 +9,6 @@ from django.core import mail
 from django.db.models import F
 from django.utils import timezone
 
-from config.celery import app
 from crontasks.models import CronInstance, Heartbeat, Notice
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import book, conditions
@@ -27,6 +26,7 @@ from integration.models import (
 from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.sessions import database_now, raw_connection
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 SECOND = timedelta(seconds=1)
@@ -216,14 +216,10 @@ def test_a_dead_beat_is_told_by_the_workers_and_dead_workers_by_beat(row):
 
 def test_a_broker_that_is_away_is_told_by_workers_or_where_there_are_none_by_beat(row, monkeypatch):
     monkeypatch.setattr("crontasks.health.broker.AGAIN_SECONDS", 0.05)
-    before = app.conf.broker_url
-    app.conf.update(broker_url="redis://127.0.0.1:1/0")
-    try:
+    with celery_at("redis://127.0.0.1:1/0"):
         assert look() == {"NO_BROKER"}
         assert "SLUICE_CELERY_BROKER_URL" in mail.outbox[0].body
         by_beat = {one.kind for one in conditions.seen_by_beat(workers_alive=False)}
-    finally:
-        app.conf.update(broker_url=before)
     assert by_beat == {NoticeKind.NO_WORKER, NoticeKind.NO_BROKER}
     assert NoticeKind.NO_BROKER not in conditions.kinds_of_beat(workers_alive=True)
     assert look() == set()

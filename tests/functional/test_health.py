@@ -10,7 +10,6 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from config.celery import app
 from console.monitoring.health import standing
 from crontasks.models import Heartbeat
 from integration.models import (
@@ -28,6 +27,7 @@ from tests.support.rows import (
     a_queue_row,
     some_live_processes,
 )
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -303,12 +303,8 @@ def test_a_database_that_is_away_is_told_and_the_rest_is_not_looked_at(
 
 def test_a_broker_that_is_away_is_told_without_its_address() -> None:
     some_live_processes()
-    before = app.conf.broker_url
-    app.conf.update(broker_url="redis://127.0.0.1:1/0")
-    try:
+    with celery_at("redis://127.0.0.1:1/0"):
         status, checks = asked()
-    finally:
-        app.conf.update(broker_url=before)
 
     assert (status, failing(checks)) == (503, ["broker"])
     assert "127.0.0.1" not in str(checks)

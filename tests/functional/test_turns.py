@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from config.celery import app
 from crontasks.hearts import Heart
 from crontasks.models import CronInstance
 from crontasks.running import turns
@@ -14,6 +13,7 @@ from integration.models import Provider, Queue
 from integration.store import locks
 from integration.store.sessions import database_now, django_connection, raw_connection
 from tests.functional.test_dispatcher import SECOND, a_lease, a_queue
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -110,16 +110,13 @@ def test_stop_asks_the_database_sparingly_and_keeps_its_reason(valkey, django_as
     assert stop() == YIELD
 
 
-def test_a_run_keeps_its_slot_while_nobody_could_take_it_nor_start_the_queue_again(
-    valkey, monkeypatch
-):
+def test_a_run_keeps_its_slot_while_nobody_could_take_it_nor_start_the_queue_again(valkey):
     mine = a_queue("mine")
     a_queue("other")
     Queue.objects.update(start_requested_at=database_now() - SECOND)
     now = [100.0]
     stop = turns.Stop(mine.pk, clock=lambda: now[0])
-    with monkeypatch.context() as broker_is_away:
-        broker_is_away.setattr(app.conf, "broker_url", "redis://127.0.0.1:1/0")
+    with celery_at("redis://127.0.0.1:1/0"):
         assert stop() is None
     now[0] += 1
     assert stop() is None, "it is not asked again at once"

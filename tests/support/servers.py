@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,28 @@ def valkey(unstarted_servers: Servers) -> Server:
     started.start()
     os.environ["SLUICE_CELERY_BROKER_URL"] = unstarted_servers.celery_broker_url
     settings.CELERY_BROKER_URL = unstarted_servers.celery_broker_url
-    app.conf.update(broker_url=unstarted_servers.celery_broker_url)
+    point_celery_at(unstarted_servers.celery_broker_url)
     return started
+
+
+def point_celery_at(url: str) -> None:
+    """Send there from now on, as a new process would: connections that are open are forgotten.
+
+    Celery's pool keeps the address of its first message, whatever the setting says since.
+    """
+    app.conf.update(broker_url=url)
+    app._after_fork()
+
+
+@contextmanager
+def celery_at(url: str) -> Iterator[None]:
+    """Another Celery broker for a while."""
+    before = app.conf.broker_url
+    point_celery_at(url)
+    try:
+        yield
+    finally:
+        point_celery_at(before)
 
 
 @pytest.fixture(scope="session")
