@@ -37,6 +37,7 @@ from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found
     django_db_modify_db_settings,
     kafka,
     postgres,
+    pytest_runtest_makereport,
     servers,
     unstarted_servers,
     valkey,

@@ -32,6 +32,7 @@ from devstack.overriding import override
 from devstack.secured_kafka import HOSTS, shown_at
 from devstack.supervise import Process
 from tests.support.kafka_session import QUIET, session_of
+from tests.support.kept_objects import keep_the_rest
 from tests.support.kept_together import LOGINS, file_of, group_of
 
 USER, PASSWORD = "sluice", "its-password"
@@ -206,9 +207,17 @@ def secured_kafka(_no_secured_kafka_is_left: None) -> SecuredKafka:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End it with a file that none follows which shares it."""
+    """End it with a file that none follows which shares it; clients left over end with each file.
+
+    A cycle keeps those of a test that failed or looked into a run: each has three threads, which
+    go on calling a broker that is there no more, as long as the tester lives.
+    """
     file = "" if nextitem is None else file_of(nextitem)
-    if file != file_of(item) and group_of(file) != LOGINS:
+    if file == file_of(item):
+        return
+    if item.get_closest_marker("servers") is not None:
+        keep_the_rest()
+    if group_of(file) != LOGINS:
         _kept.end()
 
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.support.prepared_database import PreparedPostgres
 PREFIX = "sluice-tests-"
 # Nobody kills this Kafka, and no test is to meet an outage that it did not make.
 KAFKA_SESSION_SECONDS = 60
+KAFKA_LOG_CHARACTERS = 4_000
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +72,24 @@ def valkey(unstarted_servers: Servers) -> Server:
     settings.CELERY_BROKER_URL = unstarted_servers.celery_broker_url
     point_celery_at(unstarted_servers.celery_broker_url)
     return started
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails on Kafka shows what Kafka said last; its files go with the tester."""
+    report = yield
+    broker = getattr(item, "funcargs", {}).get("servers")
+    if report.failed and broker is not None and (said := _last_lines(broker.kafka)):
+        report.sections.append(("Kafka's last lines", said))
+    return report
+
+
+def _last_lines(server: Any) -> str:
+    """Of its log, where it is a process of this machine."""
+    log = getattr(getattr(server, "process", None), "log", None)
+    return "" if log is None or not log.exists() else log.read_text()[-KAFKA_LOG_CHARACTERS:]
 
 
 def point_celery_at(url: str) -> None:
