@@ -77,11 +77,11 @@ def ago(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return UNKNOWN
     utc = moment.astimezone(timezone.get_default_timezone())
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        utc.isoformat(timespec="seconds"),
-        f"{utc:%d %B %Y, %H:%M:%S} UTC",
-        relative(timezone.now() - moment),
+    words = relative(timezone.now() - moment)
+    # Lists have hundreds of them, and of nothing in it could escaping change a character.
+    return SafeString(
+        f'<time datetime="{utc.isoformat(timespec="seconds")}" '
+        f'title="{utc:%d %B %Y, %H:%M:%S} UTC">{words}</time>'
     )
 
 

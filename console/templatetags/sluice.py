@@ -1,6 +1,6 @@
 """Tags for times, states and numbers: one for each, the same on all pages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final
 
@@ -171,3 +171,10 @@ def queue_page(name: str) -> str:
 def within(text: str, most: int) -> str:
     """Do what `truncatechars` does; ids are short, and a list has hundreds of them."""
     return text if len(text) <= most and text.isascii() else truncatechars(text, most)
+
+
+@register.filter
+def few(names: Sequence[str], most: int = 3) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -1,5 +1,6 @@
 """Open failures in groups: by cause, or by queue, system, service or code, largest group first."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,8 +76,6 @@ PARTS: Final = f"""
 WITH parts AS MATERIALIZED (
   SELECT e.fingerprint, e.queue_id, e.interface, e.code, count(*) AS n,
     count(*) FILTER (WHERE e.state = '{ErrorState.HOLD}') AS held,
-    count(*) FILTER (WHERE e.state IN ('{ErrorState.RETRY}', '{ErrorState.PROCESSING}'))
-      AS retrying,
     count(*) FILTER (WHERE e.state = '{ErrorState.READY}') AS released,
     count(*) FILTER (WHERE e.state = '{ErrorState.PARKED}') AS parked,
     min(e.first_failed_at) AS first, max(e.last_failed_at) AS last
@@ -85,15 +84,14 @@ WITH parts AS MATERIALIZED (
   GROUP BY e.fingerprint, e.queue_id, e.interface, e.code
 ), grouped AS (
   SELECT ARRAY[{{key}}] AS key, sum(e.n)::bigint AS n, sum(e.held)::bigint AS held,
-    sum(e.retrying)::bigint AS retrying, sum(e.released)::bigint AS released,
-    sum(e.parked)::bigint AS parked,
+    sum(e.released)::bigint AS released, sum(e.parked)::bigint AS parked,
     min(e.first) AS first, max(e.last) AS last, array_agg(DISTINCT e.queue_id) AS queues,
     count(DISTINCT e.fingerprint) AS causes, sum(sum(e.n)) OVER ()::bigint AS total
   FROM parts e JOIN integration_queue q ON q.id = e.queue_id GROUP BY 1
   ORDER BY n DESC, key LIMIT %s
 )
-SELECT g.key, g.n, g.held, g.retrying, g.released, g.parked, g.first, g.last, g.queues, g.causes,
-  g.total, {{text}} FROM grouped g {{sample}} ORDER BY g.n DESC, g.key
+SELECT g.key, g.n, g.held, g.released, g.parked, g.first, g.last, g.queues, g.causes, g.total,
+  {{text}} FROM grouped g {{sample}} ORDER BY g.n DESC, g.key
 """
 # A group of parts is one cause: its first row by the index tells its sentence.
 SAMPLE: Final = f"""
@@ -103,15 +101,18 @@ LEFT JOIN LATERAL (
     AND e.queue_id = g.queues[1] AND e.interface = g.key[2] AND e.code = g.key[3] LIMIT 1
 ) sample ON true
 """
-# Hashed, not sorted: the key is an expression, which no index has the order of.
+# The hours of the parts, one for each failure: in the order of the index, as above.
 TREND: Final = f"""
-SELECT ARRAY[{{key}}], width_bucket(e.first_failed_at, h.hours), count(*)
-FROM integration_messageerror e JOIN integration_queue q ON q.id = e.queue_id,
-  (SELECT array_agg(at) AS hours
-   FROM generate_series(now() - interval '24 hours', now(), interval '1 hour') at) h
-WHERE e.state IN {OPEN_SQL}
-  AND e.first_failed_at >= now() - interval '24 hours'{{conditions}}
-GROUP BY 1, 2
+SELECT ARRAY[{{key}}], e.hours FROM (
+  SELECT e.fingerprint, e.queue_id, e.interface, e.code,
+    array_agg(width_bucket(e.first_failed_at, h.hours)) AS hours
+  FROM integration_messageerror e,
+    (SELECT array_agg(at) AS hours
+     FROM generate_series(now() - interval '24 hours', now(), interval '1 hour') at) h
+  WHERE e.state IN {OPEN_SQL}
+    AND e.first_failed_at >= now() - interval '24 hours'{{conditions}}
+  GROUP BY e.fingerprint, e.queue_id, e.interface, e.code
+) e JOIN integration_queue q ON q.id = e.queue_id
 """
 # The key of a group: in SQL, and as the words of the filter that find just these.
 KEYS: Final[Mapping[By, tuple[str, tuple[str, ...]]]] = {
@@ -148,7 +149,7 @@ def causes(
     key, _ = KEYS[by]
     sql = PARTS.format(conditions=conditions, key=key, sample=sample, text=text)
     rows = fetch_all(sql, [*values, limit + 1])
-    total = rows[0][10] if rows else 0
+    total = rows[0][9] if rows else 0
     shown = rows[:limit]
     hours: Hours | None = None
     if shown and total <= TREND_ROWS:
@@ -199,7 +200,7 @@ def _fits(place: _Place, filters: FailureFilter) -> bool:
 
 
 def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:
-    key, count, held, retrying, released, parked, first, last, queues, causes, _, text = row
+    key, count, held, released, parked, first, last, queues, causes, _, text = row
     touched = [places[pk] for pk in queues if pk in places]
     names = _said(by, key, touched)
     return Group(
@@ -210,7 +211,8 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         example=text or "",
         count=count,
         held=held,
-        retrying=retrying,
+        # Waiting for a retry, or in one: what is open is in no other state.
+        retrying=count - held - released - parked,
         released=released,
         parked=parked,
         causes=causes,
@@ -234,8 +236,9 @@ def _said(by: By, key: Sequence[str], touched: Sequence[_Place]) -> dict[str, st
 
 def _hours(sql: str, values: Sequence[Any]) -> Hours:
     counted: dict[Key, list[int]] = {}
-    for key, hour, count in fetch_all(sql, values):
+    for key, of_part in fetch_all(sql, values):
         hours = counted.setdefault(tuple(key), [0] * TREND_HOURS)
-        # A clock that is a little ahead of the database's belongs to the hour of now.
-        hours[min(max(hour, 1), TREND_HOURS) - 1] += count
+        for hour, count in Counter(of_part).items():
+            # A clock that is a little ahead of the database's belongs to the hour of now.
+            hours[min(max(hour, 1), TREND_HOURS) - 1] += count
     return {key: tuple(hours) for key, hours in counted.items()}

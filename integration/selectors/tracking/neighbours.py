@@ -1,12 +1,12 @@
 """The neighbours of a tracked message: before and after it, its cause, and what it caused."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from integration.selectors.tracking import batches, rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
-from integration.selectors.tracking.rows import Queues, TrackRow, Values
+from integration.selectors.tracking.rows import Queues, TrackRow
 
 # Further away nobody speaks of neighbours, and older days stay out of the question.
 FAR: Final = timedelta(days=7)
@@ -57,7 +57,7 @@ class Side:
 
 def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
     """Find what is near this track; each look is bounded by a week, an index and rows."""
-    earlier, later = (_side(track, span, behind) for span, behind in _sides(track))
+    earlier, later = _both_sides(track)
     before, after = _of_key(track, earlier, later) if track.key else (None, None)
     return Neighbours(
         earlier=earlier.nearest,
@@ -71,7 +71,7 @@ def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
 def _sides(track: TrackRow) -> tuple[tuple[Span, str], tuple[Span, str]]:
     """Return where to look on either side, and what is meant there among rows of one moment."""
     earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
-    later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
+    later = Span([track.queue_id], track.at, _until(track), newest_first=False)
     return (earlier, _BEFORE), (later, _AFTER)
 
 
@@ -83,15 +83,25 @@ def _values(track: TrackRow) -> dict[str, Any]:
         "at": track.at,
         "row": track.id,
         "since": track.at - FAR,
-        "until": track.at + FAR,
+        "until": _until(track),
     }
 
 
-def _side(track: TrackRow, span: Span, behind: str) -> Side:
-    condition, values, queues = f"{_BESIDE} AND {behind}", _values(track), _own_queue(track)
-    near, is_all = _nearest(span, condition, values, queues)
+def _until(track: TrackRow) -> datetime:
+    return min(track.at + FAR, rows.latest())
+
+
+def _both_sides(track: TrackRow) -> tuple[Side, Side]:
+    with rows.reading(rows.NEVER_WHOLE) as cursor:
+        near = [_nearest(cursor, track, span, behind) for span, behind in _sides(track)]
+    earlier, later = _sides(track)
+    return _side(track, *earlier, *near[0]), _side(track, *later, *near[1])
+
+
+def _side(track: TrackRow, span: Span, behind: str, near: list[TrackRow], is_all: bool) -> Side:
     if not near and not is_all:
-        near = rows.in_order(span, condition, values, queues, limit=1)
+        condition, queues = f"{_BESIDE} AND {behind}", _own_queue(track)
+        near = rows.in_order(span, condition, _values(track), queues, limit=1)
     first = max if span.newest_first else min
     return Side(
         nearest=first(near, key=lambda row: row.place, default=None),
@@ -100,23 +110,21 @@ def _side(track: TrackRow, span: Span, behind: str) -> Side:
     )
 
 
-def _nearest(
-    span: Span, condition: str, values: Values, queues: Queues
-) -> tuple[list[TrackRow], bool]:
-    """The first row of this key that meets the condition, and the first of any other.
+def _nearest(cursor: Any, track: TrackRow, span: Span, behind: str) -> tuple[list[TrackRow], bool]:
+    """The first row of its key on this side, and the first of any other.
 
     Only among the rows close by; and whether those are all of the span.
     """
     way = "DESC" if span.newest_first else "ASC"
-    with rows.reading(rows.NEVER_WHOLE) as cursor:
-        part, is_all = batches.beginning(cursor, span, CLOSE)
-        if part is None:
-            return [], True
-        sql = (
-            f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "
-            f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
-        )
-        return rows.read(cursor, sql, {**values, **part.values}, queues), is_all
+    part, is_all = batches.beginning(cursor, span, CLOSE)
+    if part is None:
+        return [], True
+    sql = (
+        f"SELECT DISTINCT ON ({_SAME}) * "
+        f"FROM ({part.rows(rows.COLUMNS, f'{_BESIDE} AND {behind}')}) t "
+        f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
+    )
+    return rows.read(cursor, sql, {**_values(track), **part.values}, _own_queue(track)), is_all
 
 
 def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:

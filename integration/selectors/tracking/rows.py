@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from django.db import transaction
+from django.utils import timezone
 
 from integration.models import MessageTrack, Queue
 from integration.policy.states import Ended
@@ -31,6 +32,8 @@ WITH met AS MATERIALIZED ({{met}}), counted AS (SELECT count(*) AS number FROM m
 SELECT met.*, counted.number FROM counted LEFT JOIN met ON counted.number <= {MANY}
 """
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+# The database's clock and this one differ by less.
+APART: Final = timedelta(days=1)
 # More tries than any retry policy makes.
 ENDINGS_OF_ONE: Final = 1_000
 # A plan for any window would look at every day.
@@ -124,6 +127,11 @@ def queues_of(scope: Scope) -> Queues:
     return {pk: (name, way) for pk, name, way in rows.values_list("pk", "name", "direction")}
 
 
+def latest() -> datetime:
+    """A moment that no row is beyond: to plan for the days made ahead takes longer than to look."""
+    return timezone.now() + APART
+
+
 def by_index(
     conditions: Sequence[str], values: Values, queues: Queues, *, limit: int = MANY
 ) -> list[TrackRow]:
@@ -131,9 +139,9 @@ def by_index(
 
     Each names a column of the search index; the cost is the index's, whatever the days hold.
     """
+    sql = " UNION ALL ".join(f"({_meeting(one, limit)})" for one in conditions)
     with reading(INDEX_ONLY) as cursor:
-        lists = [read(cursor, _meeting(one, limit), values, queues) for one in conditions]
-    return _each_once(lists)
+        return _each_once([read(cursor, sql, values, queues)])
 
 
 def few_by_index(

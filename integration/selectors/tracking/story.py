@@ -33,6 +33,7 @@ from integration.selectors.tracking.rows import (
     Queues,
     TrackRow,
     by_index,
+    latest,
     queues_of,
 )
 
@@ -152,7 +153,8 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
     """Read tracks of all days: a message may wait for weeks until a person mends it."""
-    tracks = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
+    condition = "t.message_id = %(id)s AND t.at < %(until)s"
+    tracks = by_index([condition], {"id": message_id, "until": latest()}, queues)
     return tracks[::-1][:MOST]
 
 
