@@ -52,7 +52,7 @@ def attempt(
     try was rolled back; Fenced when the epoch was no longer ours, or the position would go beyond
     the stop that a person set meanwhile. Raises LostError.
     """
-    result = tried(context, owned, units, mode, context.read_ahead)
+    result = tried(context, owned, units, mode, context.meanwhile())
     if isinstance(result, Settled):
         remember(owned, result)
         wake(context, owned, result)

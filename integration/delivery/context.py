@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 from integration.delivery.batch_result import StateChange
 from integration.delivery.endings import Chance
 from integration.delivery.owned import Owned
-from integration.delivery.ports import PartitionManager, Repository, Source, Stop, never
+from integration.delivery.ports import (
+    PartitionManager,
+    Repository,
+    Source,
+    Stop,
+    never,
+    nothing,
+)
 from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
@@ -55,6 +62,9 @@ class RunContext:
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.
     spent: list[Unit] = field(default_factory=list)
+    # Whether `read_ahead` may find more to do before the next fetch. Where each message has a
+    # transaction of its own, asking in each costs more than there is to gain.
+    looks_ahead: bool = True
     # While messages run alone under a marker, none is read before its own marker stands.
     isolates: bool = False
 
@@ -70,6 +80,15 @@ class RunContext:
         if kept and not queue.keeps_keys_in_order:
             self.repository.wake_parked()
 
+    def settled(self, units: list[Unit]) -> None:
+        """Keep settled messages until there is time to free them."""
+        self.spent = units
+        self.looks_ahead = True
+
+    def meanwhile(self) -> Callable[[], bool]:
+        """Return what to do while the database works."""
+        return self.read_ahead if self.looks_ahead else nothing
+
     def read_ahead(self) -> bool:
         """Free a little of the last batch, or take and read a little of the next one.
 
@@ -80,12 +99,14 @@ class RunContext:
             del self.spent[-FREED_AT_ONCE:]
             return True
         if self.queue.is_error_queue or self.isolates:
+            self.looks_ahead = False
             return False  # an error queue's records are not read for what they say
         records = self.source.read_ahead(self.queue.batch_size)
         if records:
             self.manager.working()
         self.reader.read_ahead(records)
-        return bool(records)
+        self.looks_ahead = bool(records)
+        return self.looks_ahead
 
     def stops_at_threshold(
         self, owned: Owned, cause: str, parked_keys: Sequence[bytes] = ()

@@ -93,7 +93,7 @@ def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], repor
     for batch in batches:
         owned = batch.owned
         delivered = (context.send or deliver)(context, owned, batch.units, report)
-        context.spent = batch.units
+        context.settled(batch.units)
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)

@@ -8,6 +8,8 @@ from typing import Any
 import psycopg
 from psycopg.waiting import Ready, Wait
 
+from integration.delivery.ports import nothing
+
 Answer = Generator[Wait, Ready | int, Any]
 
 
@@ -18,8 +20,8 @@ def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterato
     It should take about as long as a short statement, must not raise nor use the session, and
     returns whether there is more to do: after the first False the session waits as it always does.
     """
-    if session.closed:
-        yield  # nothing will be awaited: the first statement says that the session is gone
+    if act is nothing or session.closed:
+        yield  # of a closed one nothing will be awaited: the first statement says that it is gone
         return
     poll = select.poll()
     poll.register(session.pgconn.socket, select.POLLIN)
