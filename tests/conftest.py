@@ -23,6 +23,9 @@ from tests.support.kept_objects import (  # noqa: F401 - hooks and fixtures are 
 from tests.support.kept_together import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_xdist_make_scheduler,
 )
+from tests.support.loaded_in_turns import (  # noqa: F401 - hooks and fixtures are found by name here
+    pytest_collectstart,
+)
 from tests.support.registry import (  # noqa: F401 - hooks and fixtures are found by name here
     schema_registry,
     small_registry,

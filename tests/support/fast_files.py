@@ -20,12 +20,17 @@ _TESTS: Final = Path(__file__).resolve().parents[1]
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Tell pytest to pass over a file, or that others may decide."""
-    wanted = config.getoption("markexpr")
     if not collection_path.match("test_*.py"):
         return None
-    if wanted == FAST and not may_be_fast(collection_path):
-        return True
-    return True if wanted == f"not {FAST}" and _says(_ALL_ARE, collection_path) else None
+    return True if is_passed_over(collection_path, config) else None
+
+
+def is_passed_over(file: Path, config: pytest.Config) -> bool:
+    """Return whether none of the file's tests is wanted."""
+    wanted = config.getoption("markexpr")
+    if wanted == FAST:
+        return not may_be_fast(file)
+    return wanted == f"not {FAST}" and _says(_ALL_ARE, file)
 
 
 @cache
