@@ -26,7 +26,7 @@ CLEARLY_LINEAR: Final = 5.0
 # Of two trials: three times what is linear does not come by a busy machine twice.
 CLEARLY_QUADRATIC: Final = 12.0
 MOST_GROWTH: Final = 9.0
-TRIALS: Final = 5
+TRIALS: Final = 8
 # Long before it is too long to be measured, and long enough to measure a quarter of its size.
 GROWING_SECONDS: Final = 0.1
 # A parser's texts are larger, because a parser does more for each byte.
@@ -124,17 +124,18 @@ def _slow(call: Callable[[int], object]) -> str:
 def _growth(call: Callable[[int], object], n: int) -> str:
     """What grows too much, as a sentence; empty as soon as one trial is clearly linear.
 
-    The least of each size is compared: what a busy machine adds to one trial is left out.
+    The least of each size is compared, and the sizes within one trial: what a busy machine adds
+    to one trial is left out, and what a slower one adds to both sizes of it.
     """
-    least = most = float("inf")
+    least = most = growth = float("inf")
     for trial in range(TRIALS):
         took, more = _once(lambda: call(n)), _once(lambda: call(TIMES * n))
         if more < CLEARLY_LINEAR * took:
             return ""
-        least, most = min(least, took), min(most, more)
+        least, most, growth = min(least, took), min(most, more), min(growth, more / took)
         if trial and most > CLEARLY_QUADRATIC * least:
             break
-    if most < MOST_GROWTH * least:
+    if min(growth, most / least) < MOST_GROWTH:
         return ""
     return f"{least:.3f} s for {n:,} units, {most:.3f} s for {TIMES} times as many"
 
