@@ -92,6 +92,7 @@ def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
     program = (
         "import django; django.setup(); import config.celery, config.wsgi, crontasks.alive, "
         "crontasks.beat, crontasks.tasks, crontasks.bulk.driver, integration.runs.queues; "
+        "import sys; assert 'console.urls' in sys.modules, 'pages are loaded before a request'; "
         "from django.core.management import call_command; "
         "call_command('check'); call_command('collectstatic', interactive=False, verbosity=0)"
     )
