@@ -32,6 +32,7 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@cache
 def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
@@ -40,17 +41,6 @@ def functions(source: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
-
-
-def statements(function: ast.AST) -> int:
-    """Statements below a function, its docstring and its own line not counted."""
-    body = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
-    docstring = ast.get_docstring(function) is not None if _may_have_one(function) else False
-    return len(body) - 1 - docstring
-
-
-def _may_have_one(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def imported(source: str) -> set[str]:

@@ -30,8 +30,8 @@ TRIALS: Final = 8
 # Long before it is too long to be measured, and long enough to measure a quarter of its size.
 GROWING_SECONDS: Final = 0.1
 # A parser's texts are larger, because a parser does more for each byte.
-TEXT_UNITS: Final = 20_000
-TEXT_FAST_SECONDS: Final = 0.2
+TEXT_UNITS: Final = 10_000
+TEXT_FAST_SECONDS: Final = 0.05
 # For parsers that do so much for each byte that these would take minutes.
 FEWER_UNITS: Final = 5_000
 REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
