@@ -92,9 +92,9 @@ def _until(track: TrackRow) -> datetime:
 
 
 def _both_sides(track: TrackRow) -> tuple[Side, Side]:
+    sides = earlier, later = _sides(track)
     with rows.reading(rows.NEVER_WHOLE) as cursor:
-        near = [_nearest(cursor, track, span, behind) for span, behind in _sides(track)]
-    earlier, later = _sides(track)
+        near = [_nearest(cursor, track, *side) for side in sides]
     return _side(track, *earlier, *near[0]), _side(track, *later, *near[1])
 
 
