@@ -108,12 +108,12 @@ def test_of_xml(tmp_path: Path) -> None:
 
 def test_of_parquet(tmp_path: Path) -> None:
     """One row group of 150 MB, which lies compressed on the disk."""
-    count = 100_000
+    count = 300_000
     a_parquet(
         tmp_path / "a.parquet",
         rows=count,
         a=[f"A-{n}" for n in range(count)],
-        b=pa.array(["B" * 1_500] * count),
+        b=pa.array(["B" * 500] * count),
     )
     columns = [{"source": "a", "target": "assetnum"}, {"source": "b", "target": "siteid"}]
     found, grown_mb = measured(tmp_path / "a.parquet", format="parquet", columns=columns)
