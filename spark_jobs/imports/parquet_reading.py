@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import compute, types
 
 from spark_jobs.errors import JobError
 from spark_jobs.imports.arrow_values import category, values_of
@@ -76,7 +77,7 @@ def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
     groups = list(range(part.begin, part.end))
     with _opened(Path(part.file)) as file:
         portions = file.iter_batches(
-            batch_size=_portion(file.metadata, groups),
+            batch_size=_portion(Path(part.file), file.metadata, groups, names),
             row_groups=groups,
             columns=list(names),
             use_threads=False,
@@ -90,10 +91,49 @@ def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
                 yield Row(line, "", values)
 
 
-def _portion(facts: Any, groups: Sequence[int]) -> int:
+def _portion(path: Path, facts: Any, groups: Sequence[int], names: Sequence[str]) -> int:
+    """Return how many rows to read at a time, whichever of them come together."""
     rows: int = sum(facts.row_group(number).num_rows for number in groups)
     size: int = sum(facts.row_group(number).total_byte_size for number in groups)
-    return max(1, min(PORTION_ROWS, PORTION_BYTES * rows // max(size, 1)))
+    row = size / max(rows, 1) + max(
+        (_repeatable(path, facts, one, names) for one in groups), default=0
+    )
+    return max(1, min(PORTION_ROWS, int(PORTION_BYTES / max(row, 1))))
+
+
+def _repeatable(path: Path, facts: Any, group: int, names: Sequence[str]) -> float:
+    """Return how many bytes each row could have of values that the row group stores only once.
+
+    A dictionary holds a value once for all rows that have it: 1 MB in the file can be as much in
+    each of 100,000 rows. The footer does not tell how long its values are.
+    """
+    told = facts.row_group(group)
+    columns = [told.column(place) for place in range(told.num_columns)]
+    once: dict[str, float] = {
+        column.path_in_schema: column.num_values / max(told.num_rows, 1)
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
+    }
+    if not once:
+        return 0
+    with _opened(path, read_dictionary=list(once)) as file:
+        first = next(file.iter_batches(1, [group], columns=list(names), use_threads=False), None)
+    found = [] if first is None else [_longest(column) for column in first.columns]
+    return sum(found) * max(1, *once.values())
+
+
+def _longest(array: Any) -> int:
+    """Return the length in bytes of the longest values in an array's dictionaries, added up."""
+    if types.is_dictionary(array.type):
+        longest = compute.max(compute.binary_length(array.dictionary)).as_py()
+        return int(longest or 0)
+    if types.is_struct(array.type):
+        return sum(map(_longest, array.flatten()))
+    if types.is_map(array.type):
+        return _longest(array.keys) + _longest(array.items)
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        return _longest(array.values)
+    return 0
 
 
 def _footer(path: Path) -> Any:
@@ -102,10 +142,10 @@ def _footer(path: Path) -> Any:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, **options: Any) -> Iterator[Any]:
     try:
         # Not read ahead: a column of a whole row group would lie in memory.
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with pq.ParquetFile(path, pre_buffer=False, **options) as file:
             yield file
     except (pa.ArrowException, OSError) as e:
         raise JobError(

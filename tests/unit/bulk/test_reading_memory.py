@@ -119,3 +119,23 @@ def test_of_parquet(tmp_path: Path) -> None:
     found, grown_mb = measured(tmp_path / "a.parquet", format="parquet", columns=columns)
     assert found == {"good": count}
     assert grown_mb < 2 * MOST_MB
+
+
+@pytest.mark.parametrize("shape", ["text", "list", "object"])
+def test_of_a_long_text_that_parquet_stores_once(shape: str, tmp_path: Path) -> None:
+    """1 MB in the file, and as much in each of 500 rows."""
+    count = 500
+    places = pa.array([0] * count, pa.int32())
+    texts: Any = pa.DictionaryArray.from_arrays(places, pa.array(["B" * 1_000_000]))
+    if shape == "list":
+        texts = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), texts)
+    elif shape == "object":
+        texts = pa.StructArray.from_arrays([texts], names=["in"])
+    a_parquet(tmp_path / "a.parquet", rows=count, a=[f"A-{n}" for n in range(count)], b=texts)
+    columns = [{"source": "a", "target": "assetnum"}, {"source": "b", "target": "text"}]
+    structure = {"name": "ASSET", "key_paths": ["$.assetnum"]}
+    found, grown_mb = measured(
+        tmp_path / "a.parquet", format="parquet", columns=columns, structure=structure
+    )
+    assert found == {"good": count}
+    assert grown_mb < 2 * MOST_MB
