@@ -100,6 +100,13 @@ def wait_and_note(message: Message) -> None:
     note_arrival(message)
 
 
+@inbound("BenchHang")
+def hang_and_note(message: Message) -> None:
+    """Never comes back within its time, as a call without a timeout does."""
+    time.sleep(message.body.get("sleeps", 0))
+    note_arrival(message)
+
+
 def _sent_at(body: Any) -> float | None:
     value = body.get("sent_at")
     return None if value is None else float(value)
