@@ -1,6 +1,7 @@
 """What a drill stands on: the stack that `make run` started in this checkout."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,18 @@ from devstack.servers import as_left_in
 
 INTEGRATION: Final = "bench.app"
 _PASSWORD: Final = "SLUICE_ADMIN_PASSWORD"  # noqa: S105 - the name of a variable
+_EFFECTS: Final = """
+SELECT seq, extract(epoch FROM min(written_at - sent_at))::float8, count(*)
+FROM bench_effect WHERE queue = %s GROUP BY seq
+"""
+_SWITCH_OFF: Final = """
+UPDATE integration_queue SET enabled = false, start_requested_at = NULL,
+  changed_at = clock_timestamp() WHERE name = ANY(%s)
+"""
+_REVOKE: Final = """
+UPDATE integration_apitoken t SET revoked_at = now() FROM integration_externalsystem s
+WHERE s.id = t.system_id AND s.name = ANY(%s) AND t.revoked_at IS NULL
+"""
 
 
 @dataclass
@@ -30,6 +43,7 @@ class Ground:
     database_url: str
     bootstrap: str
     environment: Mapping[str, str]
+    made: list[str] = field(default_factory=list)
     # So that every drill can be run again on the same database and the same Kafka.
     suffix: str = field(default_factory=lambda: f"{time.time():.0f}")
 
@@ -54,6 +68,18 @@ class Ground:
         """Run a management command; returns what it printed. Raises BenchmarkError."""
         return self.rig.manage(*words, stdin=stdin)
 
+    def told(self, *words: str) -> tuple[int, str]:
+        """Run a management command whose exit code says something; returns it and the text."""
+        done = subprocess.run(
+            [str(paths.python()), "manage.py", *words],
+            cwd=paths.ROOT,
+            env=dict(self.environment),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
     def until(self, holds: Callable[[], object], what: str, seconds: float) -> float:
         """Poll until it holds; returns the seconds it took. Raises BenchmarkError."""
         began = time.monotonic()
@@ -66,13 +92,27 @@ class Ground:
         person.log_in(*self.login)
         return person
 
-    def queue(self, kind: str, **fields: object) -> str:
+    def queue(self, purpose: str, **fields: object) -> str:
         """A queue of its own with a topic of its own; returns the name of both."""
-        name = f"drill-{kind}-{self.suffix}"
+        name = f"drill-{purpose}-{self.suffix}"
         self.rig.topic(name)
         request = {"name": name, "topic": name, **fields}
         self.manage("bench_configure", stdin=json.dumps([request]))
+        self.made.append(name)
         return name
+
+    def effects(self, queue: str) -> dict[int, float]:
+        """Seconds from sending to being applied, by the message's number. Raises when doubled."""
+        found = self.rows(_EFFECTS, [queue])
+        if any(times > 1 for _, _, times in found):
+            raise BenchmarkError(f"messages of {queue} were applied twice")
+        return {seq: seconds for seq, seconds, _ in found}
+
+    def clear(self) -> None:
+        """Switch off what was made. Its failures stay, for people to look at."""
+        self.rig.write(_SWITCH_OFF, [self.made])
+        self.rig.write(_REVOKE, [self.made])
+        self.made.clear()
 
 
 def running() -> Ground:

@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     An outbound queue has `address` instead: where its messages are posted to; with neither,
     partners read its topic. With `channel` it takes the messages of a channel of that name,
-    `idempotent` tells that repeats are dropped there.
+    `idempotent` tells that repeats are dropped there; `system` is a system of its own.
     """
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
@@ -33,9 +33,10 @@ class Command(BaseCommand):
         provider, _made = Provider.objects.get_or_create(
             name="bench", defaults={"bootstrap_servers": settings.SLUICE_KAFKA_BOOTSTRAP}
         )
-        system, _made = ExternalSystem.objects.get_or_create(name="benchmarks")
         ids = {}
         for request in json.load(sys.stdin):
+            named = request.pop("system", "benchmarks")
+            system, _made = ExternalSystem.objects.get_or_create(name=named)
             channel = request.pop("channel", None)
             queue = Queue(
                 provider=provider,
