@@ -20,7 +20,7 @@ FROM integration_externalsystem WHERE name = %s"""
 
 
 class Answer(NamedTuple):
-    """What the HTTP API said, and how long it took with the connection."""
+    """What the HTTP API said, and how long it took with the connection; status 0 for nothing."""
 
     status: int
     code: str
@@ -46,11 +46,12 @@ class Partner:
         try:
             line.request("POST", self.path, body, {"Authorization": f"Bearer {self.token}"})
             answer = line.getresponse()
-            said = answer.read()
+            code = str(json.loads(answer.read()).get("code", ""))
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            return Answer(0, type(failure).__name__, time.monotonic() - began)
         finally:
             line.close()
-        seconds = time.monotonic() - began
-        return Answer(answer.status, str(json.loads(said).get("code", "")), seconds)
+        return Answer(answer.status, code, time.monotonic() - began)
 
     def post_well(self, body: bytes) -> None:
         """Raises ValueError when it is not accepted."""
