@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bench.drill import bombs, hang, transaction, trickle
+from bench.drill import bombs, hang, people, transaction, trickle
 from bench.drill.ground import Ground, running
 from bench.rig import BenchmarkError
 
@@ -18,6 +18,7 @@ DRILLS: Final[Mapping[str, Drill]] = {
     "bombs": bombs.drill,
     "trickle": trickle.drill,
     "transaction": transaction.drill,
+    "people": people.drill,
     "hang": hang.drill,
 }
 
@@ -33,7 +34,7 @@ def main(names: Sequence[str]) -> int:
     except BenchmarkError as problem:
         print(problem, file=sys.stderr)
         return 2
-    good = [_is_good(ground, name) for name in names or DRILLS]
+    good = [_is_good(ground, name) for name in dict.fromkeys(names or DRILLS)]
     return 0 if all(good) else 1
 
 
