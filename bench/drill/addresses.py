@@ -101,7 +101,7 @@ def make(suffix: str, password: str) -> dict[str, Any]:
         "failure": str(error.pk),
         "addresses": _addresses(samples),
         "form": _form(error, samples, suffix),
-        "foreign": list(Queue.objects.exclude(system=None).values_list("name", flat=True)),
+        "foreign": _foreign(),
         "tables": [model._meta.db_table for model in _configured()],
         "not_by_people": NOT_BY_PEOPLE,
     }
@@ -141,11 +141,21 @@ def _person(suffix: str, password: str, role: str, home: ExternalSystem | None) 
 
 def _failure() -> MessageError:
     """Return one on hold of a partner's queue: nobody but a person moves it."""
-    held = MessageError.objects.filter(state="HOLD", queue__direction="inbound")
-    found = held.exclude(queue__system=None).select_related("queue__system").order_by("-pk").first()
+    held = MessageError.objects.filter(
+        state="HOLD", queue__direction="inbound", queue__kind="continuous"
+    )
+    # Other drills move their own.
+    lasting = held.exclude(queue__system=None).exclude(queue__name__startswith="drill-")
+    found = lasting.select_related("queue__system").order_by("queue_id", "pk").first()
     if found is None:
         raise LookupError("No failure is on hold: let the sample traffic run for a minute.")
     return found
+
+
+def _foreign() -> list[str]:
+    """Names that no limited person may read. Other drills call shared channels as their queues."""
+    queues = Queue.objects.exclude(system=None).exclude(name__startswith="drill-")
+    return list(queues.values_list("name", flat=True))
 
 
 def _addresses(samples: Mapping[str, object]) -> list[dict[str, Any]]:
