@@ -30,6 +30,7 @@ JSON: Final = "application/json"
 CLOSED: Final = frozenset({302, 403, 404, 405})
 # Lists where a form without a single row's number chooses all that match.
 CHOOSING: Final = frozenset({"review", "review-outbox"})
+OUTBOX: Final = frozenset({"review-outbox", "decide-many"})
 WANTED_ACTS: Final = ("login-failed", "refuse", "view", "download")
 _TOKEN: Final = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 _ACTED: Final = """
@@ -230,11 +231,14 @@ def _asks(
     may_act = not person["limited"] and set(person["rights"]) - {"VIEW"}
     if may_act and not _lacks(person, address):
         return
-    yield "POST", visitor.post(path, world.form)
-    yield "POST of JSON", visitor.post(path, world.form, JSON)
+    form = world.form
+    if address["name"] in OUTBOX:
+        form = {**form, "chosen": form["outbox_chosen"], "verb": "give-up"}
+    yield "POST", visitor.post(path, form)
+    yield "POST of JSON", visitor.post(path, form, JSON)
     if address["name"] in CHOOSING:
         for verb in ("edit", "delete", "give-up"):
-            every = {**world.form, "verb": verb, "scope": "matching", "chosen": ""}
+            every = {**form, "verb": verb, "scope": "matching", "chosen": ""}
             yield f"POST of {verb}", visitor.post(path, every)
 
 
