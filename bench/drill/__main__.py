@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bench.drill import bombs, hang, people, transaction, trickle
+from bench.drill import bombs, form, hang, people, transaction, trickle
 from bench.drill.ground import Ground, running
 from bench.rig import BenchmarkError
 
@@ -18,6 +18,7 @@ DRILLS: Final[Mapping[str, Drill]] = {
     "bombs": bombs.drill,
     "trickle": trickle.drill,
     "transaction": transaction.drill,
+    "form": form.drill,
     "people": people.drill,
     "hang": hang.drill,
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -34,8 +35,10 @@ class Trickle:
         self.opened = 0
 
     def drip(self) -> None:
-        """Send the next byte. What the server has to say is left unread."""
+        """Send the next byte. What the server has to say is that it is over."""
         try:
+            if self._line is not None and select.select([self._line], [], [], 0)[0]:
+                self.close()
             if self._line is None:
                 self._line = socket.create_connection(self._place, timeout=5)
                 self.opened += 1
