@@ -1,5 +1,6 @@
 """Idle queues: nothing is attached, and a message starts a run all the same."""
 
+import time
 import uuid
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from confluent_kafka import Producer
 from crontasks.models import CronInstance
 from crontasks.running import idle
 from crontasks.task_names import RUN_RELAY
+from integration.kafka import arrivals as watching
 from integration.kafka.arrivals import Arrivals, arrivals_of
 from integration.models import Provider, Queue, QueuePartition
 from integration.store.sessions import database_now, django_connection
@@ -92,6 +94,32 @@ def test_what_ends_where_it_is_watched_is_told_unless_a_transaction_is_open(arri
     assert producer.flush(20) == 0
     eventually(lambda: not arrivals.wait(0.1) and arrivals.at_end() == {(one, 0)}, seconds=20.0)
     producer.abort_transaction(20)
+
+
+@pytest.mark.parametrize(("rest", "watched_seconds"), [(60.0, (0.0, 0.5)), (0.5, (0.2, 1.2, 2.0))])
+def test_a_place_is_told_however_long_it_was_watched(broker, monkeypatch, rest, watched_seconds):
+    """As a new one, while it is handed on, and once only the requests that rest for long name it.
+
+    A place that no request under way names would be told when that one comes back: after a minute.
+    """
+    monkeypatch.setattr(watching, "SETTLED_REST_MS", int(rest * 1_000))
+    monkeypatch.setattr(watching, "SURE_SECONDS", 2 * rest)
+    monkeypatch.setattr(watching, "MOVE_SECONDS", 0.2)
+    old, topic = broker.topic(), broker.topic()
+    arrivals = arrivals_of(a_provider(broker.bootstrap))
+    # The first is with the client whose requests rest for long, and stays there.
+    arrivals.watch({(old, 0): 0})
+    assert arrivals.wait(1.0) == set()
+    for offset, seconds in enumerate(watched_seconds):
+        places = {(old, 0): 0, (topic, 0): offset}
+        arrivals.watch(places)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert arrivals.wait(0.1) == set()
+            arrivals.watch(places)
+        broker.send(topic, [{"n": offset}])
+        assert came(arrivals) == {(topic, 0)}
+    arrivals.close()
 
 
 def test_a_place_that_cannot_be_read_is_something_to_look_at(arrivals, broker):
