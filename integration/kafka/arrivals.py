@@ -15,6 +15,8 @@ from integration.models.provider import Provider
 Place = tuple[str, int]
 """topic and partition"""
 
+# As many may lie at the client before it leaves their place out of a request: one that did not name
+# all places would rest all the same, and say nothing of the others.
 AT_ONCE: Final = 1_000
 # How long a request rests at a broker. It names every place of its client, and so does the answer;
 # a record is told at once, but a place that is added waits for the request to come back. So there
@@ -47,8 +49,6 @@ class Arrivals:
         self._watched: dict[Place, int] = {}
         self._troubled_at = float("-inf")
         self._moved_at = time.monotonic()
-        # Where the first ones are: no request of theirs is under way yet.
-        self._was_used = False
         self._handed_on: dict[Place, float] = {}
         self._new = _Watch(to, "idle", NEW_REST_MS, self._notice)
         self._settled = _Watch(to, "idle-settled", SETTLED_REST_MS, self._notice)
@@ -58,9 +58,7 @@ class Arrivals:
         changed = {place for place, offset in self._watched.items() if places.get(place) != offset}
         self._forget(changed)
         added = {place: offset for place, offset in places.items() if place not in self._watched}
-        # The very first ones wait for no request.
-        (self._new if self._was_used else self._settled).add(added)
-        self._was_used |= bool(added)
+        self._new.add(added)
         self._watched |= added
         self._hand_on()
 
@@ -142,8 +140,8 @@ class _Watch:
         group = f"{settings.SLUICE_DEPLOYMENT}-{name}"
         # What waits behind a request that rests shall not be given up.
         longest_ms = int(to.properties.get("socket.timeout.ms", SOCKET_TIMEOUT_MS)) // 2
-        mine = {**LITTLE, "fetch.wait.max.ms": min(rest_ms, longest_ms), "error_cb": notice}
-        self._consumer: Consumer = new_consumer(to, group, mine)
+        mine = {"fetch.wait.max.ms": min(rest_ms, longest_ms), "queued.min.messages": AT_ONCE}
+        self._consumer: Consumer = new_consumer(to, group, {**LITTLE, **mine, "error_cb": notice})
 
     def add(self, places: Mapping[Place, int]) -> None:
         """Name these from the next request on (place -> offset). Raises KafkaException."""
