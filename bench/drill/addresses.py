@@ -251,7 +251,8 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
 def _rows(error: MessageError, suffix: str) -> dict[str, object]:
     queue = error.queue
     instance = CronInstance.objects.filter(queue=queue).first() or CronInstance.objects.first()
-    track = MessageTrack.objects.filter(queue=queue.pk).first()
+    tracks = MessageTrack.objects.filter(queue=queue.pk)
+    track, tested = tracks.first(), tracks.filter(message_id__regex=r"^[-\w]+$").first()
     bulk_run = BulkRun.objects.create(
         job="import",
         job_request={"source": "drill.csv", "structure": "drill", "rejects_queue": queue.name},
@@ -269,6 +270,11 @@ def _rows(error: MessageError, suffix: str) -> dict[str, object]:
         "instance_id": None if instance is None else instance.pk,
         "run_id": _first(CronRun),
         "message_id": None if track is None else track.message_id,
+        # The pages of a test message take no other ids than those of test messages.
+        **dict.fromkeys(
+            ("test-message-outcome:message_id", "partner-outcome:message_id"),
+            None if tested is None else tested.message_id,
+        ),
         "change:number": _first(ConfigurationChange),
         "operation_id": _operation(error, suffix),
         "bulk_run_id": bulk_run.pk,
