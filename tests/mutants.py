@@ -37,8 +37,13 @@ OPTIONS: Final = (
 
 POLICY: Final = (
     "tests/unit/delivery",
+    "tests/unit/test_client_properties.py",
+    "tests/unit/test_policy_shares.py",
+    "tests/unit/test_policy_topics.py",
+    "tests/unit/test_relay_shares.py",
     "tests/unit/test_retry_line.py",
     "tests/property/test_delivery_policy.py",
+    "tests/property/test_relay_shards.py",
 )
 # The pure parts, and the tests of each.
 PURE: Final = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.policy.retry import Backoff, RetryPolicy
+from integration.policy.retry import Backoff, RetryPolicy, probe_pause
 from integration.selectors.setup.retry_line import SHOWN, retry_line
 
 pytestmark = pytest.mark.fast
@@ -96,3 +96,9 @@ def test_tries_left_out_are_one_longer_gap() -> None:
     assert len(drawn) == SHOWN
     assert max(drawn[:-1]) - min(drawn[:-1]) <= 2
     assert drawn[-1] > max(drawn[:-1])
+
+
+def test_probes_of_an_outage_double_their_pauses_up_to_a_minute():
+    pauses = [probe_pause(probes, 0.0).total_seconds() for probes in (0, 1, 2, 5, 6, 2_000)]
+    assert pauses == [1, 2, 4, 32, 60, 60]
+    assert probe_pause(6, 1.0) == timedelta(seconds=72)

@@ -16,6 +16,8 @@ from crontasks.schedule.moments import Every, Timed, build, upcoming
 from crontasks.schedule.words import in_words
 
 pytestmark = pytest.mark.fast
+# The first day that a month does not have.
+LATER_THAN_LAST = {2: 30, 4: 31, 6: 31, 9: 31, 11: 31}
 NOW = datetime(2026, 3, 28, 20, 0, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
 
@@ -50,6 +52,7 @@ def texts(moments: list[datetime], zone: str = BERLIN) -> list[str]:
         (", * * * *", "no minute"),
         ("* * * *", "five fields"),
         ("", "five fields"),
+        *((f"0 0 {day} {month} *", "never come") for month, day in LATER_THAN_LAST.items()),
         ("0 0 31 2 *", "never come"),
         ("0 0 30,31 feb *", "never come"),
         (",".join(["1"] * 200) + " * * * *", "at most 200"),
@@ -194,11 +197,22 @@ def test_the_leap_day_on_a_monday_is_found_across_a_century_without_one():
         ("0 6,18 * * 0,7", "at 06:00 and 18:00 on Sunday (UTC)"),
         ("0 0 1 1,7 *", "at 00:00 on day 1 of the month in January and July (UTC)"),
         ("0 0 1-7 * 1", "at 00:00 on Monday if it is day 1 to 7 of the month (UTC)"),
+        ("5,20 * * * *", "at the minutes 5 and 20 (UTC)"),
         ("*/20 8-17 * * *", "every 20 minutes in the hours 08 to 17 every day (UTC)"),
     ],
 )
 def test_words(text, words):
     assert in_words(timed(text)) == words
+
+
+def test_words_of_a_schedule_that_is_no_crontab():
+    assert in_words(object()) == "by its own rule"
+
+
+@pytest.mark.parametrize(("month", "later"), LATER_THAN_LAST.items())
+def test_the_last_day_of_a_month_comes(month, later):
+    coming = next(timed(f"0 0 {later - 1} {month} *").following(NOW))
+    assert (coming.month, coming.day) == (month, later - 1)
 
 
 @pytest.mark.parametrize(

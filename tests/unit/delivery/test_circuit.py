@@ -63,3 +63,8 @@ def test_pauses_stay_short_unless_the_endpoint_asks_for_longer(asked, probes, ro
 def test_of_an_hours_failed_probes_only_a_few_cost_a_retry():
     spent = [probes for probes in range(1_800) if circuit.spends(Circuit(probes=probes))]
     assert [probes + 1 for probes in spent] == [8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+def test_a_pause_between_probes_is_up_to_a_tenth_longer():
+    assert [circuit.probe_pause_seconds(probes, 0.0) for probes in (0, 1, 2, 99)] == [0.5, 1, 2, 2]
+    assert circuit.probe_pause_seconds(2, 0.5) == pytest.approx(2.1)

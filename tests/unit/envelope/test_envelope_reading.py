@@ -9,7 +9,17 @@ from decimal import Decimal
 import pytest
 from lxml import etree
 
-from integration.envelope import JSON, XML, Document, FoundingId, parse_founding_id, read
+from integration.envelope import (
+    JSON,
+    XML,
+    Document,
+    Flaw,
+    FlawCode,
+    FoundingId,
+    parse_founding_id,
+    read,
+)
+from integration.envelope.fields import MAX_FIELD_LENGTH
 
 pytestmark = pytest.mark.fast
 
@@ -226,3 +236,15 @@ def test_the_repr_of_a_document_shows_no_payload():
 )
 def test_the_founding_message_id_is_understood(text, parts):
     assert parse_founding_id(text) == parts
+
+
+def test_a_field_is_read_up_to_its_longest():
+    longest = "U" * MAX_FIELD_LENGTH
+    assert document(an_envelope(USER=longest)).user == longest
+    assert document(b"{}", [("sluice-user", longest.encode())]).user == longest
+    for found in (
+        read(an_envelope(USER=f"{longest}U")),
+        read(b"{}", [("sluice-user", b"U" * 501)]),
+    ):
+        assert isinstance(found, Flaw)
+        assert found.code is FlawCode.BAD_FIELD
