@@ -15,7 +15,7 @@ WHOLE_SECONDS: Final = 60
 FAULTS: Final = (*DEEDS, "clock_skewed")
 FAILURES: Final = (
     *("TRANSIENT_ERROR", "PERMANENT_ERROR", "MISSING_DEPENDENCY", "DEADLOCK"),
-    *("NOT_UTF8", "BAD_JSON", "UNKNOWN_SERVICE", "PROCESS_CRASH"),
+    *("UTF16", "TRUNCATED_JSON", "UNKNOWN_SERVICE", "PROCESS_CRASH"),
 )
 ACTIONS: Final = ("edited", "released", "deleted", "parked")
 

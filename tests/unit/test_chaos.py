@@ -9,6 +9,7 @@ from bench.chaos import accounting, duty, plan, reading, replies, verdict
 from bench.chaos.cards import Deck
 from bench.chaos.producing import Fate
 from bench.chaos.reading import Entry
+from integration.envelope import read
 
 pytestmark = pytest.mark.fast
 
@@ -114,6 +115,10 @@ def test_what_kafka_has_otherwise_than_senders_were_told_is_counted():
 
 def test_a_line_is_good_when_nothing_is_wrong_and_nothing_was_left_out():
     assert not verdict.shortcomings(a_line())
+
+
+def test_the_codes_that_a_whole_run_must_have_are_those_of_what_it_sends():
+    assert {read(payload, None).code for payload in plan.UNREADABLE} <= set(verdict.FAILURES)
 
 
 @pytest.mark.parametrize("name", verdict.NOUGHT)
