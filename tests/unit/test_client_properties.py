@@ -118,3 +118,16 @@ def test_oauth_is_a_client_with_its_secret_and_an_issuer() -> None:
     assert to.properties["sasl.oauthbearer.client.id"] == "sluice"
     client.new_producer(to, "t").poll(0)
     assert to.without_secrets("hush") == "***"
+
+
+def test_who_sets_a_wrong_value_is_told_the_right_ones() -> None:
+    (said,) = mistakes({"socket.timeout.ms": 9})
+    assert all(word in said.rstrip(".").split() for word in ("10", "300000", "ms"))
+    (said,) = mistakes({"sasl.oauthbearer.method": "none"})
+    assert "oidc, default" in said
+
+
+def test_a_timeout_may_be_as_long_as_the_one_that_contains_it() -> None:
+    both = {"socket.timeout.ms": 70_000, "transaction.timeout.ms": 70_000}
+    assert "socket.timeout.ms" not in "".join(mistakes(both))
+    assert "socket.timeout.ms" in "".join(mistakes({**both, "socket.timeout.ms": 70_001}))
