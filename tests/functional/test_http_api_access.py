@@ -89,7 +89,7 @@ class TestCredentials:
             cursor.execute("SELECT t::text FROM integration_apitoken t")
             (stored,) = cursor.fetchone()
         assert partner.token not in stored
-        assert partner.token.rpartition("_")[2] not in stored
+        assert partner.token.removeprefix(f"{partner.row.prefix}_") not in stored
         assert partner.row.prefix in stored
 
 

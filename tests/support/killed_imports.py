@@ -57,7 +57,7 @@ def when_applied(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
         _about_to_store(storing, run)
         driver.drive(run)
         eventually(lambda: waits(storing, "INSERT INTO integration_storedobject AS o"), driver)
-        with applied_and_not_ended(run, driver, storing, "ranges"):
+        with applied_and_not_ended(run, driver, storing):
             yield
 
 

@@ -135,7 +135,7 @@ def when_the_operation_is_made(run: BulkRun, driver: DriverOfMany) -> Iterator[N
         _make_an_operation(operating, run)
         driver.drive(run)
         eventually(lambda: waits(operating, "INSERT INTO integration_operation (id"), driver)
-        with applied_and_not_ended(run, driver, operating, "outcomes"):
+        with applied_and_not_ended(run, driver, operating):
             yield
 
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,17 @@ WITH RECURSIVE line(pid, query) AS (
 ), behind AS (SELECT * FROM line WHERE query IS NOT NULL)
 """
 LOCK_ROW: Final = "SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE"
+# Whoever holds the lock of an applied run holds up how it ended; most runs' locks are free.
+END_OF_APPLIED: Final = 7_302_027
+LOCK_END: Final = f"SELECT pg_advisory_xact_lock({END_OF_APPLIED}, hashtext(%s))"
+STOPPING_ENDS: Final = f"""
+CREATE FUNCTION a_stop_of_applied() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  PERFORM pg_advisory_xact_lock({END_OF_APPLIED}, hashtext(NEW.id::text));
+  RETURN NEW;
+END $$;
+CREATE TRIGGER a_stop_of_applied BEFORE UPDATE ON integration_bulkrun FOR EACH ROW
+  WHEN (OLD.applied AND NEW.state <> OLD.state) EXECUTE FUNCTION a_stop_of_applied()
+"""
 
 
 class Driver(Child):
@@ -92,8 +102,8 @@ def killed_at_their_steps(
 
     Its Spark does so many tasks at a time; one that waits is done all the while.
     """
-    driver = DriverOfMany("killed", {**environment, **SPARK_ENVIRONMENT}, folder, tasks)
-    with ExitStack() as held:
+    with _triggered(STOPPING_ENDS, "a_stop_of_applied"), ExitStack() as held:
+        driver = DriverOfMany("killed", {**environment, **SPARK_ENVIRONMENT}, folder, tasks)
         try:
             for step, run in runs.items():
                 held.enter_context(step(run, driver))
@@ -118,14 +128,21 @@ def stopped(lock: int, stopping: str, function: str) -> Iterator[psycopg.Connect
     """A session for which all wait whom a trigger lets ask for that lock; both are gone then."""
     with a_session() as session:
         session.execute("SELECT pg_advisory_xact_lock(%s)", [lock])
-        with connection.cursor() as cursor:
-            cursor.execute(stopping)
-        try:
+        with _triggered(stopping, function):
             yield session
-        finally:
-            # Those who wait are dead by now, and the server notices within half a second.
-            with connection.cursor() as cursor:
-                cursor.execute(f"DROP FUNCTION {function} CASCADE")
+
+
+@contextmanager
+def _triggered(creating: str, function: str) -> Iterator[None]:
+    """With a function and its trigger. Both are made while nobody writes to the table."""
+    with connection.cursor() as cursor:
+        cursor.execute(creating)
+    try:
+        yield
+    finally:
+        # Those who wait are dead by now, and the server notices within half a second.
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP FUNCTION {function} CASCADE")
 
 
 def hold(session: psycopg.Connection[Any], run: BulkRun, number: int) -> None:
@@ -159,21 +176,15 @@ def rows_in(run: BulkRun, table: str) -> int:
 
 @contextmanager
 def applied_and_not_ended(
-    run: BulkRun, driver: Child, in_its_commit: psycopg.Connection[Any], table: str
+    run: BulkRun, driver: Child, in_its_commit: psycopg.Connection[Any]
 ) -> Iterator[None]:
     """From its last commit, in which it waits for that session, to where all of it is applied.
 
-    How it ended cannot be written. `table` is one of the run's own, which the commit drops.
+    How it ended cannot be written.
     """
-    with a_session() as dropped, a_session() as held, ThreadPoolExecutor(1) as other:
-        dropped.execute(f"LOCK TABLE bulk_{run.pk.hex}_{table} IN ACCESS SHARE MODE")
+    with a_session() as held:
+        held.execute(LOCK_END, [str(run.pk)])
         in_its_commit.rollback()
-        eventually(lambda: waits(dropped, "DROP TABLE"), driver)
-        # Who waits for the row now has it before the driver has it again.
-        locked = other.submit(held.execute, LOCK_ROW, [run.pk])
-        eventually(lambda: _is_waiting(held), driver)
-        dropped.rollback()
-        locked.result()
         eventually(lambda: waits(held), driver)
         yield
         end_who_waits(held)
@@ -209,13 +220,6 @@ def taken_over(run: BulkRun) -> BulkRun:
     drive(run.pk, owner="the next driver")
     run.refresh_from_db()
     return run
-
-
-def _is_waiting(session: psycopg.Connection[Any]) -> bool:
-    """Whether this session of ours waits for somebody."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_blocking_pids(%s) <> '{}'", [session.info.backend_pid])
-        return bool(cursor.fetchone()[0])
 
 
 def _is_renewed() -> bool:
