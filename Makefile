@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 STARTER = $(or $(PYTHON),python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run stop status test smoke chaos drill check bench lock
+.PHONY: help setup run stop status test smoke chaos soak fuzz drill check bench lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints on
 
 chaos: setup ## kills, stops and cuts off whatever runs, for SECONDS=600, by SEED=1; prints one JSON line
 	@$(OURS) -m bench.chaos --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
+
+soak: setup ## half of what this machine can do, for SECONDS=3600: what is lost, what grows; prints one JSON line
+	@$(OURS) -m bench.soak --seconds $(or $(SECONDS),3600)
+
+fuzz: setup ## any bytes to all that reads bytes from outside, SECONDS=600 for each target (NAME=x for one); one JSON line each
+	@$(OURS) -m tests.fuzz --seconds $(or $(SECONDS),600) $(NAME)
 
 drill: setup ## what operators fear, tried on what `SLUICE_INTEGRATIONS=sample,bench.app make run` started; one JSON line each (NAME=x for one of them)
 	@$(OURS) -m bench.drill $(NAME)

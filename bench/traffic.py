@@ -1,7 +1,8 @@
 """Topics and messages, made with the client library alone."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -9,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 FLUSH_SECONDS: Final = 60.0
 BATCH: Final = 10_000
+READ_WITHIN_SECONDS: Final = 120.0
 # What goes wrong comes back from the calls; the library's own lines would mix with the figures.
 QUIET: Final = {"log_level": 2}
 
@@ -121,12 +123,33 @@ def read(bootstrap: str, topic: str, first: int, count: int) -> list[tuple[bytes
     return pairs
 
 
-def _reader(bootstrap: str) -> Consumer:
-    return Consumer(
-        {
-            **QUIET,
-            "bootstrap.servers": bootstrap,
-            "group.id": "bench",
-            "enable.auto.commit": False,
-        }
-    )
+def committed(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
+    """Yield all records of a topic that are committed. Raises TimeoutError."""
+    more = {"isolation.level": "read_committed", "enable.partition.eof": True}
+    reader = _reader(bootstrap, **more)
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + READ_WITHIN_SECONDS
+    try:
+        reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        while len(ended) < partitions:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was not read within {READ_WITHIN_SECONDS:.0f} s")
+            for record in reader.consume(BATCH, 1.0):
+                error = record.error()
+                if error is None:
+                    yield record
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    ended.add(record.partition())
+    finally:
+        reader.close()
+
+
+def _reader(bootstrap: str, **more: object) -> Consumer:
+    properties: dict[str, Any] = {
+        **QUIET,
+        "bootstrap.servers": bootstrap,
+        "group.id": "bench",
+        "enable.auto.commit": False,
+        **more,
+    }
+    return Consumer(properties)

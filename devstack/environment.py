@@ -8,7 +8,6 @@ from devstack import errors, paths, stamps, tool
 
 REQUIREMENTS = paths.ROOT / "requirements-dev.txt"
 UV_REQUIREMENTS = paths.ROOT / "devstack" / "requirements-uv.txt"
-UV_FOLDER = paths.FETCHED / "uv"
 STAMP = paths.VENV / "sluice.stamp"
 
 
@@ -31,16 +30,10 @@ def install() -> None:
 
 def installer() -> Path:
     """Return uv, pinned like everything else and fetched once. Raises Problem NO_NETWORK."""
-    uv = UV_FOLDER / "bin" / "uv"
-    stamp = UV_FOLDER / "sluice.stamp"
-    digest = stamps.digest([UV_REQUIREMENTS])
-    if uv.exists() and stamps.is_done(stamp, digest):
-        return uv
-    shutil.rmtree(UV_FOLDER, ignore_errors=True)
-    if not pip_into(UV_FOLDER, UV_REQUIREMENTS, "uv"):
+    folder = fetched("uv", UV_REQUIREMENTS)
+    if folder is None:
         raise errors.no_network("The package installer uv", tool.log_for("uv"))
-    stamps.mark_done(stamp, digest)
-    return uv
+    return folder / "bin" / "uv"
 
 
 def lock() -> None:
@@ -53,11 +46,22 @@ def lock() -> None:
             raise errors.command_failed(f"Compiling {name}.in", tool.log_for("lock"))
 
 
-def pip_into(folder: Path, requirements: Path, log_name: str) -> bool:
-    """Install hashed requirements into a folder of their own, outside the environment."""
+def fetched(name: str, requirements: Path) -> Path | None:
+    """Keep hashed packages in a folder of their own, outside the environment.
+
+    Returns the folder, None where they could not be fetched; the log of that name says why.
+    """
+    folder = paths.FETCHED / name
+    stamp, digest = folder / "sluice.stamp", stamps.digest([requirements])
+    if stamps.is_done(stamp, digest):
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
     pip = ("-m", "pip", "install", "--quiet", "--require-hashes")
     argv: list[str | Path] = [paths.VENV_PYTHON, *pip, "--target", folder, "-r", requirements]
-    return tool.run(log_name, argv)
+    if not tool.run(name, argv):
+        return None
+    stamps.mark_done(stamp, digest)
+    return folder
 
 
 def _make() -> None:

