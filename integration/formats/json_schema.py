@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final
 
+from jsonschema import Draft202012Validator, SchemaError
+
 from integration.documents.exact_json import encode
 from integration.documents.patterns import BadPattern
 from integration.documents.refusals import schema_sentence
@@ -39,8 +41,13 @@ def _judge(registered: Registered) -> Judge:
         schema: Any = json.loads(registered.text)
         if registered.references:
             schema = _with_references(schema, registered.references)
+        Draft202012Validator.check_schema(schema)
         check_patterns(schema)
         return judge_of(json.dumps(schema))
+    except SchemaError as e:
+        place = "/".join(map(str, e.absolute_path)) or "the whole"
+        why = f"it is no JSON Schema of draft 2020-12 at {place[:100]}: {e.message[:200]}."
+        raise UnusableSchemaError(why) from e
     except (ValueError, RecursionError) as e:
         raise UnusableSchemaError("it is no JSON Schema.") from e
     except BadPattern as e:
@@ -51,8 +58,12 @@ def _with_references(schema: Any, references: tuple[tuple[str, str], ...]) -> An
     """Put the schemas that it refers to inside, each under the name that it calls it by."""
     if not isinstance(schema, dict):
         return schema
-    inside = {name: {"$id": name, **json.loads(text)} for name, text in references}
-    return {**schema, "$defs": {**schema.get("$defs", {}), **inside}}
+    known = schema.get("$defs", {})
+    inside = {name: json.loads(text) for name, text in references}
+    if not all(isinstance(one, dict) for one in (known, *inside.values())):
+        raise ValueError("a schema that is referred to is no object")
+    named = {name: {"$id": name, **one} for name, one in inside.items()}
+    return {**schema, "$defs": {**known, **named}}
 
 
 def _problem(judge: Judge, document: object) -> str | None:

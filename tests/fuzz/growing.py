@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 Read = Callable[[bytes], object]
 
-SIZE: Final = 16_384
+# The larger one is for what is read so quickly that the smaller tells nothing.
+SIZES: Final = (16_384, 131_072)
 LONGEST_UNIT: Final = 64
 UNITS: Final = 12
 # So that what is measured is more than the clock's own steps.
@@ -57,19 +58,29 @@ def _parts(inputs: Iterable[bytes], chance: random.Random) -> Iterator[tuple[byt
 
 
 def _growth(read: Read, before: bytes, unit: bytes, after: bytes) -> Growth:
-    times = max(1, SIZE // len(unit))
+    for size in SIZES:
+        times = max(1, size // len(unit))
+        ratio = _ratio(read, (before, unit, after), times)
+        if ratio:
+            return Growth(ratio, before, unit, after)
+    return Growth(0.0)
+
+
+def _ratio(read: Read, parts: tuple[bytes, bytes, bytes], times: int) -> float:
+    """How much longer twice as many units take; 0 where that is too quick to tell."""
+    before, unit, after = parts
     small = before + unit * times + after
     large = before + unit * times * 2 + after
     ratio = 0.0
     for trial in range(TRIALS):
         long = _seconds(read, large)
         if long < LEAST_SECONDS:
-            return Growth(0.0)
+            return 0.0
         now = long / max(_seconds(read, small), 1e-6)
         ratio = now if trial == 0 else min(ratio, now)
         if ratio <= MOST_GROWTH:
             break
-    return Growth(ratio, before, unit, after)
+    return ratio
 
 
 def _seconds(read: Read, data: bytes) -> float:
