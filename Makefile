@@ -21,9 +21,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## fetch and build what is missing: packages, jars, the console's files, a browser
-	@$(STARTER) -m devstack setup --spark --registry
+	@$(STARTER) -m devstack setup --spark --beside
 
-run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates; REGISTRY=1: with a schema registry)
+run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates; REGISTRY=1: with a schema registry; JMS=1: with a JMS broker)
 	@$(STARTER) -m devstack up
 
 stop: ## stop what `make run` started; the data stay

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from devstack import environment, errors, install, paths, registry
+from devstack import beside, environment, errors, install, paths
 from devstack.app import GRACE_SECONDS, App
 from devstack.kafka import Kafka
-from devstack.parts import PARTS, SPARK, is_secured, wanted, wants_registry
+from devstack.parts import PARTS, SPARK, is_secured, wanted
 from devstack.progress import say, step
 from devstack.server import Server
 from devstack.servers import as_left_in, in_folder, with_security
@@ -44,7 +44,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def set_up(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    install.everything(with_spark=options.spark, with_registry=options.registry)
+    install.everything(with_spark=options.spark, beside=beside.EVERY if options.beside else ())
     say(f"Set up in {time.monotonic() - began:.1f} s.")
     return 0
 
@@ -59,15 +59,14 @@ def up(options: argparse.Namespace) -> int:
     began = time.monotonic()
     # A slip in SAMPLE is named now, not after the set-up.
     with_spark = SPARK in [part.name for part in wanted()]
-    is_with_logins, is_with_registry = is_secured(), wants_registry()
-    install.everything(
-        with_spark=with_spark and not options.servers, with_registry=is_with_registry
-    )
+    is_with_logins = is_secured()
+    more = [each for each in beside.EVERY if each.is_wanted()]
+    install.everything(with_spark=with_spark and not options.servers, beside=more)
     servers = in_folder(paths.STACK, durable=False)
     if is_with_logins:
         servers = with_security(servers)
-    if is_with_registry:
-        _start_with_a_line(registry.in_folder(paths.STACK))
+    for each in more:
+        _start_with_a_line(each.in_folder(paths.STACK))
     app = App(paths.STACK, servers)
     if options.servers:
         servers.start(_start_with_a_line)
@@ -95,7 +94,8 @@ def down(_asked: argparse.Namespace) -> int:
             names = ", ".join(killed)
             under_way.note = f"by force after {GRACE_SECONDS:.0f} s: {names}"
     servers.stop(_stop_with_a_line)
-    _stop_with_a_line(registry.as_left_in(paths.STACK))
+    for each in beside.EVERY:
+        _stop_with_a_line(each.as_left_in(paths.STACK))
     return 0
 
 
@@ -107,9 +107,7 @@ def status(_asked: argparse.Namespace) -> int:
     servers = as_left_in(paths.STACK)
     app = App(paths.STACK, servers)
     rows = [(server.title, server.process, f"port {server.port}") for server in servers.each]
-    beside = registry.as_left_in(paths.STACK)
-    if beside.is_running():
-        rows.append((beside.title, beside.process, beside.url))
+    rows += [(one.title, one.process, f"port {one.port}") for one in beside.running(paths.STACK)]
     rows += [(part.title, app.process(part), "") for part in PARTS]
     for title, process, note in rows:
         say(f"  {title:<16}{_state(process):<18}{note:<12}{process.log}")
@@ -133,9 +131,8 @@ def _state(process: Process) -> str:
 def _tell_of_kafka(kafka: Kafka) -> None:
     for line in kafka.told():
         say(line)
-    beside = registry.as_left_in(paths.STACK)
-    if beside.is_running():
-        say(f"Schema registry: {beside.url} (enter it at the provider)")
+    for server in beside.running(paths.STACK):
+        say(server.told())
 
 
 def _start_with_a_line(server: Server) -> None:
@@ -175,7 +172,8 @@ def _parser() -> argparse.ArgumentParser:
     named = commands.choices
     spark = "also the jars of Spark's connectors"
     named["setup"].add_argument("--spark", action="store_true", help=spark)
-    named["setup"].add_argument("--registry", action="store_true", help="also the schema registry")
+    more = "also what `make run` starts on wish"
+    named["setup"].add_argument("--beside", action="store_true", help=more)
     named["up"].add_argument("--servers", action="store_true", help="start the servers only")
     named["run"].usage = "%(prog)s manage.py ... | -m MODULE ..."
     return parser

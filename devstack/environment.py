@@ -9,6 +9,12 @@ from devstack import errors, paths, stamps, tool
 REQUIREMENTS = paths.ROOT / "requirements-dev.txt"
 UV_REQUIREMENTS = paths.ROOT / "devstack" / "requirements-uv.txt"
 STAMP = paths.VENV / "sluice.stamp"
+AMQP_REQUIREMENTS = paths.ROOT / "requirements-amqp.txt"
+AMQP_STAMP = paths.VENV / "amqp.stamp"
+NO_AMQP = (
+    "The library for AMQP 1.0 could not be built: that needs a C compiler (on Debian and Ubuntu: "
+    "apt-get install gcc libc6-dev). All but endpoints at JMS brokers works; only their tests fail."
+)
 
 
 def is_ready() -> bool:
@@ -26,6 +32,20 @@ def install() -> None:
     if not tool.run("packages", sync, environment={"UV_PYTHON_DOWNLOADS": "never"}):
         raise errors.no_network("The Python packages", tool.log_for("packages"))
     stamps.mark_done(STAMP, _wanted())
+
+
+def has_amqp() -> bool:
+    return stamps.is_done(AMQP_STAMP, _wanted_for_amqp())
+
+
+def install_amqp() -> bool:
+    """Build the library for AMQP 1.0, an extra. Returns whether that could be done."""
+    options = ["--require-hashes", "--no-deps", "--python", str(paths.VENV_PYTHON)]
+    argv: list[str | Path] = [installer(), "pip", "install", *options, "-r", AMQP_REQUIREMENTS]
+    if not tool.run("amqp", argv, environment={"UV_PYTHON_DOWNLOADS": "never"}):
+        return False
+    stamps.mark_done(AMQP_STAMP, _wanted_for_amqp())
+    return True
 
 
 def installer() -> Path:
@@ -73,6 +93,11 @@ def _make() -> None:
             "This Python cannot make a virtual environment.",
             "Install its venv module (on Debian and Ubuntu: apt-get install python3-venv).",
         )
+
+
+def _wanted_for_amqp() -> str:
+    # Whatever changes the environment takes out what is not in its list.
+    return stamps.digest([REQUIREMENTS, AMQP_REQUIREMENTS], str(paths.VENV))
 
 
 def _wanted() -> str:

@@ -2,7 +2,7 @@
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -16,15 +16,17 @@ from devstack import (
     kafka_classes,
     paths,
 )
+from devstack.beside import Beside
 from devstack.progress import loud, say, step
 from devstack.tool import side_by_side
 
 # With empty package caches the first run takes 2.7 GB, most of them the installer's cache.
 FIRST_MEGABYTES = 3_000
 LATER_MEGABYTES = 500
+ARTEMIS = "artemis"
 
 
-def everything(*, with_spark: bool = False, with_registry: bool = False) -> None:
+def everything(*, with_spark: bool = False, beside: Sequence[Beside] = ()) -> None:
     """Fetch and build what is missing. Raises the first Problem."""
     with _one_at_a_time():
         with step("Machine") as under_way:
@@ -32,8 +34,13 @@ def everything(*, with_spark: bool = False, with_registry: bool = False) -> None
         if not environment.is_ready():
             with step("Python packages", at_first="about half a minute the first time"):
                 environment.install()
-        more = {"spark": with_spark, "registry": with_registry}
-        configurations = ["kafka", *(name for name, is_wanted in more.items() if is_wanted)]
+        more = [each.jars for each in beside]
+        if ARTEMIS in more and not environment.has_amqp():
+            with step("AMQP library", at_first="about half a minute the first time"):
+                is_built = environment.install_amqp()
+            if not is_built:
+                loud(environment.NO_AMQP)
+        configurations = ["kafka", *(["spark"] if with_spark else []), *more]
         tasks: list[Callable[[], None]] = [partial(_jars, configurations), _frontend, _chromium]
         side_by_side(tasks)
 

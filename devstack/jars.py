@@ -13,6 +13,7 @@ TITLES = {
     "kafka": "The jars of Apache Kafka",
     "spark": "The jars of Spark's connectors",
     "registry": "The schema registry",
+    "artemis": "The JMS broker",
 }
 # What is fetched as one archive lies unpacked in its folder.
 ARCHIVE = ".tar.gz"

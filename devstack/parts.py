@@ -88,12 +88,12 @@ def shows_sample(variables: Mapping[str, str]) -> bool:
 
 def is_secured(variables: Mapping[str, str] = os.environ) -> bool:
     """Return whether `make run SECURED=1` wants logins and certificates. Raises BAD_SWITCH."""
-    return bool(variables.get("SECURED", "").strip()) and _is_on("SECURED", variables)
+    return is_switched_on("SECURED", variables)
 
 
-def wants_registry(variables: Mapping[str, str] = os.environ) -> bool:
-    """Return whether `make run REGISTRY=1` wants a schema registry. Raises BAD_SWITCH."""
-    return bool(variables.get("REGISTRY", "").strip()) and _is_on("REGISTRY", variables)
+def is_switched_on(name: str, variables: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `make run NAME=1` wants what is off by itself. Raises BAD_SWITCH."""
+    return bool(variables.get(name, "").strip()) and _is_on(name, variables)
 
 
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:

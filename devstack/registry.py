@@ -8,13 +8,12 @@ import urllib.request
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import errors, java, paths, ports
+from devstack import errors, java, paths
 from devstack.kafka import QUICK_START
 from devstack.overriding import override
 from devstack.server import Server
-from devstack.supervise import Command, Process
+from devstack.supervise import Command
 
-PORT_NAME = "registry"
 JAR = "apicurio-registry-app-*-runner.jar"
 API = "/apis/ccompat/v7"
 
@@ -29,6 +28,9 @@ class Registry(Server):
     def url(self) -> str:
         """The address to enter at a provider."""
         return f"http://127.0.0.1:{self.port}{API}"
+
+    def told(self) -> str:
+        return f"Schema registry: {self.url} (enter it at the provider)"
 
     @override
     def prepare(self) -> None:
@@ -66,16 +68,3 @@ def program() -> Path:
     if not found:
         raise errors.not_set_up("The schema registry")
     return found[0]
-
-
-def in_folder(folder: Path) -> Registry:
-    """Describe the one that lives in `folder`, ready to be started; chooses its port."""
-    alive = [PORT_NAME] if Process(Registry.name, folder).is_alive() else []
-    assigned = ports.assign(folder / "ports.json", [PORT_NAME], running=alive)
-    return Registry(folder, assigned[PORT_NAME], durable=False)
-
-
-def as_left_in(folder: Path) -> Registry:
-    """Describe the one that was started in `folder`, to ask after it or to stop it."""
-    known = ports.known(folder / "ports.json", [PORT_NAME])
-    return Registry(folder, known[PORT_NAME], durable=False)

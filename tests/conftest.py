@@ -5,6 +5,9 @@ import sys
 
 from hypothesis import settings
 
+from tests.support.amqp import (  # noqa: F401 - hooks and fixtures are found by name here
+    amqp_broker,
+)
 from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found by name here
     chromium_program,
     pytest_collection_modifyitems,

@@ -1,5 +1,6 @@
 """The endpoint types that come with Sluice: a package for each, and a line here."""
 
+from integration.endpoint_types.amqp.properties import AmqpProperties
 from integration.endpoint_types.database.properties import DatabaseProperties
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.http.properties import HttpProperties
@@ -23,3 +24,4 @@ def register_types() -> None:
         "integration.endpoint_types.kafka.endpoint.KafkaEndpoint",
         forward_of,
     )
+    register("amqp", AmqpProperties, "integration.endpoint_types.amqp.opening.opened")

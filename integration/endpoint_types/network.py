@@ -44,12 +44,13 @@ class Call(local):
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Bound everything this thread sends and receives inside."""
-        self.ends_at, self.has_sent = time.monotonic() + seconds, False
+        """Bound all that this thread sends and receives inside, within what bounds it already."""
+        before, ends_at = self.ends_at, time.monotonic() + seconds
+        self.ends_at, self.has_sent = min(before or ends_at, ends_at), False
         try:
             yield
         finally:
-            self.ends_at = 0.0
+            self.ends_at = before
 
     def left(self, seconds: float | None) -> float:
         """Return what remains of `seconds`; a call that is out of time gets next to nothing."""

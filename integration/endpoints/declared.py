@@ -155,7 +155,7 @@ def made(
     values: dict[str, Any] = {}
     for name, declared in declarations(properties_class).items():
         source: Mapping[str, Any] = secrets if declared.is_secret else properties
-        if name in source:
+        if not _is_nothing(source.get(name)):
             values[name] = source[name]
     return properties_class(**values)
 

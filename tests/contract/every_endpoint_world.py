@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.contract.amqp_endpoint_world import AmqpWorld
 from tests.contract.endpoint_worlds import (
     DatabaseWorld,
     EndpointWorld,
@@ -20,4 +21,5 @@ WORLDS: dict[str, Callable[[Path], EndpointWorld]] = {
     "database": DatabaseWorld,
     "python": PythonWorld,
     "kafka": TopicWorld,
+    "amqp": AmqpWorld,
 }

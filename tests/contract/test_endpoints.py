@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
+from tests.contract.amqp_endpoint_world import AmqpWorld
 from tests.contract.endpoint_worlds import EndpointWorld
 from tests.contract.every_endpoint_world import WORLDS
 from tests.contract.topic_endpoint_world import TopicWorld
@@ -25,6 +26,8 @@ def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
     if request.param == "kafka":
         request.getfixturevalue("transactional_db")
         TopicWorld.bootstrap = request.getfixturevalue("servers").kafka_bootstrap
+    if request.param == "amqp":
+        AmqpWorld.broker = request.getfixturevalue("amqp_broker")
     made = WORLDS[request.param](tmp_path)
     yield made
     made.close()

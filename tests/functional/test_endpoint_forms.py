@@ -86,6 +86,7 @@ def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
         "http": made(client, headers="X-Key: {key}\nX-Id: {message_id}"),
         "file": made(client, name="f", endpoint_type="file", file_name="{key}.json", at_once=5),
         "database": made(client, name="d", endpoint_type="database", **database),
+        "amqp": made(client, name="q", endpoint_type="amqp", host="mq", address="orders"),
         "python": made(client, name="p", endpoint_type="python", function="plant.send"),
         "kafka": made(client, name="k", endpoint_type="kafka", **_a_topic()),
     }
@@ -93,6 +94,7 @@ def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
     assert found["file"].properties == {"file_name": "{key}.json", "at_once": 5}
     assert found["database"].properties["key_columns"] == ["number", "id"]
     assert json.loads(found["database"].secrets) == {"password": "pw"}
+    assert found["amqp"].properties == {"host": "mq", "address": "orders"}
     assert found["kafka"].properties == {"provider": "main", "topic": "partner.orders"}
     for row in found.values():
         page = client.get(reverse("endpoint", args=[row.pk]))

@@ -2,7 +2,8 @@
 
 `python -m tests.support.sending_child QUEUE_ID FILE STEP NTH SIGNAL`: the partner writes each
 message id that arrives as a line of FILE. STEP is one of the run's steps, `arrived` (the partner
-has the message, its answer is not there yet), or `none` to run to the end.
+has the message, its answer is not there yet), or `none` to run to the end. With `-` for FILE the
+queue's own endpoint is the partner.
 """
 
 import os
@@ -51,8 +52,11 @@ def main() -> None:
 
     assert name in {known.name.removeprefix("SIG") for known in signal.Signals}
     fatal = Fatal(step, int(nth), name)
-    partner = FilePartner(Path(path), fatal)
-    report = run_queue(int(queue_id), observer=fatal, endpoints=lambda _: partner)
+    if path == "-":
+        report = run_queue(int(queue_id), observer=fatal)
+    else:
+        partner = FilePartner(Path(path), fatal)
+        report = run_queue(int(queue_id), observer=fatal, endpoints=lambda _: partner)
     print(report.ending, dict(report.counts), report.text)
 
 

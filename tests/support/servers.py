@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection, connections
 
 from config.celery import app
-from devstack import registry
+from devstack import beside
 from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
@@ -168,5 +168,6 @@ def sweep_leftovers(folder: Path) -> None:
     for left in folder.glob(f"{PREFIX}*"):
         owner = Process("owner", left)
         if owner.pid_file.exists() and not owner.is_alive():
-            registry.as_left_in(left).kill()
+            for each in beside.EVERY:
+                each.as_left_in(left).kill()
             as_left_in(left).destroy()

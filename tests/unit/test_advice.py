@@ -37,6 +37,11 @@ NOT_OF_MESSAGES = {
     "TRANSACTION_OPEN",
     # The endpoint takes nothing: its messages wait in the topic, none of them fails.
     "ADDRESS_REFUSED",
+    "AMQP_ADDRESS",
+    "AMQP_ENDED",
+    "AMQP_FULL",
+    "AMQP_LOGIN_REFUSED",
+    "AMQP_RIGHTS",
     "CERTIFICATE_REFUSED",
     "CONNECTION_FAILED",
     "CONNECT_TIMEOUT",

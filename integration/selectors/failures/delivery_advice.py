@@ -36,12 +36,26 @@ DELIVERING: Final[Mapping[str, str]] = {
     "HTTP_NO_ANSWER": MAY_BE_THERE,
     "HTTP_BROKEN_OFF": MAY_BE_THERE,
     "NO_ANSWER": MAY_BE_THERE,
+    "AMQP_NO_ANSWER": MAY_BE_THERE,
     "FUNCTION_HANGS": MAY_BE_THERE,
     "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
     "It is there: say that it arrived.",
     "REFUSED": ANSWER,
     "HTTP_REFUSED": ANSWER,
     "HTTP_FAILED": ANSWER,
+    "AMQP_REJECTED": ANSWER,
+    "AMQP_TOO_LARGE": "The message is larger than the broker takes: have its limit raised, then "
+    "release it.",
+    "AMQP_UNWRITABLE": "Correct under Edit what its text names, or the endpoint's settings under "
+    "Set up. Then release it.",
+    "AMQP_RELEASED": REACH,
+    "AMQP_FAILED": REACH,
+    "AMQP_ENDED": REACH,
+    "AMQP_FULL": "Nothing is wrong with the message: see why nobody takes messages from the "
+    "broker's address, or have it hold more. Then release it.",
+    "AMQP_LOGIN_REFUSED": SETTINGS,
+    "AMQP_RIGHTS": SETTINGS,
+    "AMQP_ADDRESS": SETTINGS,
     "NOT_NOW": REACH,
     "UNREACHABLE": REACH,
     "HTTP_UNAVAILABLE": REACH,

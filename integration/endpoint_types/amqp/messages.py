@@ -1,0 +1,99 @@
+"""A message as JMS clients get it over AMQP 1.0, by the mapping that brokers and clients share.
+
+The mapping is that of "AMQP JMS Mapping" (OASIS working draft): a text is one value, bytes are a
+data section, and an annotation names JMS's own type.
+"""
+
+from typing import Any, Final
+
+from proton import Message, ProtonException, byte, symbol
+
+from integration.endpoint_types.amqp.properties import AS_TEXT, TOPIC, AmqpProperties
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refused
+from integration.endpoints.templates import Fields, Template
+
+JMS_TYPE: Final = symbol("x-opt-jms-msg-type")
+DESTINATION: Final = symbol("x-opt-jms-dest")
+BYTES_MESSAGE: Final = byte(3)
+TEXT_MESSAGE: Final = byte(5)
+NUL: Final = "\x00"
+# AMQP counts milliseconds, and takes none of them for ever.
+SHORTEST_SECONDS: Final = 0.001
+
+
+class Writer:
+    """Encodes messages as the properties say."""
+
+    def __init__(self, properties: AmqpProperties) -> None:
+        self._properties = properties
+        self._subject = Template(properties.subject)
+        self._correlation = Template(properties.correlation_id)
+        self._own = {name: Template(text) for name, text in properties.message_properties.items()}
+
+    def encoded(self, message: OutboundMessage) -> bytes:
+        """Raises FieldMissingError, NotDeliveredError."""
+        try:
+            data: bytes = self._made(message).encode()
+        except (ValueError, OverflowError, ProtonException) as problem:
+            raise _unwritable(f"it cannot be written: {problem}") from problem
+        return data
+
+    def _made(self, message: OutboundMessage) -> Any:
+        own, fields = self._properties, Fields(message)
+        made: Any = Message(
+            id=message.message_id,
+            durable=True,
+            priority=own.priority,
+            ttl=max(own.expires_seconds, SHORTEST_SECONDS) if own.expires_seconds else 0,
+            address=own.address,
+            subject=_without_nul(self._subject.filled(fields), "JMS type") or None,
+            correlation_id=self._correlation.filled(fields) or None,
+            reply_to=own.reply_to or None,
+        )
+        if own.key_is_group and message.key:
+            made.group_id = _without_nul(message.key, "group")
+        if message.sent_at is not None:
+            made.creation_time = message.sent_at.timestamp()
+        made.properties = {
+            **{name: template.filled(fields) for name, template in self._own.items()},
+            own.duplicate_property: message.message_id,
+        }
+        made.annotations = {DESTINATION: byte(int(own.address_kind == TOPIC))}
+        self._fill(made, message)
+        return made
+
+    def _fill(self, made: Any, message: OutboundMessage) -> None:
+        """Raises NotDeliveredError."""
+        if self._properties.body == AS_TEXT:
+            made.body = _text(message.body)
+            made.annotations[JMS_TYPE] = TEXT_MESSAGE
+            return
+        made.inferred, made.body = True, message.body
+        kind = message.content_type
+        made.content_type = symbol(kind) if kind and NUL not in kind else None
+        made.annotations[JMS_TYPE] = BYTES_MESSAGE
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as problem:
+        text = (
+            f"The payload is no UTF-8 text (at byte {problem.start:,}), and the endpoint sends "
+            "texts. Send bytes, or have the message corrected."
+        )
+        answer = Refused(code=EndpointCode.PAYLOAD_UNREADABLE, text=text)
+        raise NotDeliveredError(answer) from problem
+
+
+def _without_nul(text: str, what: str) -> str:
+    """The text; the library would send it up to the first NUL, as if the rest were not there."""
+    if NUL in text:
+        raise _unwritable(f"its {what} would hold a NUL character")
+    return text
+
+
+def _unwritable(why: str) -> NotDeliveredError:
+    text = f"The message is none that AMQP can carry: {why}."
+    return NotDeliveredError(Refused(code=EndpointCode.AMQP_UNWRITABLE, text=text))

@@ -1,0 +1,144 @@
+"""Each way in which a broker may end a message, a link or a connection, and what that comes to."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from proton import Message
+
+from integration.endpoint_types.amqp.endpoint import AmqpEndpoint
+from integration.endpoint_types.amqp.messages import Writer
+from integration.endpoint_types.amqp.properties import AmqpProperties
+from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
+from tests.contract.endpoint_worlds import an_outbound_message
+from tests.support.settling_broker import SettlingBroker
+
+
+def at(broker: SettlingBroker, **properties: Any) -> AmqpEndpoint:
+    known = {
+        "host": "127.0.0.1",
+        "port": broker.port,
+        "private_network": True,
+        "address": "orders",
+        "subject": "{interface}",
+        "at_once": 10,
+        "answer_seconds": 1.0,
+        "connect_seconds": 2.0,
+    }
+    return AmqpEndpoint(AmqpProperties(**(known | properties)))
+
+
+def endings(endpoint: AmqpEndpoint, *wanted: str) -> list[tuple[type, str]]:
+    messages = [an_outbound_message(f"m{at}", interface=word) for at, word in enumerate(wanted)]
+    return [(type(answer), answer.code) for answer in endpoint.deliver(messages)]
+
+
+def test_each_message_of_a_call_ends_in_its_own_way() -> None:
+    with SettlingBroker() as broker:
+        endpoint = at(broker)
+        known = {
+            "accepted": (Accepted, ""),
+            "rejected": (Refused, "AMQP_REJECTED"),
+            "latin": (Refused, "AMQP_REJECTED"),
+            "released": (Later, "AMQP_RELEASED"),
+            "modified": (Later, "AMQP_RELEASED"),
+            "faulty": (Later, "AMQP_FAILED"),
+            "full": (Unreachable, "AMQP_FULL"),
+        }
+        assert endings(endpoint, *known, "accepted") == [*known.values(), (Accepted, "")]
+        endpoint.close()
+    assert broker.ids == ["m0", "m7"]
+
+
+@pytest.mark.parametrize("wanted", ["settled", "silent", "detached", "ended", "dropped"])
+def test_what_the_broker_says_nothing_of_may_have_arrived(wanted: str) -> None:
+    with SettlingBroker() as broker:
+        endpoint = at(broker)
+        began = time.monotonic()
+        assert endings(endpoint, "accepted", wanted) == [
+            (Accepted, ""),
+            (Unknown, "AMQP_NO_ANSWER"),
+        ]
+        assert time.monotonic() - began < 3
+        # Over a connection of its own.
+        assert endings(endpoint, "accepted") == [(Accepted, "")]
+        endpoint.close()
+
+
+def test_without_credit_nothing_is_sent() -> None:
+    with SettlingBroker(credit=0) as broker:
+        endpoint = at(broker)
+        assert endings(endpoint, "accepted") == [(Unreachable, "AMQP_FULL")]
+        endpoint.close()
+    assert not broker.ids
+
+
+def test_what_there_is_credit_for_is_sent_and_the_rest_waits() -> None:
+    with SettlingBroker(credit=2) as broker:
+        endpoint = at(broker)
+        found = endings(endpoint, "accepted", "accepted", "accepted")
+        endpoint.close()
+    assert found == [(Accepted, ""), (Accepted, ""), (Unreachable, "AMQP_FULL")]
+
+
+def test_a_broker_that_takes_its_time_hears_from_us_meanwhile() -> None:
+    with SettlingBroker(idle_seconds=0.2) as broker:
+        endpoint = at(broker, answer_seconds=5.0)
+        assert endings(endpoint, "late") == [(Accepted, "")]
+        endpoint.close()
+
+
+def test_idle_connections_to_a_broker_that_stands_still_cost_a_call_no_time() -> None:
+    with SettlingBroker() as broker:
+        endpoint = at(broker)
+        with ThreadPoolExecutor(6) as threads:
+            each = [threads.submit(endings, endpoint, "late") for _ in range(6)]
+            assert [one.result() for one in each] == [[(Accepted, "")]] * 6
+        broker.frozen.set()
+        began = time.monotonic()
+        assert endings(endpoint, "accepted") == [(Unknown, "AMQP_NO_ANSWER")]
+        assert endings(endpoint, "accepted") == [(Unknown, "AMQP_NO_ANSWER")]
+        endpoint.close()
+        assert time.monotonic() - began < 2 * (endpoint.within_seconds or 0)
+
+
+@pytest.mark.parametrize(
+    ("properties", "fields"),
+    [
+        ({"key_is_group": True}, {"key": "a\0b"}),
+        ({"subject": "{key}"}, {"key": "a\0b"}),
+        ({}, {"message_id": "a\ud800"}),
+    ],
+)
+def test_what_amqp_cannot_carry_is_refused_before_it_is_sent(
+    properties: dict[str, Any], fields: dict[str, str]
+) -> None:
+    with SettlingBroker() as broker:
+        endpoint = at(broker, **properties)
+        message = an_outbound_message(**({"message_id": "m1"} | fields))
+        (answer,) = endpoint.deliver([message])
+        endpoint.close()
+    assert (type(answer), answer.code) == (Refused, "AMQP_UNWRITABLE")
+    assert not broker.ids
+
+
+@pytest.mark.parametrize(("seconds", "ttl"), [(0, 0), (0.0001, 0.001), (4_294_967, 4_294_967)])
+def test_a_time_to_live_is_never_rounded_to_none(seconds: float, ttl: float) -> None:
+    properties = AmqpProperties(host="h", address="a", expires_seconds=seconds)
+    made = Message()
+    made.decode(Writer(properties).encoded(an_outbound_message("m1")))
+    assert made.ttl == pytest.approx(ttl)
+
+
+def test_a_login_that_cannot_be_sent_is_told_when_the_endpoint_is_opened() -> None:
+    with pytest.raises(ValueError, match="User or password"):
+        AmqpEndpoint(AmqpProperties(host="h", address="a", username="u", password="p\0w"))
+
+
+def test_a_link_that_is_refused_is_told_with_its_reason() -> None:
+    with SettlingBroker() as broker:
+        endpoint = at(broker, address="none")
+        assert endings(endpoint, "accepted") == [(Unreachable, "AMQP_ADDRESS")]
+        assert "no such queue" in endpoint.connect().text
+        endpoint.close()
