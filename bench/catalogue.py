@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.cases import (
+    bridging,
     bulk_imports,
     bulk_topics,
     concurrency,
@@ -62,6 +63,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         operations.bulk_release_first,
         http.http_sequential,
         http.http_concurrency,
+        bridging.bridge_ingress,
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
         bulk_imports.spark_import,

@@ -1,0 +1,84 @@
+"""The speed of messages from a topic into a JMS queue, against a bridge written by hand."""
+
+import json
+from itertools import count
+
+from bench import facts
+from bench.cases.http import outbound
+from bench.figure import Figure, at_least
+from bench.ground import Ground
+from bench.jms import broker, taken
+from bench.pairs import run_pairs
+from bench.queue import run_beside
+from bench.rig import BenchmarkError
+from devstack.artemis import USER, Artemis
+
+AT_ONCE = 500
+
+
+def bridge_ingress(ground: Ground) -> Figure:
+    """A continuous queue whose endpoint sends 500 at a time, under ids that drop repeats."""
+    messages = 5_000 if ground.quick else 20_000
+    numbers = count()
+    with ground.rig("bridge_ingress") as rig, broker(rig.folder) as server:
+        queue = outbound(
+            rig,
+            "bridged",
+            messages,
+            address="http://127.0.0.1/",
+            idempotent=True,
+            kind="continuous",
+        )
+        worker = rig.start_worker()
+
+        def check(name: str) -> None:
+            ids = taken(server, name)
+            if len(ids) != messages or len(set(ids)) != messages:
+                raise BenchmarkError(f"{name} should have {messages} messages, but has {len(ids)}")
+
+        def ours() -> float:
+            name = f"bridged-{next(numbers)}"
+            rig.manage("bench_endpoint", stdin=json.dumps(_endpoint(queue.topic, server, name)))
+            queue.run()
+            rate = facts.rate(rig, facts.OURS)
+            facts.every_one_once(rig, facts.OURS, messages)
+            queue.switch_off()
+            check(name)
+            return rate
+
+        def theirs() -> float:
+            name = f"bridged-{next(numbers)}"
+            words = [queue.topic, str(messages), str(server.port), server.password, name]
+            run_beside(queue, ["bench.handbridge", *words], worker)
+            rate = float(rig.processes["handwritten"].log.read_text().split()[-1])
+            check(name)
+            return rate
+
+        paired = run_pairs(ours, theirs, quick=ground.quick)
+    return Figure(
+        name="bridge_ingress",
+        value=paired.value,
+        unit="msg/s",
+        n=messages,
+        ratio=paired.ratio,
+        against="hand-written bridge, AMQP transactions of 100, offsets committed afterwards",
+        target=at_least("ratio", 0.7),
+        facts=paired.facts,
+    )
+
+
+def _endpoint(name: str, server: Artemis, address: str) -> dict[str, object]:
+    """As `bench_endpoint` takes it: each run has a JMS queue of its own."""
+    return {
+        "name": name,
+        "endpoint_type": "amqp",
+        "properties": {
+            "host": "127.0.0.1",
+            "port": server.port,
+            "username": USER,
+            "private_network": True,
+            "address": address,
+            "at_once": AT_ONCE,
+        },
+        "secrets": {"password": server.password},
+    }
