@@ -236,8 +236,11 @@ class _XmlPath:
             rewritten = without_namespaces(text)
         except XPathProblem as problem:
             raise BadPath(path=text, reason=str(problem)) from problem
-        # The parentheses let libxml2 stop at the first place found.
-        self._compiled = etree.XPath(f"({rewritten})[1]", smart_strings=False)
+        try:
+            # The parentheses let libxml2 stop at the first place found.
+            self._compiled = etree.XPath(f"({rewritten})[1]", smart_strings=False)
+        except etree.XPathError as problem:
+            raise BadPath(path=text, reason="it has a name that XML does not have") from problem
 
     def first(self, body: object) -> Value | None:
         if not isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it

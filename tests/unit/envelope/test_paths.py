@@ -216,3 +216,9 @@ def test_a_deep_document_is_searched_to_its_bottom():
     assert compile_path("$..id").first(body) == "deep"
     element = read(b"<a>" * 199 + b"<id>deep</id>" + b"</a>" * 199).body
     assert compile_path("//id").first(element) == "deep"
+
+
+def test_an_attribute_whose_name_xml_does_not_have_is_refused() -> None:
+    """Letters that came to Unicode later than to XML's list of them."""
+    with pytest.raises(BadPath):
+        compile_path("/a/@\u023f")
