@@ -31,11 +31,6 @@ def bridge_ingress(ground: Ground) -> Figure:
         )
         worker = rig.start_worker()
 
-        def check(name: str) -> None:
-            ids = taken(server, name)
-            if len(ids) != messages or len(set(ids)) != messages:
-                raise BenchmarkError(f"{name} should have {messages} messages, but has {len(ids)}")
-
         def ours() -> float:
             name = f"bridged-{next(numbers)}"
             rig.manage("bench_endpoint", stdin=json.dumps(_endpoint(queue.topic, server, name)))
@@ -43,7 +38,7 @@ def bridge_ingress(ground: Ground) -> Figure:
             rate = facts.rate(rig, facts.OURS)
             facts.every_one_once(rig, facts.OURS, messages)
             queue.switch_off()
-            check(name)
+            _every_one_once(server, name, messages)
             return rate
 
         def theirs() -> float:
@@ -51,7 +46,7 @@ def bridge_ingress(ground: Ground) -> Figure:
             words = [queue.topic, str(messages), str(server.port), server.password, name]
             run_beside(queue, ["bench.handbridge", *words], worker)
             rate = float(rig.processes["handwritten"].log.read_text().split()[-1])
-            check(name)
+            _every_one_once(server, name, messages)
             return rate
 
         paired = run_pairs(ours, theirs, quick=ground.quick)
@@ -65,6 +60,13 @@ def bridge_ingress(ground: Ground) -> Figure:
         target=at_least("ratio", 0.7),
         facts=paired.facts,
     )
+
+
+def _every_one_once(server: Artemis, name: str, count: int) -> None:
+    """Raise BenchmarkError unless the JMS queue has so many messages, each once."""
+    ids = taken(server, name)
+    if len(ids) != count or len(set(ids)) != count:
+        raise BenchmarkError(f"{name} should have {count} messages once each, but has {len(ids)}")
 
 
 def _endpoint(name: str, server: Artemis, address: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import redis
 
+from bench.chaos.accounting import LEFT
 from bench.chaos.looking import Look
 from bench.rig import Rig
 from bench.usage import usage_of
@@ -19,15 +20,6 @@ GROWTH: Final = 0.05
 # Of small numbers so many more may be there by chance: a run that begins while one looks.
 FEW: Final = 3
 MEMORY: Final = "memory"
-_SESSIONS: Final = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'sluice%%'
-"""
-_LOCKS: Final = """
-SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-
 Holding = dict[str, float]
 """What is held, by what it is."""
 
@@ -79,8 +71,8 @@ class Samples(threading.Thread):
             **{f"{MEMORY} of {name}": each.memory for name, each in parts.items()},
             "threads": sum(each.threads for each in parts.values()),
             "open files": sum(each.files for each in parts.values()),
-            "sessions": float(self._look.value(_SESSIONS) or 0),
-            "locks": float(self._look.value(_LOCKS) or 0),
+            "sessions": float(self._look.value(LEFT["sessions"]) or 0),
+            "locks": float(self._look.value(LEFT["locks"]) or 0),
             "keys of the broker": float(self._broker.dbsize()),
         }
 

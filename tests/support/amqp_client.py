@@ -2,23 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-from proton import Message, Timeout, symbol
-from proton.reactor import Copy, LinkOption
+from proton import Message, Timeout
+from proton.reactor import Copy
 from proton.utils import BlockingConnection
+
+from bench.jms import AQueue
 
 TIMEOUT_SECONDS: Final = 10
 # Nothing more comes for so long.
 QUIET_SECONDS: Final = 0.3
-
-
-class AQueue(LinkOption):
-    """Asks for a queue where the broker makes addresses by itself."""
-
-    def apply(self, link: Any) -> None:
-        end = link.target if link.is_sender else link.source
-        end.capabilities.put_object(symbol("queue"))
 
 
 def waiting(port: int, login: tuple[str, str], address: str) -> list[Message]:
