@@ -24,13 +24,15 @@ ADMINISTRATOR: Final = "soak"
 PARTS: Final = ("relay", "beat")
 # Once to become warm, once to tell what it can do.
 BURSTS: Final = (10_000, 40_000)
+# But for one in so many.
+NEARLY: Final = 100
 SHARE: Final = 0.5
 # From so many seconds on memory is not to grow any more; in a short run, sooner.
 WARM_SECONDS: Final = 600.0
 WARM_SHARE: Final = 1 / 3
 TIME_SECONDS: Final = 300.0
 TIME_SHARE: Final = 1 / 6
-PAGES: Final = ("", "queues/", "failures/", "health/")
+PAGES: Final = ("", "queues/", "failures/", "delivery/")
 READ_EVERY_SECONDS: Final = 2.0
 OVER_WITHIN_SECONDS: Final = 600.0
 GRACE_SECONDS: Final = 40.0
@@ -79,12 +81,13 @@ class Soak:
         person, login = self._started()
         duty = OnDuty(Look(self.rig.database_url), person, login, "soak")
         reader = Reader(self._somebody(login))
+        duty.start()
         can_do = [self._burst(count) for count in BURSTS][-1]
         self.sender.per_second = can_do * SHARE
         _say(f"it can do {can_do:.0f} messages a second")
         began = time.monotonic()
         threads = (self.samples, duty, reader, self.sender)
-        for each in threads:
+        for each in (self.samples, reader, self.sender):
             each.start()
         threading.Event().wait(self.seconds)
         ended = time.monotonic()
@@ -131,13 +134,12 @@ class Soak:
         return person
 
     def _burst(self, count: int) -> float:
-        """Messages a second, from the first that is in Kafka to the last effect."""
-        wanted = int(self.rig.value(_EFFECTS)) + count
+        """Messages a second, from the first that is in Kafka to nearly the last effect."""
         began = time.monotonic()
         self.sender.burst(count)
-        # What is held meanwhile waits for its person.
-        few = count // plan.HELD_EACH + len(plan.SHARES)
-        self.rig.until(lambda: self.rig.value(_EFFECTS) >= wanted - 2 * few, "a burst is applied")
+        # What is held, and what waits behind it, waits for its person.
+        wanted = self.sender.sent.total() - count // NEARLY
+        self.rig.until(lambda: self.rig.value(_EFFECTS) >= wanted, "a burst is applied")
         return count / (time.monotonic() - began)
 
     def _is_over(self) -> bool:
