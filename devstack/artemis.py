@@ -46,7 +46,7 @@ CONFIGURATION = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq
     <permission type="browse" roles="sender"/>
   </security-setting></security-settings>
   <address-settings>
-    <address-setting match="#"><max-delivery-attempts>3</max-delivery-attempts></address-setting>
+    <address-setting match="#"><max-delivery-attempts>-1</max-delivery-attempts></address-setting>
     <address-setting match="full.#">
       <max-size-messages>1</max-size-messages>
       <address-full-policy>FAIL</address-full-policy>

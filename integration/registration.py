@@ -6,6 +6,7 @@ from typing import Final
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from integration.amqp.positions import facts_of, identity
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
@@ -28,6 +29,7 @@ IMMUTABLE: Final = {
     "topic": "topic",
     "kind": "kind",
     "direction": "direction",
+    "subscription": "subscription",
 }
 STAYS: Final = (
     "This cannot change while the queue has a position or open failures. Make a new queue instead."
@@ -57,6 +59,10 @@ def check(queue: Queue, *, has_topic: bool = True) -> None:
     stored = Queue.objects.using(alias()).filter(pk=queue.pk).first()
     # Each judges fields of its own, but for the topic.
     mistakes = _start(queue) | _error_queue(queue) | _unchangeable(queue, stored)
+    if hasattr(queue, "provider") and queue.provider.is_jms:
+        has_topic = False
+        if queue.start_from not in {"", Queue.StartFrom.BEGINNING}:
+            mistakes["start_from"] = ["A JMS broker gives what waits there: choose the oldest."]
     for field, sentences in _internal(queue).items():
         mistakes.setdefault(field, []).extend(sentences)
     if not mistakes and has_topic and _topic_matters(queue, stored):
@@ -264,6 +270,8 @@ def register(queue: Queue) -> list[QueuePartition]:
 
 
 def _facts(queue: Queue) -> TopicFacts:
+    if queue.provider.is_jms:
+        return facts_of(identity(queue.provider_id, queue.topic))
     facts = admin.topic_facts(queue.provider, queue.topic)
     if facts is None:
         raise TopicUnknownError(queue.provider.name, queue.topic)

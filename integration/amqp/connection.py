@@ -7,26 +7,24 @@ every other endpoint. One thread at a time may use a connection.
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import httpcore
-from proton import Collector, Endpoint, Event, Transport, TransportException
 from proton import Connection as Engine
+from proton import Endpoint, Link, Transport, TransportException, symbol
 
 PIECE_BYTES: Final = 64 * 1_024
 # Larger frames than this would only be copied more often.
 FRAME_BYTES: Final = 64 * 1_024
+# What comes and is not read yet lies in memory.
+INCOMING_BYTES: Final = 16 * 2**20
+# AMQP Extension Registry: "Enforcing Connection Uniqueness".
+SOLE: Final = symbol("sole-connection-for-container")
 # The broker is told to expect something from us within twice this; it is sent while we wait.
 HEARTBEAT_SECONDS: Final = 30.0
 LITTLE_SECONDS: Final = 0.001
 # For the last words of a broker that has closed the connection: they are on their way already.
 LAST_SECONDS: Final = 0.2
-
-_ENDS: Final = (
-    Event.LINK_REMOTE_CLOSE,
-    Event.LINK_REMOTE_DETACH,
-    Event.SESSION_REMOTE_CLOSE,
-)
 
 
 class Stream(Protocol):
@@ -52,36 +50,49 @@ class EndedError(Exception):
         self.condition = condition
 
 
-class AmqpConnection:
-    """An opened connection with one session and one link on it.
+class Caller(NamedTuple):
+    """Who we are: what the broker knows us by, and how we prove it.
 
-    `engine` makes those; `until` lets the broker answer.
+    With `is_sole` the broker is to refuse us while another connection has that name.
     """
 
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        host: str,
-        name: str,
-        login: tuple[str, str] | None,
-        seconds: float,
-        has_certificate: bool = False,
-    ) -> None:
-        """Open it: `name` is what the broker knows us by. Raises TimeoutError, EndedError."""
+    name: str
+    login: tuple[str, str] | None = None
+    has_certificate: bool = False
+    is_sole: bool = False
+
+
+class AmqpConnection:
+    """An opened connection with one session on it, and the links that `open` makes.
+
+    The engine tells of nothing by events: to wrap them for Python costs more than to look at the
+    few states that matter here. `until` lets the broker answer.
+    """
+
+    def __init__(self, stream: Stream, caller: Caller, *, host: str, seconds: float) -> None:
+        """Open it. Raises TimeoutError, EndedError."""
         self._stream = stream
-        self._collector = Collector()
         self._transport = Transport()
         self._transport.max_frame_size = FRAME_BYTES
         self._transport.idle_timeout = HEARTBEAT_SECONDS
-        self._ended: EndedError | None = None
+        self._links: list[Link] = []
         self.engine = Engine()
-        self.engine.collect(self._collector)
-        self.engine.container, self.engine.hostname = name, host
-        self._identify(login, has_certificate=has_certificate)
+        self.engine.container, self.engine.hostname = caller.name, host
+        if caller.is_sole:
+            self.engine.desired_capabilities = [SOLE]
+        self.session = self.engine.session()
+        self.session.incoming_capacity = INCOMING_BYTES
+        self._identify(caller.login, has_certificate=caller.has_certificate)
         self._transport.bind(self.engine)
         self.engine.open()
         self.until(lambda: bool(self.engine.state & Endpoint.REMOTE_ACTIVE), seconds)
+        self.session.open()
+
+    def open(self, link: Link, seconds: float) -> None:
+        """Open a link of the session, and watch it. Raises TimeoutError, EndedError."""
+        self._links.append(link)
+        link.open()
+        self.until(lambda: bool(link.state & Endpoint.REMOTE_ACTIVE), seconds)
 
     def _identify(self, login: tuple[str, str] | None, *, has_certificate: bool) -> None:
         sasl = self._transport.sasl()
@@ -102,7 +113,6 @@ class AmqpConnection:
         """Exchange with the broker until it holds. Raises TimeoutError, EndedError."""
         ends_at = time.monotonic() + seconds
         while True:
-            self._look_at_events()
             # What comes back is when the broker is to hear from us again.
             beats_at = self._transport.tick(time.monotonic())
             self._write(ends_at)
@@ -115,11 +125,15 @@ class AmqpConnection:
             waits_until = min(ends_at, beats_at) if beats_at else ends_at
             self._read(max(waits_until - now, LITTLE_SECONDS))
 
+    def write(self, seconds: float) -> None:
+        """Send what there is to be sent. Raises TimeoutError, EndedError."""
+        self._transport.tick(time.monotonic())
+        self._write(time.monotonic() + seconds)
+
     def hear(self) -> None:
         """Take in what the broker has said meanwhile, without waiting. Raises EndedError."""
         while self._stream.get_extra_info("is_readable"):
             self._read(LITTLE_SECONDS)
-            self._look_at_events()
             self._check()
 
     def close(self) -> None:
@@ -132,14 +146,6 @@ class AmqpConnection:
         finally:
             self._stream.close()
             self.engine.free()
-
-    def _look_at_events(self) -> None:
-        """Note that session or link was ended; all else stands in their state, too."""
-        while (event := self._collector.peek()) is not None:
-            if event.type in _ENDS and self._ended is None:
-                end = event.session if event.type == Event.SESSION_REMOTE_CLOSE else event.link
-                self._ended = EndedError(*words_of(end, "remote_condition"))
-            self._collector.pop()
 
     def _write(self, ends_at: float) -> None:
         while (pending := self._transport.pending()) > 0:
@@ -159,7 +165,6 @@ class AmqpConnection:
         """Whoever closes a connection may have said why. Raises EndedError with that."""
         with suppress(TimeoutError, EndedError):
             self._read(LAST_SECONDS)
-        self._look_at_events()
         self._check()
 
     def _read(self, seconds: float) -> None:
@@ -184,8 +189,9 @@ class AmqpConnection:
         """Raises EndedError once the broker or the engine has given up any of it."""
         if self._transport.condition is not None or self.engine.state & Endpoint.REMOTE_CLOSED:
             self._end("")
-        if self._ended is not None:
-            raise self._ended
+        for end in (*self._links, self.session):
+            if end.state & Endpoint.REMOTE_CLOSED:
+                raise EndedError(*words_of(end, "remote_condition"))
 
     def _end(self, text: str) -> None:
         """Raise EndedError with what is known."""

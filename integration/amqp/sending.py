@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from proton import UNDESCRIBED, Array, Data, Delivery, Endpoint, Link, symbol
+from proton import UNDESCRIBED, Array, Data, Delivery, Link, symbol
 
 from integration.amqp.connection import AmqpConnection, EndedError, words_of
 
@@ -62,17 +62,14 @@ class SendingLink:
         ends_at = time.monotonic() + seconds
         self._connection = connection
         self._tags = count()
-        session = connection.engine.session()
-        session.open()
-        self._link = session.sender(f"sluice-{address}")
+        self._link = connection.session.sender(f"sluice-{address}")
         self._link.target.address = address
         self._link.source.address = address
         self._link.source.outcomes.put_object(_OUTCOMES)
         # A broker that makes addresses by itself would choose the kind otherwise.
         self._link.target.capabilities.put_object(symbol(kind))
         self._link.snd_settle_mode = Link.SND_UNSETTLED
-        self._link.open()
-        connection.until(lambda: bool(self._link.state & Endpoint.REMOTE_ACTIVE), seconds)
+        connection.open(self._link, seconds)
         if not self._has_target():
             # It raises what the broker gives as its reason.
             connection.until(lambda: False, min(ends_at - time.monotonic(), REASON_SECONDS))

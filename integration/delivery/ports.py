@@ -60,8 +60,12 @@ def nothing() -> bool:
 class Source(Protocol):
     """Kafka as one run sees it: attached partitions of one topic.
 
-    In group mode it is a member of a consumer group, which says what the run may try.
+    In group mode it is a member of a consumer group, which says what the run may try. A queue of a
+    JMS broker is a topic with one partition; `commit_to_group` accepts its messages.
     """
+
+    commit_every_seconds: float
+    """how long what is committed may be unknown to the source"""
 
     def assigned(self) -> Assignment | None:
         """Return what the group lets this run try now; the first call joins it.
@@ -101,7 +105,7 @@ class Source(Protocol):
         """
 
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
-        """Commit positions for lag tools; failures are logged, never raised. Never waits."""
+        """Take note of committed positions; failures are logged, never raised. Hardly waits."""
 
     def close(self) -> None:
         """Leave; may be called twice."""

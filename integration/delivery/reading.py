@@ -8,6 +8,7 @@ from uuid import UUID
 
 from integration import envelope
 from integration.delivery.encoded import Encoded, bare_encoded, objection, read_encoded
+from integration.delivery.jms_flaws import jms_flaw
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
@@ -133,6 +134,8 @@ class Reader:
     def units(self, records: Sequence[Record]) -> list[Unit]:
         """Return what is to be done with each record."""
         self._trace_read_ahead()
+        if self.queue.is_jms:
+            return [self.unit(record) for record in records]
         units: list[Unit] = []
         for place, record in enumerate(records):
             ahead, record.ahead = record.ahead, None
@@ -183,7 +186,9 @@ class Reader:
 
     def unit(self, record: Record) -> Unit:
         """Return what is to be done with one record. Whatever is wrong is known afterwards."""
-        return self._traced([self._read(record)])[0]
+        flaw = jms_flaw(record) if self.queue.is_jms else None
+        unit = self._read(record) if flaw is None else self._failed(record, flaw)
+        return self._traced([unit])[0]
 
     def _trace_read_ahead(self) -> None:
         units, self._untraced = self._untraced, []

@@ -89,6 +89,8 @@ class QueueSnapshot:
     crash_limit: int = 3
     dedupe: bool = False
     retry_wrapper: bool = False
+    is_jms: bool = False
+    """its messages come from a JMS broker, as records of one partition"""
     batch_size: int = 500
     stay_seconds: float = 60.0
     handler_timeout_seconds: float = 60.0

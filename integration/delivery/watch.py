@@ -23,7 +23,6 @@ IDENTITY_EVERY_SECONDS: Final = 5.0
 # it reads there (fetch.error.backoff.ms): what came sooner after a look is of the topic looked at.
 SURE_SECONDS: Final = 1.0
 FIRST_TURN_SECONDS: Final = 1.0
-COMMIT_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
 KAFKA_DOWN: Final = "KAFKA_"
@@ -37,6 +36,9 @@ KIND_OF_CODE: Final = {
     "BROKER_CERTIFICATE_NAME": TroubleKind.CERTIFICATE,
     "CLIENT_CERTIFICATE": TroubleKind.CERTIFICATE,
     "GROUP_REFUSED": TroubleKind.GROUP,
+    "JMS_REFUSED": TroubleKind.REFUSED,
+    "JMS_CERTIFICATE": TroubleKind.CERTIFICATE,
+    "JMS_ADDRESS_REFUSED": TroubleKind.RIGHTS,
 }
 REFUSALS: Final = frozenset({TroubleKind.REFUSED, TroubleKind.RIGHTS})
 
@@ -315,9 +317,9 @@ class Watch:
         return True
 
     def commit_to_group(self) -> bool:
-        """Commit positions to the group that lag tools read, at most once a second."""
+        """Tell the source how far all is committed, as often as it wants to know."""
         now = self.context.monotonic()
-        if now - self._committed_at < COMMIT_EVERY_SECONDS:
+        if now - self._committed_at < self.context.source.commit_every_seconds:
             return False
         self._committed_at = now
         self.context.source.commit_to_group(

@@ -131,6 +131,9 @@ class KafkaSource:
     may be asked from another. The client that reads joins no group: a membership is another one.
     """
 
+    # It is for lag tools.
+    commit_every_seconds: float = 1.0
+
     def __init__(
         self, to: Connection, topic: str, group: str, membership: Membership | None = None
     ) -> None:

@@ -6,6 +6,7 @@ from integration.models.configuration_change import ConfigurationChange
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
 from integration.models.http_api import ApiToken, Receipt
+from integration.models.jms_receipt import JmsReceipt
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
 from integration.models.operation import Operation, OperationItem
 from integration.models.outbox import OutboxChange, OutboxRow, RelayLease
@@ -38,6 +39,7 @@ __all__ = [
     "ErrorChange",
     "ExternalSystem",
     "Gap",
+    "JmsReceipt",
     "MessageError",
     "MessageTrack",
     "ObjectStructure",

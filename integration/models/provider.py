@@ -1,4 +1,4 @@
-"""A provider: one Kafka cluster and how to reach it."""
+"""A provider: one Kafka cluster or JMS broker, and how to reach it."""
 
 from urllib.parse import urlsplit
 
@@ -12,7 +12,13 @@ from integration.policy.relay_shares import MOST_SHARDS
 
 
 class Provider(models.Model):
-    """A Kafka cluster and how to reach it; several may live side by side."""
+    """A Kafka cluster or a JMS broker, and how to reach it; several may live side by side."""
+
+    class Kind(models.TextChoices):
+        """What speaks there."""
+
+        KAFKA = "kafka", "Kafka cluster"
+        JMS = "jms", "JMS broker, over AMQP 1.0"
 
     class Security(models.TextChoices):
         """The wire's protection, in Kafka's own words."""
@@ -32,6 +38,9 @@ class Provider(models.Model):
         GSSAPI = "GSSAPI"
 
     name = models.SlugField(max_length=60, unique=True, help_text="Part of message ids.")
+    kind = models.CharField(
+        max_length=10, choices=Kind.choices, default=Kind.KAFKA, db_default=Kind.KAFKA.value
+    )
     bootstrap_servers = models.CharField(
         max_length=1_000, help_text="host:port, several separated by commas"
     )
@@ -83,12 +92,20 @@ class Provider(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_jms(self) -> bool:
+        """Return whether it is a JMS broker: it has addresses instead of topics."""
+        return self.kind == self.Kind.JMS
+
     def clean(self) -> None:
+        self._check_kind()
         if not isinstance(self.properties, dict):
             raise ValidationError({"properties": "Write a JSON object: names with their values."})
         mistakes = client_properties.mistakes(self.properties)
         if mistakes:
             raise ValidationError({"properties": mistakes})
+        if self.is_jms:
+            return
         if self.security_protocol.startswith("SASL") and not self.sasl_mechanism:
             raise ValidationError(
                 {"sasl_mechanism": f"{self.security_protocol} needs a SASL mechanism."}
@@ -98,6 +115,30 @@ class Provider(models.Model):
             self._check_issuer()
 
         self._check_registry()
+
+    def _check_kind(self) -> None:
+        """Raises ValidationError for what a JMS broker does not have, or once queues depend on it.
+
+        A broker is logged into with user and password alone.
+        """
+        stored = Provider.objects.filter(pk=self.pk).first() if not self._state.adding else None
+        if stored is not None and stored.kind != self.kind and stored.queues.exists():
+            text = "Queues refer to this provider as what it is. Make a new provider instead."
+            raise ValidationError({"kind": text})
+        if not self.is_jms:
+            return
+        is_plain = self.sasl_mechanism in {"", self.Mechanism.PLAIN}
+        unknown: dict[str, object] = {
+            "properties": self.properties,
+            "registry_url": self.registry_url,
+            "sasl_mechanism": not is_plain,
+        }
+        text = "A JMS broker has none of this: leave it out."
+        mistakes = {field: text for field, is_there in unknown.items() if is_there}
+        if mistakes:
+            raise ValidationError(mistakes)
+        if self.security_protocol.startswith("SASL") and not self.username:
+            raise ValidationError({"username": "Write the user that logs in."})
 
     def _check_registry(self) -> None:
         """Raises ValidationError for an address that cannot be asked, or that holds a login."""

@@ -1,4 +1,4 @@
-"""A queue: a Kafka topic registered with a direction, a kind and rules for failures."""
+"""A queue: a topic of Kafka, or a JMS queue or topic, with a direction and rules for failures."""
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -11,7 +11,7 @@ from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.paths import BadPath, compile_path
-from integration.policy import groups
+from integration.policy import groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import OPEN, in_order
 
@@ -75,6 +75,20 @@ class Queue(Retrying):
     description = models.CharField(max_length=200, blank=True)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="queues")
     topic = models.CharField(max_length=249)
+    subscription = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="JMS topic: the durable subscription to read it by; empty = a JMS queue.",
+    )
+    selector = models.CharField(
+        max_length=1_000,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="JMS: only messages that meet this selector are read; empty = all.",
+    )
     direction = models.CharField(
         max_length=10, choices=Direction.choices, default=Direction.INBOUND
     )
@@ -237,6 +251,8 @@ class Queue(Retrying):
         self._check_workers()
         self._check_concurrency(stored)
         self._check_group()
+        if hasattr(self, "provider"):
+            self._check_jms()
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -308,6 +324,22 @@ class Queue(Retrying):
             wrong = groups.taken(self.group_id, settings.SLUICE_DEPLOYMENT, names)
         if wrong is not None:
             raise ValidationError(dict([wrong]))
+
+    def _check_jms(self) -> None:
+        """Raises ValidationError for what the source of the queue cannot do."""
+        wants = {
+            "endpoint": self.direction == self.Direction.OUTBOUND and not self.forwards,
+            "is_error_queue": self.is_error_queue,
+            "group_protocol": self.has_protocol,
+            "concurrency": self.concurrency > 1,
+            "workers": (self.workers or 1) > 1,
+            "carrier": self.carrier != self.Carrier.ROW,
+            "rescue": self.rescue,
+            "subscription": bool(self.subscription),
+            "selector": bool(self.selector),
+        }
+        if wrong := jms.mistakes(wants, is_jms=self.provider.is_jms):
+            raise ValidationError(wrong)
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""

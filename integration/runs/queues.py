@@ -19,10 +19,10 @@ from integration.delivery.steps import Observer, Silent
 from integration.delivery.threads import HandlerThreads
 from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
-from integration.kafka.source import source_of
 from integration.models import Queue
 from integration.registries.schemas import schemas_for
 from integration.runs import beginning
+from integration.runs.sources import source_of
 from integration.store import deployments
 from integration.store.circuits import DatabaseCircuits
 from integration.store.configuration import queue_with_its_own, snapshot_of
@@ -100,10 +100,11 @@ def build(queue_id: int, *, stop: Stop, observer: Observer) -> RunContext:
     worker = worker_name()
     row = queue_with_its_own(queue_id)
     queue = snapshot_of(row, worker=worker)
+    source, receipt_of = source_of(row)
     return RunContext(
         queue=queue,
-        source=source_of(row),
-        repository=DatabaseRepository(queue),
+        source=source,
+        repository=DatabaseRepository(queue, receipt_of),
         manager=DatabasePartitionManager(
             queue.id, worker, queue.handler_timeout_seconds, workers=queue.workers, stop=stop
         ),

@@ -44,6 +44,7 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         id=queue.pk,
         **{name: getattr(queue, name) for name in _AS_THEY_ARE},
         provider_name=queue.provider.name,
+        is_jms=queue.provider.is_jms,
         # An error queue lets the next failure pass unless strict order was chosen for it.
         sequential=queue.is_sequential and (not queue.is_error_queue or queue.strict_order),
         enabled=queue.enabled and (sends or queue.direction == Queue.Direction.INBOUND),

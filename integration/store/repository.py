@@ -24,6 +24,7 @@ from integration.store import (
     configuration,
     deliveries,
     dependencies,
+    jms_receipts,
     key_order,
     queue_stops,
     rescues,
@@ -110,8 +111,11 @@ class DatabaseRepository:
     Each thread has a connection of its own; the run's is that of the thread that makes this.
     """
 
-    def __init__(self, queue: QueueSnapshot) -> None:
+    def __init__(
+        self, queue: QueueSnapshot, receipt_of: jms_receipts.ReceiptOf | None = None
+    ) -> None:
         self.queue = queue
+        self._receipt_of = receipt_of
         self._sessions = BatchSessions()
 
     @contextmanager
@@ -127,6 +131,7 @@ class DatabaseRepository:
                 transaction.atomic(using=alias(), durable=True),
             ):
                 work = DatabaseUnitOfWork(connection, self.queue, owned)
+                work.receipt_of = self._receipt_of
                 yield work
                 if not work.settled:
                     # Effects without their position would be applied again.

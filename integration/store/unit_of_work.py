@@ -16,7 +16,15 @@ from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
-from integration.store import deliveries, dependencies, key_order, outbox, rows, tracks
+from integration.store import (
+    deliveries,
+    dependencies,
+    jms_receipts,
+    key_order,
+    outbox,
+    rows,
+    tracks,
+)
 from integration.store.queue_stops import KEEPS_STOP
 from integration.values import content_hash
 
@@ -139,6 +147,8 @@ DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 class DatabaseUnitOfWork:
     """See ports.Work. Talks to psycopg directly: Django's wrapper costs more than savepoints do."""
 
+    receipt_of: jms_receipts.ReceiptOf | None = None
+
     def __init__(self, connection: BaseDatabaseWrapper, queue: QueueSnapshot, owned: Owned) -> None:
         self.connection = connection
         self.raw: Any = connection.connection
@@ -225,6 +235,8 @@ class DatabaseUnitOfWork:
         if batch_result.copies:
             failures, offsets = zip(*batch_result.copies, strict=True)
             self._run(LINK_COPIES, [list(failures), list(offsets), self.queue.id])
+        if self.receipt_of is not None:
+            jms_receipts.write(self._run, self.queue.id, self.receipt_of, batch_result)
         outbox.insert(batch_result.outgoing)
         if batch_result.arrivals:
             dependencies.remember(self._run, batch_result.arrivals)

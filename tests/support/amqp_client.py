@@ -1,11 +1,12 @@
 """The library's own client of AMQP 1.0, beside the product's use of it: reads and sends."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from proton import Message, Timeout
-from proton.reactor import Copy
+from proton import Message, Timeout, symbol
+from proton.reactor import Copy, LinkOption
 from proton.utils import BlockingConnection
 
 from bench.jms import AQueue
@@ -13,6 +14,14 @@ from bench.jms import AQueue
 TIMEOUT_SECONDS: Final = 10
 # Nothing more comes for so long.
 QUIET_SECONDS: Final = 0.3
+
+
+class ATopic(LinkOption):
+    """Asks for a topic where the broker makes addresses by itself."""
+
+    def apply(self, link: Any) -> None:
+        end = link.target if link.is_sender else link.source
+        end.capabilities.put_object(symbol("topic"))
 
 
 def waiting(port: int, login: tuple[str, str], address: str) -> list[Message]:
@@ -32,6 +41,20 @@ def put(port: int, login: tuple[str, str], address: str, message_id: str) -> Non
     with _connected(port, login) as connection:
         sender = connection.create_sender(address, options=[AQueue()])
         sender.send(Message(id=message_id, durable=True, body=message_id))
+
+
+def put_texts(
+    port: int, login: tuple[str, str], address: str, bodies: Iterable[Any], **fields: Any
+) -> None:
+    """Send each body as a text of JSON, or as it is, with ids from `first` on; None for no id."""
+    first = fields.pop("first", 0)
+    kind = ATopic() if fields.pop("to_topic", False) else AQueue()
+    with _connected(port, login) as connection:
+        sender = connection.create_sender(address, options=[kind])
+        for number, body in enumerate(bodies, first):
+            text = body if isinstance(body, (str, bytes)) else json.dumps(body)
+            values = {"id": f"m{number}", "durable": True, "body": text} | fields
+            sender.send(Message(**values))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Final
 
 import httpcore
 
-from integration.amqp.connection import AmqpConnection, EndedError
+from integration.amqp.connection import AmqpConnection, Caller, EndedError
 from integration.amqp.sending import Ending, SendingLink
 from integration.certificates import tls_context
 from integration.endpoint_types.amqp.answers import answer_of, not_connected, not_open
@@ -165,11 +165,9 @@ class AmqpEndpoint:
         try:
             connection = AmqpConnection(
                 stream,
+                Caller(f"sluice-{uuid.uuid4()}", self._login, bool(own.client_certificate)),
                 host=own.host,
-                name=f"sluice-{uuid.uuid4()}",
-                login=self._login,
                 seconds=ends_at - time.monotonic(),
-                has_certificate=bool(own.client_certificate),
             )
         except (EndedError, TimeoutError) as problem:
             stream.close()

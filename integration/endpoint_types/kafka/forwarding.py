@@ -26,14 +26,15 @@ from integration.handlers.failures import Applied, Forwarded, Verdict
 from integration.handlers.outbound import current
 from integration.handlers.outgoing import MESSAGE_ID
 from integration.handlers.registry import Registration
+from integration.jms_headers import FLAW
 from integration.message import Message
 from integration.models import Endpoint, Provider, Queue
 from integration.policy.failure import Failure
 from integration.policy.forwards import MOST_FORWARDS, TRAIL, trail_of
 from integration.values import Headers, Outgoing
 
-# Of the copies of failures: another topic's reader would take the record for one.
-_LEFT_OUT: Final = frozenset({TRAIL, MESSAGE_ID, COPY_HEADER, DEPLOYMENT, DIGEST})
+# Of copies of failures, and of failures themselves: another reader would take the record for one.
+_LEFT_OUT: Final = frozenset({TRAIL, MESSAGE_ID, COPY_HEADER, DEPLOYMENT, DIGEST, FLAW})
 
 
 def forward_of(endpoint: Endpoint, queue: Queue) -> Forward:

@@ -206,6 +206,8 @@ class MemorySource:
             {p: log.high for p, log in logs.items()},
         )
 
+    commit_every_seconds: float = 1.0
+
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
         self.topic.committed.update(positions)
 

@@ -1,0 +1,136 @@
+"""Opens a connection to the JMS broker of a provider: the first of its servers that answers."""
+
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import httpcore
+
+from integration.amqp.connection import AmqpConnection, Caller, EndedError
+from integration.amqp.errors import (
+    JmsAddressRefusedError,
+    JmsAddressUnknownError,
+    JmsCertificateError,
+    JmsError,
+    JmsInUseError,
+    JmsRefusedError,
+    JmsUnreachableError,
+)
+from integration.amqp.receiving import Address, ReceivingLink
+from integration.certificates import tls_context
+from integration.models.provider import Provider
+
+CONNECT_SECONDS: Final = 5.0
+LEAST_SECONDS: Final = 0.1
+DEFAULT_PORTS: Final = {False: 5672, True: 5671}
+# AMQP 1.0, part 2.8.14 and after it; a name in use is told as an invalid field.
+NOT_FOUND: Final = "amqp:not-found"
+IN_USE: Final = "amqp:invalid-field"
+
+
+def open_receiver(provider: Provider, address: Address, *, name: str, credit: int) -> ReceivingLink:
+    """Connect as `name`, which only one connection at a time has, and open a link to read from.
+
+    Raises JmsError.
+    """
+    connection = connect(provider, name=name, is_sole=True)
+    try:
+        return ReceivingLink(connection, address, credit=credit, seconds=CONNECT_SECONDS)
+    except (EndedError, TimeoutError) as problem:
+        connection.close()
+        raise _not_open(provider.name, address, problem) from problem
+    except BaseException:
+        connection.close()
+        raise
+
+
+def connect(provider: Provider, *, name: str, is_sole: bool = False) -> AmqpConnection:
+    """Connect to the first server that answers. Raises JmsError."""
+    ends_at = time.monotonic() + CONNECT_SECONDS
+    problems: list[JmsError] = []
+    for host, port in servers(provider):
+        seconds = ends_at - time.monotonic()
+        if seconds <= 0:
+            break
+        try:
+            return _connected(provider, host, port, seconds, name=name, is_sole=is_sole)
+        except JmsError as problem:
+            problems.append(problem)
+    # Of a pair the standby refuses connections: what the other one says counts.
+    said = [one for one in problems if not isinstance(one, JmsUnreachableError)]
+    raise (said or problems or [JmsUnreachableError(provider.name, "no time was left")])[0]
+
+
+def servers(provider: Provider) -> Iterator[tuple[str, int]]:
+    """The hosts and ports of the provider, in its order."""
+    default = DEFAULT_PORTS[uses_tls(provider)]
+    for server in provider.bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        yield (host.strip("[]"), int(port)) if host and port.isdigit() else (server, default)
+
+
+def uses_tls(provider: Provider) -> bool:
+    return provider.security_protocol.endswith("SSL")
+
+
+def _connected(
+    provider: Provider, host: str, port: int, seconds: float, *, name: str, is_sole: bool
+) -> AmqpConnection:
+    """Raises JmsError."""
+    ends_at = time.monotonic() + seconds
+    stream = _stream(provider, host, port, seconds)
+    logs_in = provider.security_protocol.startswith("SASL")
+    login = (provider.username, provider.password) if logs_in else None
+    caller = Caller(name, login, bool(provider.client_certificate), is_sole)
+    try:
+        return AmqpConnection(
+            stream, caller, host=host, seconds=max(ends_at - time.monotonic(), LEAST_SECONDS)
+        )
+    except (EndedError, TimeoutError) as problem:
+        stream.close()
+        raise _not_connected(provider.name, f"{host}:{port}", problem) from problem
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _stream(provider: Provider, host: str, port: int, seconds: float) -> httpcore.NetworkStream:
+    """Raises JmsError."""
+    at = f"{host}:{port}"
+    try:
+        stream = httpcore.SyncBackend().connect_tcp(host, port, seconds)
+    except (httpcore.TimeoutException, httpcore.NetworkError, OSError) as problem:
+        raise JmsUnreachableError(provider.name, f"{at}: {problem}") from problem
+    if not uses_tls(provider):
+        return stream
+    try:
+        context = tls_context(
+            provider.ca_certificate, provider.client_certificate, provider.client_key
+        )
+        return stream.start_tls(context, host, seconds)
+    except ValueError as problem:
+        stream.close()
+        raise JmsCertificateError(provider.name, str(problem)) from problem
+    except (httpcore.NetworkError, httpcore.TimeoutException, ssl.SSLError) as problem:
+        stream.close()
+        raise JmsCertificateError(provider.name, f"{at}: {problem}") from problem
+
+
+def _not_connected(name: str, at: str, problem: Exception) -> JmsError:
+    condition = problem.condition if isinstance(problem, EndedError) else ""
+    text = f"{at}: {problem}"
+    if condition == IN_USE:
+        return JmsInUseError(name, text)
+    if condition.startswith("amqp:"):
+        return JmsRefusedError(name, text)
+    return JmsUnreachableError(name, text)
+
+
+def _not_open(name: str, address: Address, problem: Exception) -> JmsError:
+    condition = problem.condition if isinstance(problem, EndedError) else ""
+    if condition == NOT_FOUND:
+        return JmsAddressUnknownError(name, address.name)
+    if condition.startswith("amqp:"):
+        return JmsAddressRefusedError(name, f"{address.name}: {problem}")
+    return JmsUnreachableError(name, f"{address.name}: {problem}")

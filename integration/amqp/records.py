@@ -1,0 +1,178 @@
+"""JMS messages as records of Kafka: the same message, with what JMS keeps beside it in headers.
+
+The mapping of AMQP's fields to JMS's headers is that of "AMQP JMS Mapping" (OASIS working draft).
+A property becomes a header of its name. Headers hold texts, so one more tells the types of those
+that were none: who sends them to a JMS broker again can give them back their types.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from proton import (
+    Message,
+    ProtonException,
+    byte,
+    char,
+    float32,
+    int32,
+    short,
+    symbol,
+    ulong,
+)
+
+from integration.envelope.fields import MAX_FIELD_LENGTH
+from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
+from integration.values import Record, content_hash
+
+MESSAGE_TYPE: Final = symbol("x-opt-jms-msg-type")
+BODIES: Final = {
+    0: JmsBody.NONE,
+    1: JmsBody.OBJECT,
+    2: JmsBody.MAP,
+    3: JmsBody.BYTES,
+    4: JmsBody.STREAM,
+    5: JmsBody.TEXT,
+}
+USUAL_PRIORITY: Final = 4
+TYPE_NAMES: Final[dict[type, str]] = {
+    bool: "boolean",
+    byte: "byte",
+    short: "short",
+    int32: "int",
+    int: "long",
+    float32: "float",
+    float: "double",
+}
+
+
+class Arrived(NamedTuple):
+    """A record, and what tells the message from all others; None where it has no id."""
+
+    record: Record
+    receipt: bytes | None
+
+
+def arrived(data: bytes, offset: int) -> Arrived:
+    """Make a record of a message as it came. Never raises: what is not read is kept as it is."""
+    message = Message()
+    try:
+        _decode(message, data)
+        value = _value(message)
+        headers = list(_headers(message))
+        key = message.group_id.encode() if message.group_id else None
+        id_ = id_text(message.id)
+        stamp = int(message.creation_time * 1_000) or None
+    except (ProtonException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as e:
+        why = f"{FlawCode.NOT_READ}: {type(e).__name__}: {e}"[:MAX_FIELD_LENGTH]
+        flaw = [(FLAW, why.encode("utf-8", "replace"))]
+        return Arrived(Record(0, offset, None, None, data, flaw), content_hash(data))
+    if not id_:
+        headers.append((FLAW, f"{FlawCode.NO_MESSAGE_ID}: it has no message id".encode()))
+        return Arrived(Record(0, offset, stamp, key, value, headers), None)
+    return Arrived(Record(0, offset, stamp, key, value, headers), content_hash(id_.encode()))
+
+
+def _decode(message: Any, data: bytes) -> None:
+    """Raises ProtonException, ValueError."""
+    message.decode(data)
+    if message.id is None and message.body is None:
+        # The library takes what breaks off, or is none at all, for a message without anything.
+        raise ValueError("it has neither an id nor a body")
+
+
+def id_text(id_: Any) -> str:
+    """A message or correlation id as JMS clients show it; empty where there is none."""
+    if id_ is None:
+        return ""
+    if isinstance(id_, uuid.UUID):
+        return f"ID:AMQP_UUID:{id_}"
+    if isinstance(id_, (ulong, int)):
+        return f"ID:AMQP_ULONG:{int(id_)}"
+    if isinstance(id_, (bytes, memoryview)):
+        return f"ID:AMQP_BINARY:{bytes(id_).hex().upper()}"
+    return str(id_)
+
+
+def _value(message: Any) -> bytes:
+    """The body. Raises ValueError, TypeError for one that JSON has no word for."""
+    body = message.body
+    if body is None:
+        return b""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, (bytes, memoryview)):
+        return bytes(body)
+    return json.dumps(body, default=_plain, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON itself does not know. Raises TypeError."""
+    if isinstance(value, (bytes, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, (uuid.UUID, char)):
+        return str(value)
+    raise TypeError(f"a value of AMQP's type {type(value).__name__}")
+
+
+def _headers(message: Any) -> Iterator[tuple[str, bytes]]:
+    kind = (message.annotations or {}).get(MESSAGE_TYPE)
+    body = None if kind is None else BODIES.get(int(kind))
+    yield BODY, (body or _kind_of(message)).encode()
+    for name, text in _standard(message):
+        if text:
+            yield name, text.encode()
+    types: dict[str, str] = {}
+    for name, value in (message.properties or {}).items():
+        if value is None or name == FLAW:
+            continue
+        if not isinstance(value, str):
+            types[str(name)] = TYPE_NAMES.get(type(value)) or type(value).__name__
+        yield str(name), _property(value)
+    if types:
+        yield TYPES, json.dumps(types, sort_keys=True).encode()
+
+
+def _kind_of(message: Any) -> JmsBody:
+    """What kind of JMS message a client would make of it."""
+    body = message.body
+    if body is None:
+        return JmsBody.NONE
+    if isinstance(body, str):
+        return JmsBody.TEXT
+    if isinstance(body, (bytes, memoryview)):
+        return JmsBody.BYTES
+    return JmsBody.MAP if isinstance(body, dict) else JmsBody.STREAM
+
+
+def _standard(message: Any) -> Iterator[tuple[str, str]]:
+    id_ = id_text(message.id)
+    yield "JMSMessageID", id_
+    if len(id_.encode()) <= MAX_FIELD_LENGTH and "\0" not in id_:
+        yield MESSAGE_ID, id_
+    yield "JMSCorrelationID", id_text(message.correlation_id)
+    yield "JMSReplyTo", message.reply_to or ""
+    yield "JMSDestination", message.address or ""
+    yield "JMSType", message.subject or ""
+    yield "JMSPriority", "" if message.priority == USUAL_PRIORITY else str(message.priority)
+    yield "JMSTimestamp", str(int(message.creation_time * 1_000) or "")
+    yield "JMSExpiration", str(int(message.expiry_time * 1_000) or "")
+    yield "JMSXUserID", (message.user_id or b"").decode("utf-8", "replace")
+    yield "JMSXGroupID", message.group_id or ""
+    yield "JMSXGroupSeq", str(int(message.group_sequence or 0) or "")
+    yield "content-type", str(message.content_type or "")
+
+
+def _property(value: Any) -> bytes:
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, (bytes, memoryview)):
+        return base64.b64encode(bytes(value))
+    # The library's own numbers show their types as well.
+    if isinstance(value, int):
+        return str(int(value)).encode()
+    if isinstance(value, float):
+        return repr(float(value)).encode()
+    return str(value).encode()

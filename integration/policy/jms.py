@@ -1,0 +1,36 @@
+"""What a queue can be that reads from a JMS broker, and what only such a one has.
+
+Its messages have no offsets until they are through: they are worked one batch after the other, by
+one run, and what failed waits in the database.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+# What a queue of a JMS broker cannot be, and what to do about it; by field.
+CANNOT: Final = {
+    "endpoint": (
+        "From a JMS broker an outbound queue leads to a topic of Kafka: choose an endpoint of that "
+        "type. To send to a JMS broker, make a queue at Kafka with an endpoint there."
+    ),
+    "is_error_queue": "Failures are copied to a topic of Kafka: leave it off.",
+    "group_protocol": "A JMS broker has no consumer groups: leave it at none.",
+    "concurrency": "Messages of a JMS broker are worked one after the other: write 1.",
+    "workers": "One run reads from a JMS broker: leave it out.",
+    "carrier": "Retries are not sent to a JMS broker: choose the row.",
+    "rescue": "A JMS broker keeps what was not accepted: leave it off.",
+}
+# What only a queue of a JMS broker has.
+ONLY: Final = ("subscription", "selector")
+
+
+def mistakes(wants: Mapping[str, bool], *, is_jms: bool) -> dict[str, str]:
+    """Tell, by field, which of the wanted features the queue cannot have.
+
+    `wants` tells of each field in CANNOT and ONLY whether the queue asks for that.
+    """
+    wanted = {name for name, is_wanted in wants.items() if is_wanted}
+    if is_jms:
+        return {name: text for name, text in CANNOT.items() if name in wanted}
+    text = "Only a queue of a JMS broker has this: leave it out."
+    return {name: text for name in ONLY if name in wanted}

@@ -1,0 +1,40 @@
+"""Receipts of messages from a JMS broker: what is applied here and maybe not yet accepted there."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from integration.delivery.batch_result import BatchResult
+from integration.store.sessions import execute, fetch_all
+
+Run = Callable[[str, Any], Any]
+# By offset; None for a message without an id, which cannot be known when it comes again.
+ReceiptOf = Callable[[int], bytes | None]
+
+_WRITE: Final = """
+INSERT INTO integration_jmsreceipt (queue_id, message, received_at)
+SELECT %s, unnest(%s::bytea[]), clock_timestamp()
+ON CONFLICT (queue_id, message) DO NOTHING"""
+_KNOWN: Final = "SELECT message FROM integration_jmsreceipt WHERE queue_id = %s"
+_FORGET: Final = "DELETE FROM integration_jmsreceipt WHERE queue_id = %s AND message = ANY(%s)"
+
+
+def write(run: Run, queue_id: int, receipt_of: ReceiptOf, batch_result: BatchResult) -> None:
+    """Write those of all messages that are known here with this commit, however they ended."""
+    offsets = [track[0] for track in batch_result.tracks]
+    offsets += [new.unit.record.offset for new in batch_result.new_errors]
+    receipts = {receipt for at in offsets if (receipt := receipt_of(at)) is not None}
+    if receipts:
+        run(_WRITE, [queue_id, sorted(receipts)])
+
+
+class DatabaseReceipts:
+    """The receipts of one queue; see integration.amqp.source.Receipts."""
+
+    def __init__(self, queue_id: int) -> None:
+        self._queue_id = queue_id
+
+    def known(self) -> set[bytes]:
+        return {bytes(message) for (message,) in fetch_all(_KNOWN, [self._queue_id])}
+
+    def forget(self, receipts: Sequence[bytes]) -> None:
+        execute(_FORGET, [self._queue_id, list(receipts)])

@@ -1,0 +1,99 @@
+"""Kill the process that reads from a JMS broker, and the broker itself, then count every message.
+
+What is tested: a commit of ours and the accept at the broker are two things, and a process may die
+between them: the broker sends again what is applied here. How: a child is ended by SIGKILL at each
+step of a run, a last run goes on, and each message is applied once, in order; the same with the
+broker killed after the commit. From a JMS queue to a topic of Kafka the road is the same one, which
+the relay ends in a transaction of Kafka: the founding text's crash, in which 2 and 3 are doubled.
+"""
+
+import json
+import signal
+
+import pytest
+
+from integration.delivery.steps import Step
+from integration.models import JmsReceipt, MessageError, OutboxRow, Queue, QueuePartition
+from integration.runs.queues import run_queue
+from integration.runs.relay import run_relay
+from tests.support import warm
+from tests.support.amqp import Broker
+from tests.support.builders import a_provider
+from tests.support.jms import a_jms_queue, left, put
+from tests.support.kafka_world import Kafka
+from tests.support.partners import an_endpoint
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+MESSAGES, BATCH = 60, 5
+STEPS = [
+    *(Step.ATTACHED, Step.FETCHED, Step.BEGUN, Step.HANDLED),
+    *(Step.SETTLED, Step.COMMITTED, Step.GROUP_COMMITTED),
+]
+
+
+def killed_at(queue: Queue, environment: dict[str, str], step: Step, nth: int = 2) -> None:
+    words = ["-m", "tests.support.crash_child", str(queue.pk), step, str(nth), "KILL"]
+    child = warm.child(words, environment)
+    said, _ = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_kill_at_any_step_applies_each_message_once(
+    servers, child_environment, amqp_broker: Broker, kind: str
+) -> None:
+    queue = a_jms_queue(amqp_broker, kind, batch_size=BATCH)
+    # In a continuous queue every seventh is held, and passes.
+    held = range(0, MESSAGES, 7) if kind == "continuous" else range(0)
+    does = ["permanent" if n in held else "ok" for n in range(MESSAGES)]
+    put(amqp_broker, queue, [{"n": n, "do": do} for n, do in enumerate(does)])
+    for step in STEPS:
+        killed_at(queue, child_environment, step, 1 if step is Step.ATTACHED else 2)
+    run_queue(queue.pk)
+    applied = list(Effect.objects.order_by("id").values_list("n", flat=True))
+    assert applied == [n for n in range(MESSAGES) if n not in held]
+    ids = MessageError.objects.order_by("offset").values_list("message_id", flat=True)
+    assert list(ids) == [f"m{n}" for n in held]
+    assert QueuePartition.objects.get(queue=queue).next_offset == MESSAGES
+    assert left(amqp_broker, queue) == []
+
+
+def test_a_broker_that_forgets_an_accept_doubles_nothing(
+    servers, child_environment, amqp_broker: Broker
+) -> None:
+    queue = a_jms_queue(amqp_broker, batch_size=BATCH)
+    put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(2 * BATCH)])
+    killed_at(queue, child_environment, Step.COMMITTED, 1)
+    assert JmsReceipt.objects.count() == BATCH
+    amqp_broker.kill()
+    amqp_broker.server.start()
+    run_queue(queue.pk)
+    applied = list(Effect.objects.order_by("id").values_list("n", flat=True))
+    assert applied == list(range(2 * BATCH))
+    assert not JmsReceipt.objects.exists()
+    assert left(amqp_broker, queue) == []
+
+
+def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
+    servers, child_environment, amqp_broker: Broker
+) -> None:
+    """1 is through; 2 and 3 are written when the process dies, 4 waits: the text's own sequence."""
+    kafka = Kafka(servers.kafka_bootstrap)
+    target = kafka.topic()
+    provider = a_provider(kafka.bootstrap)
+    endpoint = an_endpoint(
+        endpoint_type="kafka", properties={"provider": provider.name, "topic": target}
+    )
+    queue = a_jms_queue(
+        amqp_broker, direction="outbound", endpoint=endpoint, default_service=None, batch_size=2
+    )
+    put(amqp_broker, queue, [{"n": 1}], first=1)
+    run_queue(queue.pk)
+    put(amqp_broker, queue, [{"n": 2}, {"n": 3}, {"n": 4}], first=2)
+    killed_at(queue, child_environment, Step.COMMITTED, 1)
+    run_queue(queue.pk)
+    run_relay(provider.pk, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
+    assert [json.loads(one.value())["n"] for one in kafka.read_all(target)] == [1, 2, 3, 4]
+    assert left(amqp_broker, queue) == []

@@ -1,0 +1,213 @@
+"""Queues that read from a JMS broker: the same runs, failures and repair as from Kafka."""
+
+import json
+
+import pytest
+from django.utils import timezone
+from proton import Message, int32
+
+from devstack.artemis import STRANGER
+from integration.actions import failures
+from integration.amqp.errors import JmsInUseError
+from integration.amqp.records import arrived
+from integration.delivery.jms_flaws import jms_flaw
+from integration.delivery.report import RunEnding
+from integration.models import (
+    JmsReceipt,
+    MessageError,
+    MessageTrack,
+    Provider,
+    Queue,
+    QueuePartition,
+)
+from integration.runs.queues import run_queue
+from integration.runs.sources import source_of
+from tests.support.amqp import Broker
+from tests.support.jms import a_jms_provider, a_jms_queue, left, put
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+def applied() -> list[int]:
+    return list(Effect.objects.order_by("id").values_list("n", flat=True))
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_messages_are_applied_in_order_and_accepted(servers, amqp_broker: Broker, kind: str):
+    queue = a_jms_queue(amqp_broker, kind, batch_size=10)
+    put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(35)])
+    report = run_queue(queue.pk)
+    assert report.ending is RunEnding.DRAINED, report
+    assert applied() == list(range(35))
+    assert left(amqp_broker, queue) == []
+    assert QueuePartition.objects.get(queue=queue).next_offset == 35
+    assert not JmsReceipt.objects.exists()
+    assert MessageTrack.objects.filter(queue=queue, message_id="m34", ended="APPLIED").exists()
+    put(amqp_broker, queue, [{"n": 35, "do": "ok"}], first=35)
+    run_queue(queue.pk)
+    assert applied() == list(range(36))
+
+
+def test_a_failure_is_a_row_and_stops_a_sequential_queue_until_it_is_released(
+    servers, amqp_broker: Broker
+):
+    queue = a_jms_queue(amqp_broker)
+    bodies = [{"n": 0, "do": "ok"}, {"n": 1, "do": "permanent"}, {"n": 2, "do": "ok"}]
+    put(amqp_broker, queue, bodies)
+    assert run_queue(queue.pk).ending is RunEnding.BLOCKED
+    [failure] = MessageError.objects.all()
+    assert (failure.message_id, failure.state, failure.offset) == ("m1", "HOLD", 1)
+    # What is in the table is known when it comes again; what stands behind it waits there.
+    assert applied() == [0]
+    assert run_queue(queue.pk).ending is RunEnding.BLOCKED
+    mended = b'{"n": 1, "do": "ok"}'
+    version = failures.edit(failure.pk, version=failure.version, actor="anna", payload=mended)
+    failures.release(failure.pk, version=version, actor="anna")
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == [0, 1, 2]
+    assert left(amqp_broker, queue) == []
+    assert not JmsReceipt.objects.exists()
+
+
+def test_a_continuous_queue_goes_on_and_tries_again_from_the_row(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker, "continuous", stay_seconds=0.3)
+    bodies = [{"n": 0, "do": "until", "until": 2}, {"n": 1, "do": "ok"}]
+    put(amqp_broker, queue, bodies)
+    run_queue(queue.pk)
+    assert applied() == [1, 0]
+    assert left(amqp_broker, queue) == []
+    assert MessageError.objects.get().state == "RESOLVED"
+
+
+def test_a_message_without_an_id_is_held_and_can_be_released(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker, "continuous")
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], id=None)
+    run_queue(queue.pk)
+    failure = MessageError.objects.get()
+    assert (failure.code, failure.state) == ("JMS_NO_MESSAGE_ID", "HOLD")
+    assert left(amqp_broker, queue) == []
+    failures.release(failure.pk, version=failure.version, actor="anna")
+    run_queue(queue.pk)
+    assert applied() == [0]
+
+
+def test_a_second_connection_for_the_same_queue_waits_for_the_first(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}])
+    first, _ = source_of(queue)
+    assert first.facts() is not None
+    try:
+        second, _ = source_of(queue)
+        with pytest.raises(JmsInUseError):
+            second.facts()
+        second.close()
+        assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    finally:
+        first.close()
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == [0]
+
+
+def test_a_broker_that_is_gone_is_an_outage_and_loses_nothing(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker)
+    put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(3)])
+    amqp_broker.kill()
+    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    amqp_broker.server.start()
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == [0, 1, 2]
+
+
+def test_a_selector_chooses_and_one_that_is_none_is_told(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker, selector="site = 'BEDFORD'")
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "NASHUA"})
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1, properties={"site": "BEDFORD"})
+    run_queue(queue.pk)
+    assert applied() == [1]
+    assert left(amqp_broker, queue) == ["m0"]
+    Queue.objects.filter(pk=queue.pk).update(selector="site = = 'X'")
+    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+
+
+def test_a_topic_is_read_by_a_durable_subscription(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker, subscription="sluice")
+    # The subscription begins with the first run: what came before is nobody's.
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], to_topic=True)
+    run_queue(queue.pk)
+    assert applied() == [0]
+
+
+def test_a_user_without_the_right_is_an_outage_that_says_so(servers, amqp_broker: Broker):
+    provider = a_jms_provider(amqp_broker, username=STRANGER)
+    queue = a_jms_queue(amqp_broker, provider=provider)
+    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+    Provider.objects.filter(pk=provider.pk).update(password="wrong")
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_REFUSED"
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "kind"),
+    [
+        ('{"n": 1}', b'{"n": 1}', "text"),
+        (b"\x00\xff", b"\x00\xff", "bytes"),
+        ({"n": 1, "x": None, "raw": b"\x01"}, b'{"n": 1, "x": null, "raw": "AQ=="}', "map"),
+        ([1, "a"], b'[1, "a"]', "stream"),
+        (None, b"", "message"),
+    ],
+)
+def test_each_kind_of_message_has_a_value_and_says_its_kind(body, value, kind):
+    message = Message(id="m", body=body)
+    record, receipt = arrived(message.encode(), 7)
+    assert (record.offset, record.value) == (7, value)
+    assert dict(record.headers)["jms-body"] == kind.encode()
+    assert receipt is not None
+
+
+def test_headers_and_properties_are_kept_with_their_types():
+    message = Message(
+        id="ID:1",
+        correlation_id="c",
+        reply_to="answers",
+        subject="ORDER",
+        priority=7,
+        creation_time=1_700_000_000.5,
+        group_id="g",
+        properties={"text": "a", "yes": True, "n": int32(3), "far": 2**40, "price": 1.5},
+        body="{}",
+    )
+    record, _ = arrived(message.encode(), 0)
+    headers = {name: value.decode() for name, value in record.headers}
+    assert record.key == b"g"
+    assert record.timestamp_ms == 1_700_000_000_500
+    expected = {
+        "JMSMessageID": "ID:1",
+        "sluice-message-id": "ID:1",
+        "JMSCorrelationID": "c",
+        "JMSReplyTo": "answers",
+        "JMSType": "ORDER",
+        "JMSPriority": "7",
+        "text": "a",
+        "yes": "true",
+        "n": "3",
+        "far": "1099511627776",
+        "price": "1.5",
+    }
+    assert headers | expected == headers
+    types = {"yes": "boolean", "n": "int", "far": "long", "price": "double"}
+    assert json.loads(headers["jms-types"]) == types
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"no AMQP"])
+def test_what_is_no_message_is_kept_as_it_is(data):
+    record, receipt = arrived(data, 0)
+    assert record.value == data
+    assert receipt is not None
+    assert jms_flaw(record).code == "JMS_NOT_READ"
