@@ -140,7 +140,7 @@ class Artemis(Server):
             return False
 
     def _acceptors(self) -> list[str]:
-        spoken = "protocols=AMQP;amqpDuplicateDetection=true;securityDomain=activemq"
+        spoken = "protocols=CORE,AMQP;amqpDuplicateDetection=true;securityDomain=activemq"
         found = [f'<acceptor name="amqp">tcp://127.0.0.1:{self.port}?{spoken}</acceptor>']
         if self._tls is not None:
             certificate, key, port = self._tls

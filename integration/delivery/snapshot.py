@@ -53,6 +53,8 @@ class EndpointSnapshot:
     rate_per_second: float | None = None
     max_concurrent: int = 8
     open_after: int = 5
+    as_it_is: bool = False
+    """it takes payloads whatever is in them"""
     mark: Any = None
 
 
@@ -129,7 +131,10 @@ class QueueSnapshot:
     @property
     def reads_content(self) -> bool:
         """Return whether anybody asks for what is in its messages."""
-        return self.forward is None or self.forward.is_parsed
+        if self.forward is not None:
+            return self.forward.is_parsed
+        endpoints = [one for one in (self.endpoint, *self.routes.values()) if one is not None]
+        return not endpoints or not all(one.as_it_is for one in endpoints)
 
     @property
     def needs_one_partition(self) -> bool:

@@ -65,7 +65,8 @@ class Properties:
     one enters the secrets again. `shared_folder` is the property that names a place which all
     systems share, `sends_id_by` the one that names the header of the message id, with its default.
     `forwards`: it is another topic, named by the properties `provider` and `topic`; nothing is
-    called, and what is delivered is written in the transaction that reads it.
+    called, and what is delivered is written in the transaction that reads it. `as_it_is` names the
+    property that has payloads sent whatever is in them: nobody reads them as documents then.
     """
 
     __slots__ = ()
@@ -79,6 +80,7 @@ class Properties:
     shared_folder: ClassVar[str] = ""
     sends_id_by: ClassVar[tuple[str, str]] = ("", "")
     forwards: ClassVar[bool] = False
+    as_it_is: ClassVar[str] = ""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -52,6 +52,12 @@ def forwards(endpoint_type: str) -> bool:
     return properties_class is not None and properties_class.forwards
 
 
+def sends_as_it_is(endpoint_type: str, properties: Mapping[str, Any]) -> bool:
+    """Return whether an endpoint with these properties sends payloads whatever is in them."""
+    properties_class = ENDPOINT_TYPES.get(endpoint_type)
+    return properties_class is not None and bool(properties.get(properties_class.as_it_is))
+
+
 def choices() -> list[tuple[str, str]]:
     """Every endpoint type with what pages call it, in the order of registration."""
     return [(name, properties_class.label) for name, properties_class in ENDPOINT_TYPES.items()]

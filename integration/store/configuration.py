@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.delivery.snapshot import EndpointSnapshot, Forward, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following, order_texts
-from integration.endpoints.properties import FORWARDS
+from integration.endpoints.properties import FORWARDS, sends_as_it_is
 from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
@@ -110,6 +110,7 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
         rate_per_second=row.rate_per_second,
         max_concurrent=row.max_concurrent,
         open_after=row.open_after,
+        as_it_is=sends_as_it_is(row.endpoint_type, row.properties),
         mark=hashlib.blake2b(settings.encode(), digest_size=16).hexdigest(),
     )
 

@@ -9,9 +9,17 @@ from typing import Any, Final
 from proton import Message, ProtonException, byte, symbol
 
 from integration.endpoint_types.amqp.properties import AS_TEXT, TOPIC, AmqpProperties
+from integration.endpoint_types.amqp.restoring import (
+    JAVA_OBJECT,
+    body_of,
+    number_of,
+    properties_of,
+    restore,
+)
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refused
 from integration.endpoints.templates import Fields, Template
+from integration.jms_headers import JmsBody
 
 JMS_TYPE: Final = symbol("x-opt-jms-msg-type")
 DESTINATION: Final = symbol("x-opt-jms-dest")
@@ -55,7 +63,10 @@ class Writer:
             made.group_id = _without_nul(message.key, "group")
         if message.sent_at is not None:
             made.creation_time = message.sent_at.timestamp()
+        if own.restores:
+            restore(made, message.headers)
         made.properties = {
+            **(properties_of(message.headers) if own.restores else {}),
             **{name: template.filled(fields) for name, template in self._own.items()},
             own.duplicate_property: message.message_id,
         }
@@ -65,13 +76,19 @@ class Writer:
 
     def _fill(self, made: Any, message: OutboundMessage) -> None:
         """Raises NotDeliveredError."""
+        known = body_of(message.body, message.headers) if self._properties.restores else None
+        if known is not None:
+            made.body, kind, made.inferred = known
+            made.content_type = JAVA_OBJECT if kind is JmsBody.OBJECT else None
+            made.annotations[JMS_TYPE] = number_of(kind)
+            return
         if self._properties.body == AS_TEXT:
             made.body = _text(message.body)
             made.annotations[JMS_TYPE] = TEXT_MESSAGE
             return
         made.inferred, made.body = True, message.body
-        kind = message.content_type
-        made.content_type = symbol(kind) if kind and NUL not in kind else None
+        content = message.content_type
+        made.content_type = symbol(content) if content and NUL not in content else None
         made.annotations[JMS_TYPE] = BYTES_MESSAGE
 
 

@@ -63,11 +63,12 @@ class AmqpProperties(Properties):
         part("Destination", "address_kind address"),
         part(
             "Message",
-            "body subject message_properties duplicate_property key_is_group priority "
+            "restores body subject message_properties duplicate_property key_is_group priority "
             "expires_seconds correlation_id reply_to",
         ),
         part("Limits", "at_once connect_seconds answer_seconds"),
     )
+    as_it_is = "restores"
     sends_id_by = ("duplicate_property", "_AMQ_DUPL_ID")
     secrets_go_by = ("host", "port", "security", "username", "ca_certificate")
 
@@ -100,6 +101,13 @@ class AmqpProperties(Properties):
     )
     address: str = declare(
         "Destination", help="Its name, as the broker has it.", is_needed=True, check=_address
+    )
+    restores: bool = declare(
+        "Give back what JMS had",
+        False,
+        shape=Shape.FLAG,
+        help="Of messages that came from a JMS broker: kind, headers and properties with their "
+        "types, as the record's headers tell them. Payloads are sent whatever is in them.",
     )
     body: str = declare(
         "Body",

@@ -1,0 +1,89 @@
+"""What a message had when it came from a JMS broker, given back from its record's headers."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from proton import byte, float32, int32, short, symbol
+
+from integration.jms_headers import BODY, TYPES, JmsBody
+
+# JMS, 3.8.1.1: names of properties are those of Java; names that begin with JMS are its own.
+_PROPERTY: Final = re.compile(r"(?!JMS)[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
+_TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
+    "boolean": lambda text: text == "true",
+    "byte": lambda text: byte(int(text)),
+    "short": lambda text: short(int(text)),
+    "int": lambda text: int32(int(text)),
+    "long": int,
+    "float": lambda text: float32(float(text)),
+    "double": float,
+}
+_KINDS: Final[Mapping[str, int]] = {
+    JmsBody.NONE: 0,
+    JmsBody.OBJECT: 1,
+    JmsBody.MAP: 2,
+    JmsBody.BYTES: 3,
+    JmsBody.STREAM: 4,
+    JmsBody.TEXT: 5,
+}
+JAVA_OBJECT: Final = symbol("application/x-java-serialized-object")
+
+
+def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
+    """The headers that can be properties, with the types that they had. Raises ValueError."""
+    types = _types(headers)
+    return {
+        name: _TYPES.get(types.get(name, ""), str)(text)
+        for name, text in headers.items()
+        if _PROPERTY.fullmatch(name)
+    }
+
+
+def restore(made: Any, headers: Mapping[str, str]) -> None:
+    """Give a message the fields that it had. Raises ValueError for one that is none."""
+    made.subject = headers.get("JMSType") or made.subject
+    made.correlation_id = headers.get("JMSCorrelationID") or made.correlation_id
+    made.reply_to = headers.get("JMSReplyTo") or made.reply_to
+    made.group_id = headers.get("JMSXGroupID") or made.group_id
+    if sequence := headers.get("JMSXGroupSeq"):
+        made.group_sequence = int(sequence)
+    if priority := headers.get("JMSPriority"):
+        made.priority = int(priority)
+    if user := headers.get("JMSXUserID"):
+        made.user_id = user.encode()
+
+
+def body_of(body: bytes, headers: Mapping[str, str]) -> tuple[Any, JmsBody, bool] | None:
+    """The body, its kind, and whether it is a data section; None where the kind is not known.
+
+    Raises ValueError for one that is not of the kind that the headers tell.
+    """
+    try:
+        kind = JmsBody(headers.get(BODY, ""))
+    except ValueError:
+        return None
+    match kind:
+        case JmsBody.NONE:
+            return None, kind, False
+        case JmsBody.TEXT:
+            return body.decode(), kind, False
+        case JmsBody.MAP | JmsBody.STREAM:
+            value = json.loads(body)
+            wanted = dict if kind is JmsBody.MAP else list
+            if type(value) is not wanted:
+                raise ValueError(f"it is no {kind} any more")
+            return value, kind, False
+        case JmsBody.BYTES | JmsBody.OBJECT:
+            return body, kind, True
+
+
+def number_of(kind: JmsBody) -> byte:
+    """JMS's number of a kind, as the annotation has it."""
+    return byte(_KINDS[kind])
+
+
+def _types(headers: Mapping[str, str]) -> Mapping[str, str]:
+    types = json.loads(headers.get(TYPES) or "{}")
+    return types if isinstance(types, dict) else {}

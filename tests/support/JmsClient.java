@@ -1,0 +1,149 @@
+import jakarta.jms.BytesMessage;
+import jakarta.jms.Connection;
+import jakarta.jms.DeliveryMode;
+import jakarta.jms.MapMessage;
+import jakarta.jms.Message;
+import jakarta.jms.MessageConsumer;
+import jakarta.jms.MessageProducer;
+import jakarta.jms.ObjectMessage;
+import jakarta.jms.Queue;
+import jakarta.jms.Session;
+import jakarta.jms.StreamMessage;
+import jakarta.jms.TextMessage;
+import java.util.Collections;
+import java.util.HexFormat;
+import java.util.TreeMap;
+import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
+
+/**
+ * A partner's program that knows JMS, and nothing of Sluice: it sends messages of each kind, or
+ * receives them, and writes what each of them is as one line.
+ *
+ * <p>Arguments: send or receive, the broker's address, user, password, queue, how many, from which
+ * number on.
+ */
+public final class JmsClient {
+  private static final long PATIENCE = 20_000;
+  private static final int KINDS = 5;
+  // Not the usual one; the same for all, as brokers let those with a higher one pass.
+  private static final int PRIORITY = 7;
+
+  public static void main(String[] arguments) throws Exception {
+    int count = Integer.parseInt(arguments[5]);
+    int first = Integer.parseInt(arguments[6]);
+    try (ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory(arguments[1])) {
+      factory.setDeserializationAllowList("java.lang,java.util");
+      try (Connection connection = factory.createConnection(arguments[2], arguments[3])) {
+        connection.start();
+        try (Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE)) {
+          Queue queue = session.createQueue(arguments[4]);
+          if (arguments[0].equals("send")) {
+            send(session, queue, first, count);
+          } else {
+            receive(session, queue, count);
+          }
+        }
+      }
+    }
+  }
+
+  private static void send(Session session, Queue queue, int first, int count) throws Exception {
+    MessageProducer producer = session.createProducer(queue);
+    for (int number = first; number < first + count; number++) {
+      Message message = made(session, number);
+      message.setJMSCorrelationID("c" + number);
+      message.setJMSType("ORDER");
+      message.setJMSReplyTo(session.createQueue("answers"));
+      message.setStringProperty("JMSXGroupID", "g" + number % 3);
+      message.setIntProperty("number", number);
+      message.setStringProperty("site", "Größe");
+      message.setBooleanProperty("urgent", number % 2 == 0);
+      message.setByteProperty("tiny", (byte) 7);
+      message.setShortProperty("small", (short) -3);
+      message.setLongProperty("far", 1L << 40);
+      message.setFloatProperty("share", 0.25f);
+      message.setDoubleProperty("price", 9.99);
+      producer.send(message, DeliveryMode.PERSISTENT, PRIORITY, 0);
+      System.out.println(told(message));
+    }
+  }
+
+  private static Message made(Session session, int number) throws Exception {
+    switch (number % KINDS) {
+      case 0:
+        return session.createTextMessage("{\"n\": " + number + "}");
+      case 1:
+        BytesMessage bytes = session.createBytesMessage();
+        bytes.writeBytes(new byte[] {0, (byte) 0xff, (byte) number});
+        return bytes;
+      case 2:
+        MapMessage map = session.createMapMessage();
+        map.setLong("n", number);
+        map.setString("name", "漢字");
+        return map;
+      case 3:
+        StreamMessage stream = session.createStreamMessage();
+        stream.writeLong(number);
+        stream.writeString("second");
+        return stream;
+      default:
+        return session.createObjectMessage("object " + number);
+    }
+  }
+
+  private static void receive(Session session, Queue queue, int count) throws Exception {
+    MessageConsumer consumer = session.createConsumer(queue);
+    for (int received = 0; received < count; received++) {
+      Message message = consumer.receive(PATIENCE);
+      if (message == null) {
+        return;
+      }
+      System.out.println(told(message));
+    }
+  }
+
+  private static String told(Message message) throws Exception {
+    TreeMap<String, Object> properties = new TreeMap<>();
+    for (Object name : Collections.list(message.getPropertyNames())) {
+      // Brokers add some of their own where they translate between protocols.
+      if (!name.toString().matches("(JMS|_AMQ|NATIVE_MESSAGE_ID).*")) {
+        Object value = message.getObjectProperty(name.toString());
+        properties.put(name.toString(), value.getClass().getSimpleName() + " " + value);
+      }
+    }
+    return String.join(
+        " | ",
+        body(message),
+        properties.toString(),
+        message.getJMSCorrelationID(),
+        message.getJMSType(),
+        message.getJMSReplyTo().toString(),
+        message.getStringProperty("JMSXGroupID"),
+        "priority " + message.getJMSPriority(),
+        "mode " + message.getJMSDeliveryMode());
+  }
+
+  private static String body(Message message) throws Exception {
+    if (message instanceof TextMessage text) {
+      return "text " + text.getText();
+    }
+    if (message instanceof BytesMessage bytes) {
+      bytes.reset();
+      byte[] read = new byte[(int) bytes.getBodyLength()];
+      bytes.readBytes(read);
+      return "bytes " + HexFormat.of().formatHex(read);
+    }
+    if (message instanceof MapMessage map) {
+      TreeMap<String, Object> entries = new TreeMap<>();
+      for (Object name : Collections.list(map.getMapNames())) {
+        entries.put(name.toString(), map.getObject(name.toString()));
+      }
+      return "map " + entries;
+    }
+    if (message instanceof StreamMessage stream) {
+      stream.reset();
+      return "stream " + stream.readObject() + " " + stream.readObject();
+    }
+    return "object " + ((ObjectMessage) message).getObject();
+  }
+}
