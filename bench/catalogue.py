@@ -63,6 +63,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         operations.bulk_release_first,
         http.http_sequential,
         http.http_concurrency,
+        bridging.bridge_egress,
         bridging.bridge_ingress,
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from proton import symbol
+from proton import Message, symbol
 from proton.handlers import MessagingHandler
 from proton.reactor import Container, LinkOption
 
+from bench.workload import assets
 from devstack import ports
 from devstack.artemis import USER, Artemis
 
@@ -34,12 +35,47 @@ def taken(server: Artemis, address: str) -> list[str]:
     return taker.ids
 
 
+def fill(server: Artemis, address: str, count: int) -> None:
+    """Put so many messages into a queue, each with an id of its own."""
+    Container(_Filler(f"127.0.0.1:{server.port}", server.password, address, count)).run()
+
+
 class AQueue(LinkOption):
     """Asks for a queue where the broker makes addresses by itself."""
 
     def apply(self, link: Any) -> None:
         end = link.target if link.is_sender else link.source
         end.capabilities.put_object(symbol("queue"))
+
+
+class _Filler(MessagingHandler):
+    def __init__(self, url: str, password: str, address: str, count: int) -> None:
+        super().__init__()
+        self.url, self.password, self.address = url, password, address
+        self.left = self.unanswered = count
+        self.bodies = assets(count, count)
+
+    def on_start(self, event: Any) -> None:
+        self.connection = event.container.connect(
+            self.url,
+            user=USER,
+            password=self.password,
+            allow_insecure_mechs=True,
+            allowed_mechs="PLAIN",
+            reconnect=False,
+        )
+        event.container.create_sender(self.connection, self.address, options=[AQueue()])
+
+    def on_sendable(self, event: Any) -> None:
+        while self.left and event.sender.credit:
+            self.left -= 1
+            body = next(self.bodies).decode()
+            event.sender.send(Message(id=f"{self.address}-{self.left}", durable=True, body=body))
+
+    def on_accepted(self, _event: Any) -> None:
+        self.unanswered -= 1
+        if not self.unanswered:
+            self.connection.close()
 
 
 class _Taker(MessagingHandler):

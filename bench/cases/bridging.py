@@ -1,19 +1,75 @@
-"""The speed of messages from a topic into a JMS queue, against a bridge written by hand."""
+"""The speed of messages between a topic and a JMS queue, against bridges written by hand."""
 
 import json
 from itertools import count
+from typing import Final
 
 from bench import facts
 from bench.cases.http import outbound
 from bench.figure import Figure, at_least
 from bench.ground import Ground
-from bench.jms import broker, taken
+from bench.jms import broker, fill, taken
 from bench.pairs import run_pairs
-from bench.queue import run_beside
+from bench.queue import BenchQueue, run_beside
 from bench.rig import BenchmarkError
 from devstack.artemis import USER, Artemis
 
-AT_ONCE = 500
+AT_ONCE: Final = 500
+TARGET: Final = "from-jms"
+_OUTBOX: Final = "integration_outboxrow"
+_PUBLISHED: Final = f"SELECT count(DISTINCT message_id) FROM {_OUTBOX} WHERE state = 'PUBLISHED'"
+
+
+def bridge_egress(ground: Ground) -> Figure:
+    """A continuous queue of a JMS broker that forwards, and the relay that writes to Kafka."""
+    messages = 5_000 if ground.quick else 20_000
+    with ground.rig("bridge_egress") as rig, broker(rig.folder) as server:
+        rig.topic(TARGET)
+        login = {"port": server.port, "user": USER, "password": server.password}
+        wanted = {
+            "name": "bridge",
+            "topic": "from-jms",
+            "kind": "continuous",
+            "carrier": "row",
+            "rescue": False,
+            "enabled": False,
+            "jms": login,
+            "forwards_to": TARGET,
+        }
+        queue = BenchQueue(rig, rig.configure(wanted)["bridge"], "from-jms", messages)
+        worker = rig.start_worker()
+        rig.start("relay")
+        rig.start("beat")
+
+        def ours() -> float:
+            fill(server, queue.topic, messages)
+            queue.run()
+            rig.until(lambda: rig.value(_PUBLISHED) == messages, "all are in Kafka")
+            rate = facts.rate(rig, _OUTBOX)
+            queue.switch_off()
+            if taken(server, queue.topic):
+                raise BenchmarkError("the broker still has some")
+            return rate
+
+        def theirs() -> float:
+            fill(server, queue.topic, messages)
+            words = ["from", TARGET, str(messages), str(server.port), server.password, queue.topic]
+            run_beside(queue, ["bench.handbridge", *words], worker)
+            if taken(server, queue.topic):
+                raise BenchmarkError("the broker still has some")
+            return float(rig.processes["handwritten"].log.read_text().split()[-1])
+
+        paired = run_pairs(ours, theirs, quick=ground.quick)
+    return Figure(
+        name="bridge_egress",
+        value=paired.value,
+        unit="msg/s",
+        n=messages,
+        ratio=paired.ratio,
+        against="hand-written bridge, accepted in AMQP transactions of 100 once Kafka has them",
+        target=at_least("ratio", 0.7),
+        facts=paired.facts,
+    )
 
 
 def bridge_ingress(ground: Ground) -> Figure:
@@ -43,7 +99,7 @@ def bridge_ingress(ground: Ground) -> Figure:
 
         def theirs() -> float:
             name = f"bridged-{next(numbers)}"
-            words = [queue.topic, str(messages), str(server.port), server.password, name]
+            words = ["to", queue.topic, str(messages), str(server.port), server.password, name]
             run_beside(queue, ["bench.handbridge", *words], worker)
             rate = float(rig.processes["handwritten"].log.read_text().split()[-1])
             _every_one_once(server, name, messages)

@@ -24,7 +24,8 @@ class Command(BaseCommand):
 
     An outbound queue has `address` instead: where its messages are posted to; with neither,
     partners read its topic. With `channel` it takes the messages of a channel of that name,
-    `idempotent` tells that repeats are dropped there; `system` is a system of its own.
+    `idempotent` tells that repeats are dropped there; `system` is a system of its own. With `jms`
+    (port, user and password of a JMS broker) it reads there, and `forwards_to` is its topic.
     """
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
@@ -38,8 +39,9 @@ class Command(BaseCommand):
             named = request.pop("system", "benchmarks")
             system, _made = ExternalSystem.objects.get_or_create(name=named)
             channel = request.pop("channel", None)
+            jms = request.pop("jms", None)
             queue = Queue(
-                provider=provider,
+                provider=provider if jms is None else self._broker(jms),
                 system=system,
                 **self._taker(request, system),
                 start_from=Queue.StartFrom.BEGINNING,
@@ -59,18 +61,47 @@ class Command(BaseCommand):
         """Return what takes the queue's messages: a handler, an endpoint over HTTP, or a reader."""
         address = request.pop("address", None)
         interface = request.pop("interface", None)
+        forwards_to = request.pop("forwards_to", None)
+        if forwards_to is not None:
+            properties = {"provider": "bench", "topic": forwards_to}
+            return self._endpoint(request, system, "kafka", properties)
         if interface is not None:
             service, _made = EnterpriseService.objects.get_or_create(interface=interface)
             return {"default_service": service}
         if address is None:
             return {"direction": Queue.Direction.OUTBOUND}
+        properties = {"url": address, "private_network": True}
+        return self._endpoint(request, system, "http", properties)
+
+    def _endpoint(
+        self,
+        request: dict[str, Any],
+        system: ExternalSystem,
+        endpoint_type: str,
+        properties: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Return the endpoint of an outbound queue."""
         endpoint = Endpoint(
             name=request["name"],
             system=system,
-            endpoint_type="http",
-            properties={"url": address, "private_network": True},
+            endpoint_type=endpoint_type,
+            properties=properties,
             idempotent=request.pop("idempotent", False),
         )
         endpoint.full_clean()
         endpoint.save()
         return {"endpoint": endpoint, "direction": Queue.Direction.OUTBOUND}
+
+    def _broker(self, jms: dict[str, Any]) -> Provider:
+        """Return the provider of a JMS broker on this machine."""
+        provider, _made = Provider.objects.get_or_create(
+            name="bench-jms",
+            defaults={
+                "kind": Provider.Kind.JMS,
+                "bootstrap_servers": f"127.0.0.1:{jms['port']}",
+                "security_protocol": Provider.Security.SASL_PLAINTEXT,
+                "username": jms["user"],
+                "password": jms["password"],
+            },
+        )
+        return provider
