@@ -18,6 +18,7 @@ from integration.amqp.errors import JmsAddressUnknownError, JmsError
 from integration.amqp.positions import PARTITION, facts_of
 from integration.amqp.receiving import ReceivingLink, Transaction
 from integration.amqp.records import arrived
+from integration.delivery.ports import LostError
 from integration.values import Assignment, Fetched, Record, TopicFacts, Trouble, TroubleKind
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,10 @@ BEAT_SECONDS: Final = 5.0
 
 
 class Receipts(Protocol):
-    """What the database knows of messages that are applied and maybe not accepted."""
+    """What the database knows of messages that are applied and maybe not accepted.
+
+    Raises LostError when it is gone.
+    """
 
     def known(self) -> set[bytes]:
         """All receipts of the queue."""
@@ -147,7 +151,7 @@ class AmqpSource:
                 try:
                     link.hear(CLOSE_SECONDS)
                     self._forget_confirmed()
-                except (EndedError, TimeoutError) as problem:
+                except (EndedError, TimeoutError, LostError) as problem:
                     log.warning("Messages of a JMS broker were not accepted: %s", problem)
             self._drop()
         if self._beats is not None:

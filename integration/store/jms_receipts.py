@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from integration.delivery.batch_result import BatchResult
-from integration.store.sessions import execute, fetch_all
+from integration.store.sessions import execute, fetch_all, guarded
 
 Run = Callable[[str, Any], Any]
 # By offset; None for a message without an id, which cannot be known when it comes again.
@@ -28,13 +28,15 @@ def write(run: Run, queue_id: int, receipt_of: ReceiptOf, batch_result: BatchRes
 
 
 class DatabaseReceipts:
-    """The receipts of one queue; see integration.amqp.source.Receipts."""
+    """The receipts of one queue; see integration.amqp.source.Receipts. Raises LostError."""
 
     def __init__(self, queue_id: int) -> None:
         self._queue_id = queue_id
 
     def known(self) -> set[bytes]:
-        return {bytes(message) for (message,) in fetch_all(_KNOWN, [self._queue_id])}
+        with guarded():
+            return {bytes(message) for (message,) in fetch_all(_KNOWN, [self._queue_id])}
 
     def forget(self, receipts: Sequence[bytes]) -> None:
-        execute(_FORGET, [self._queue_id, list(receipts)])
+        with guarded():
+            execute(_FORGET, [self._queue_id, list(receipts)])

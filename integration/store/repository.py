@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-import psycopg
 from django.db import DatabaseError, InterfaceError, transaction
 
 from integration.delivery.batch_result import BatchResult, StateChange
@@ -39,6 +38,7 @@ from integration.store.sessions import (
     django_connection,
     execute,
     fetch_all,
+    guarded,
     next_arrival,
 )
 from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
@@ -157,26 +157,18 @@ class DatabaseRepository:
             return False
 
     def draw_arrival(self) -> int:
-        with self._guarded():
+        with guarded():
             return next_arrival()
 
     def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a statement between batches."""
-        with self._guarded():
+        with guarded():
             return fetch_all(sql, parameters)
 
     def _count(self, sql: str, parameters: Any) -> int:
         """Count the rows that a statement between batches changed."""
-        with self._guarded():
+        with guarded():
             return execute(sql, parameters)
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Statements between batches: a broken session ends the run."""
-        try:
-            yield
-        except (DatabaseError, InterfaceError, psycopg.Error) as e:
-            raise LostError(str(e).strip()) from e
 
     def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
@@ -236,7 +228,7 @@ class DatabaseRepository:
 
     def _park_released(self, parameters: Mapping[str, Any]) -> int:
         """Park what was released behind an open failure of its key; return how many."""
-        with self._guarded(), transaction.atomic(using=alias()):
+        with guarded(), transaction.atomic(using=alias()):
             parked = [id_ for (id_,) in fetch_all(rows.PARK_RELEASED, parameters)]
             if parked:
                 key_order.wake(execute, parked)
@@ -276,7 +268,7 @@ class DatabaseRepository:
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
         if not at_once.is_ordinary(batch_result, owned):
             return None
-        with self._guarded():
+        with guarded():
             self._sessions.record(owned, self.queue)
             raw: Any = django_connection().connection
             return at_once.settle(raw.execute, self.queue, owned, batch_result)
@@ -351,7 +343,7 @@ class DatabaseRepository:
         return queue_stops.read(rows_, held)
 
     def pause_at_stops(self, owned: Owned) -> bool:
-        with self._guarded():
+        with guarded():
             return queue_stops.pause(self.queue.id, owned)
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
@@ -367,7 +359,7 @@ class DatabaseRepository:
         return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
 
     def add_partitions(self, facts: TopicFacts) -> None:
-        with self._guarded():
+        with guarded():
             queue = Queue.objects.filter(pk=self.queue.id).first()
             if queue is not None:
                 add_new_partitions(queue, facts)
@@ -379,7 +371,7 @@ class DatabaseRepository:
         return int(counted[0][0])
 
     def snapshot(self) -> QueueSnapshot:
-        with self._guarded():
+        with guarded():
             try:
                 self.queue = configuration.snapshot(self.queue.id, worker=self.queue.worker)
             except Queue.DoesNotExist:

@@ -1,13 +1,16 @@
 """The engine's database sessions: the raw one that holds locks, Django's; the database's clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func
+
+from integration.delivery.ports import LostError
 
 # As Django's sessions have them, see DATABASES in config/settings.py.
 TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
@@ -23,6 +26,15 @@ def alias() -> str:
 def django_connection() -> BaseDatabaseWrapper:
     connection: BaseDatabaseWrapper = connections[alias()]
     return connection
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Statements of a run between batches: a broken session ends it. Raises LostError."""
+    try:
+        yield
+    except (DatabaseError, InterfaceError, psycopg.Error) as e:
+        raise LostError(str(e).strip()) from e
 
 
 def fetch_all(

@@ -211,3 +211,15 @@ def test_what_is_no_message_is_kept_as_it_is(data):
     assert record.value == data
     assert receipt is not None
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+def test_a_run_that_ends_costs_no_delivery_attempt(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}])
+    for _ in range(3):
+        source, _ = source_of(queue)
+        source.attach({0: 0})
+        assert source.fetch(10, 5).count == 1
+        source.close()
+    [message] = amqp_broker.received(queue.topic)
+    assert message.delivery_count == 0
