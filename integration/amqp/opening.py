@@ -23,6 +23,8 @@ from integration.models.provider import Provider
 
 CONNECT_SECONDS: Final = 5.0
 LEAST_SECONDS: Final = 0.1
+GONE_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 0.05
 DEFAULT_PORTS: Final = {False: 5672, True: 5671}
 # AMQP 1.0, part 2.8.14 and after it; a name in use is told as an invalid field.
 NOT_FOUND: Final = "amqp:not-found"
@@ -34,7 +36,7 @@ def open_receiver(provider: Provider, address: Address, *, name: str, credit: in
 
     Raises JmsError.
     """
-    connection = connect(provider, name=name, is_sole=True)
+    connection = _sole_connection(provider, name)
     try:
         return ReceivingLink(connection, address, credit=credit, seconds=CONNECT_SECONDS)
     except (EndedError, TimeoutError) as problem:
@@ -43,6 +45,21 @@ def open_receiver(provider: Provider, address: Address, *, name: str, credit: in
     except BaseException:
         connection.close()
         raise
+
+
+def _sole_connection(provider: Provider, name: str) -> AmqpConnection:
+    """Connect; a broker takes a moment to see that a connection of that name has ended.
+
+    Raises JmsError.
+    """
+    ends_at = time.monotonic() + GONE_SECONDS
+    while True:
+        try:
+            return connect(provider, name=name, is_sole=True)
+        except JmsInUseError:
+            if time.monotonic() > ends_at:
+                raise
+            time.sleep(PAUSE_SECONDS)
 
 
 def connect(provider: Provider, *, name: str, is_sole: bool = False) -> AmqpConnection:
