@@ -5,8 +5,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from integration.amqp.positions import identity
 from integration.kafka import admin
 from integration.models import Endpoint, ExternalSystem, Provider, Queue
+from integration.selectors.delivering.senders import AT_KAFKA
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import services
 from integration.values import TopicFacts
@@ -38,6 +40,7 @@ def copy_of(name: str, scope: Scope) -> Queue | None:
 def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
     """Return what can be chosen in the form of `queue`, by field."""
     errors = Queue.objects.filter(scope.within("system"), is_error_queue=True)
+    errors = errors.filter(AT_KAFKA)
     return {
         "system": ExternalSystem.objects.filter(scope.within("pk")),
         "provider": Provider.objects.all(),
@@ -79,14 +82,20 @@ def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
 
 def readers(scope: Scope) -> QuerySet[Queue]:
     """The inbound queues of this scope that a message for a service may be sent to."""
-    queues = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.INBOUND)
+    queues = Queue.objects.filter(
+        scope.within("system"), AT_KAFKA, direction=Queue.Direction.INBOUND
+    )
     return queues.filter(is_error_queue=False).order_by("name")
 
 
 def topic_facts_now(queue_id: int) -> TopicFacts | None:
     """Ask the broker about the queue's topic right now; None when the topic is not there.
 
-    Raises BrokerUnreachableError after 5 s.
+    A JMS broker has nothing to say: there it goes on where it stands. Raises BrokerUnreachableError
+    after 5 s.
     """
     queue = Queue.objects.select_related("provider").get(pk=queue_id)
+    if queue.provider.is_jms:
+        at = dict(queue.partitions.values_list("partition", "next_offset"))
+        return TopicFacts(identity(queue.provider_id, queue.topic), at, at)
     return admin.topic_facts(queue.provider, queue.topic)
