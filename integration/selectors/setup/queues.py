@@ -1,7 +1,7 @@
 """Look-ups of the set-up of queues: a queue by its name, what a new one begins with, choices."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 
@@ -12,6 +12,9 @@ from integration.selectors.delivering.senders import AT_KAFKA
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import services
 from integration.values import TopicFacts
+
+# No key of a row has more digits.
+NUMBER_LENGTH: Final = 19
 
 
 def queue_named(name: str, scope: Scope) -> Queue | None:
@@ -48,6 +51,14 @@ def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
         "error_queue": errors.exclude(pk=queue.pk),
         "endpoint": Endpoint.objects.filter(scope.within("system")).select_related("system"),
     }
+
+
+def is_at_jms(provider: object) -> bool:
+    """Return whether this number, as it was entered, is that of a JMS broker."""
+    number = str(provider or "")
+    if not (number.isascii() and number.isdigit() and len(number) < NUMBER_LENGTH):
+        return False
+    return Provider.objects.filter(pk=number, kind=Provider.Kind.JMS).exists()
 
 
 def begun(numbers: Mapping[str, int | None], scope: Scope) -> Queue:
