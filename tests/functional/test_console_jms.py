@@ -149,7 +149,9 @@ class TestQueueForm:
         provider = a_jms_provider_row()
         form = a_form(client, name=a_name(), provider=provider.pk, topic="orders")
         form |= {"kind": "sequential", "show": "effect"}
-        assert "Messages of the JMS queue orders are read" in client.post(reverse(NEW), form).text
+        assert (
+            "The messages of the JMS queue orders are read" in client.post(reverse(NEW), form).text
+        )
 
     def test_outbound_leads_to_a_topic_of_kafka_alone(self, client: Client) -> None:
         Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")

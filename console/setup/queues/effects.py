@@ -50,10 +50,11 @@ def jms_words(queue: Queue) -> str:
     """Tell what is read. The broker would tell only to whom it hands messages out."""
     what = f"the JMS queue {queue.topic}"
     if queue.subscription:
-        what = f"the JMS topic {queue.topic}, by the durable subscription {queue.subscription}"
-    chosen = " that meet the selector" if queue.selector else ""
+        what = f"the JMS topic {queue.topic} (durable subscription {queue.subscription})"
+    chosen = ", as far as they meet the selector," if queue.selector else ""
     return (
-        f"Messages of {what}{chosen} are read one after the other, whatever waits there already. "
+        f"The messages of {what}{chosen} are read one after the other, whatever waits there "
+        "already. "
         "Each is accepted at the broker once its outcome is stored. Whether the address is there "
         "and may be read, the first run finds out."
     )

@@ -222,7 +222,7 @@ HELPS: Final = {
     "queue. Sequential needs exactly 1. Replication is the broker's default.",
     "retention_seconds": "How long the created topic keeps its messages, and how long closed "
     "failures are kept here (at least 7 d). If an adopted topic has its own time limit, that "
-    "one is used.",
+    "one is used. Of a JMS broker's queue: how long closed failures are kept.",
     "start_from": "Not needed for a topic that is created now: it is empty, and read from its "
     "beginning.",
     "start_time": "For “Messages written since a time”.",

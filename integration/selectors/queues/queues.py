@@ -222,7 +222,7 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
     facts = [
         *named,
         ("Kind", queue.get_kind_display()),
-        ("Began at", queue.get_start_from_display()),
+        *(() if queue.provider.is_jms else (("Began at", queue.get_start_from_display()),)),
         *_when_it_fails(queue),
     ]
     if queue.error_queue is not None:
