@@ -31,6 +31,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.policy.states import PartitionState
+from integration.restore.traces import find
 from integration.runs.relay import shards
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.setup.examination import examined
@@ -164,6 +165,9 @@ class TestQueueForm:
         assert "endpoint" in mistakes(client.post(reverse(NEW), form))
         queue = made(client, form | {"endpoint": end.pk})
         assert (queue.forwards, queue.start_from) == (True, "beginning")
+        links = {link.name for link in check_flow(queue)}
+        assert {"endpoint", "delivered"} < links
+        assert not {"topic", "rights", "outbox"} & links
         assert client.get(reverse("queue", args=[queue.name])).status_code == 200
 
 
@@ -283,6 +287,14 @@ class TestPassingOver:
         provider = a_jms_provider_row()
         assert provider.pk not in {number for number, _ in shards()}
         assert provider.name not in {one.provider for one in relays()}
+
+    def test_after_a_restore_people_are_told_what_it_does_not_keep(self) -> None:
+        queue = a_jms_queue_row()
+        Provider.objects.filter(kind=Provider.Kind.KAFKA).delete()
+        traces = find(is_certain=True, with_silent=False)
+        assert traces.findings == []
+        [remark] = traces.remarks
+        assert remark.startswith(f"{queue.name}: what was read from a JMS broker")
 
     def test_its_flow_has_no_links_of_kafka(self) -> None:
         links = {link.name: link for link in check_flow(a_jms_queue_row())}
