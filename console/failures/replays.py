@@ -18,7 +18,7 @@ def replay_around(error: MessageError) -> str:
     """
     queue = error.queue
     is_read = queue.direction == Queue.Direction.INBOUND and not queue.is_error_queue
-    if not is_read or row_of(error) is not None:
+    if queue.provider.is_jms or not is_read or row_of(error) is not None:
         return ""
     begin, end = max(0, error.offset - AROUND), error.offset + AROUND + 1
     said = {

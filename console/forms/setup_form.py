@@ -1,6 +1,6 @@
 """The base of all set-up forms: a reason, a layout, what somebody else changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from crispy_forms.helper import FormHelper
@@ -22,6 +22,9 @@ from integration.selectors.scope import EVERYTHING, Scope
 # A heading, a sentence below it or nothing, and the names of its fields.
 Part = tuple[str, str, Sequence[str]]
 
+# Marks of what only one of the two kinds of provider has.
+ONLY_AT_KAFKA: Final = "only-at-kafka"
+ONLY_AT_JMS: Final = "only-at-jms"
 NAME_SENTENCE: Final = "Use only letters, digits, - and _, without blanks."
 
 
@@ -51,6 +54,8 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     """
 
     parts: ClassVar[Sequence[Part]] = ()
+    # By what the style sheet hides a field, where another choice makes it count for nothing.
+    marks: ClassVar[Mapping[str, str]] = {}
     taken: ClassVar[str] = "Somebody else has just taken this name. Choose another one."
     is_changed = False
 
@@ -73,7 +78,19 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         title, sentence, names = part
         lead = [HTML(f'<p class="text-secondary">{escape(sentence)}</p>')] if sentence else []
         shown = [n for name in names for n in (name, f"remove_{name}") if n in self.fields]
-        return Fieldset(title, *lead, *map(Field, shown))
+        marks = {self.marks.get(name.removeprefix("remove_"), "") for name in shown}
+        if len(marks) == 1:
+            return Fieldset(title, *lead, *map(Field, shown), css_class=marks.pop())
+        return Fieldset(title, *lead, *map(self._marked, shown))
+
+    def _marked(self, name: str) -> Field:
+        return Field(name, wrapper_class=self.marks.get(name.removeprefix("remove_"), ""))
+
+    def put_back(self, names: Iterable[str]) -> None:
+        """Give these columns of the row their defaults: they count for nothing now."""
+        fresh = type(self.instance)()
+        for name in names:
+            setattr(self.instance, name, getattr(fresh, name))
 
     def entered(self, name: str) -> Any:
         """The value of a field now, to show its effect; asked before the field is drawn."""

@@ -10,7 +10,12 @@ from integration.selectors.scope import Scope
 
 # Title, what it is for, the page where it is done, the label of the button there.
 STEPS: Final = (
-    ("Provider", "The Kafka cluster and how to reach it.", "provider-new", "Add a provider"),
+    (
+        "Provider",
+        "The Kafka cluster or JMS broker, and how to reach it.",
+        "provider-new",
+        "Add a provider",
+    ),
     ("External system", "The partner whose messages these are.", "system-new", "Add a system"),
     (
         "Enterprise service",

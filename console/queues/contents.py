@@ -83,6 +83,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> dict[str, Any] | Non
         "runs": runs,
         "outgoing": outgoing(detail.queue, reveal=reveal) if row.sends else None,
         "untaken": unhandled([row]).get(row.id),
+        "is_jms": detail.queue.provider.is_jms,
         "topic_changed": bool(row.blocked_codes & TOPIC_CODES),
     }
 

@@ -8,7 +8,9 @@ from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.queues.forms import MoveForm, SeekForm
 from integration.actions import positions
+from integration.actions.errors import QueueAtJmsError
 from integration.actions.positions import Request
+from integration.actions.queues import refuse_jms
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.selectors.queues import queues, seeking
@@ -22,6 +24,11 @@ def position(request: HttpRequest, name: str) -> HttpResponse:
     queue = queue_named(name, scope_of(request.user))
     if queue is None:
         raise Http404(f"There is no queue {name}.")
+    try:
+        refuse_jms(queue.pk)
+    except QueueAtJmsError as problem:
+        tell_problem(request, problem)
+        return see("queue", name)
     if request.method != "POST":
         return _show(request, queue)
     form = MoveForm(request.POST, moves=request.POST.getlist("move"))

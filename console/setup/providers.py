@@ -1,4 +1,4 @@
-"""Providers: Kafka clusters and how to reach them; what is secret is write-only."""
+"""Providers: Kafka clusters and JMS brokers, how to reach them; what is secret is write-only."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
-from console.forms.setup_form import names_in
+from console.forms.setup_form import ONLY_AT_KAFKA, names_in
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see
 from console.setup.lists import Counted, Named, filters_by
@@ -33,7 +33,7 @@ from integration.selectors.outbox import shards
 from integration.selectors.setup import examination, nouns, registry
 
 TOPIC_CHARACTERS: Final = 249
-DESTINATION: Final = frozenset({"bootstrap_servers", "security_protocol", "sasl_mechanism"})
+DESTINATION: Final = frozenset({"kind", "bootstrap_servers", "security_protocol", "sasl_mechanism"})
 OFFERED: Final = {
     "security_protocol": Provider.Security,
     "sasl_mechanism": Provider.Mechanism,
@@ -49,9 +49,9 @@ ENTER_FOR_REGISTRY: Final = (
     "where it was stored for."
 )
 PARTS: Final = (
-    ("", "", ("name", "bootstrap_servers", "security_protocol")),
+    ("", "", ("kind", "name", "bootstrap_servers", "security_protocol")),
     (
-        "Login (SASL)",
+        "Login",
         "Used if the protocol begins with SASL.",
         ("sasl_mechanism", "username", "password"),
     ),
@@ -76,16 +76,24 @@ PARTS: Final = (
 )
 
 
+# What a JMS broker does not have. The style sheet hides it; without that all of it is seen.
+ONLY_KAFKA: Final = frozenset({"sasl_mechanism", "properties", "shards", *PARTS[-1][2]})
+KIND_STAYS: Final = "Queues refer to it as what it is. For another kind, add another provider."
+
+
 class ProviderForm(KeepsSecrets):
-    """The form of a provider."""
+    """The form of a provider. What only Kafka has is not judged, and not kept, of a JMS broker."""
 
     secret_fields = ("password", "client_key", "registry_password", "registry_client_key")
     parts = PARTS
+    marks = dict.fromkeys(ONLY_KAFKA, ONLY_AT_KAFKA)
 
     class Meta:
         model = Provider
         fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
+            "kind": "What it is",
+            "bootstrap_servers": "Servers",
             "sasl_mechanism": "SASL mechanism",
             "ca_certificate": "CA certificates",
             "client_certificate": "Our certificate",
@@ -102,16 +110,21 @@ class ProviderForm(KeepsSecrets):
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. It is part of the ids of messages that have no id "
             "of their own, so do not change it later.",
-            "bootstrap_servers": "host:port, several separated by commas. One that answers is "
-            "enough to find the others; two or three survive the loss of one.",
-            "security_protocol": "The protocol of the brokers' listener. PLAINTEXT and "
-            "SASL_PLAINTEXT send everything unencrypted.",
+            "kind": "Queues of a cluster read and write topics; those of a JMS broker, such as "
+            "Artemis, read its queues and topics. It stays once queues refer to it.",
+            "bootstrap_servers": "host:port, several separated by commas. Kafka: bootstrap "
+            "servers; one that answers is enough to find the others, two or three survive the loss "
+            "of one. JMS broker: the first that answers is taken; without a port 5672, with TLS "
+            "5671.",
+            "security_protocol": "What the brokers' listener speaks, in Kafka's words: SSL stands "
+            "for TLS, SASL for a login. PLAINTEXT and SASL_PLAINTEXT send everything unencrypted.",
             "sasl_mechanism": "The one that the cluster expects.",
-            "username": "The principal that gets the rights is “User:” followed by this name. With "
-            "OAUTHBEARER: the id of the client at the issuer of the tokens.",
+            "username": "Kafka: the principal that gets the rights is “User:” followed by this "
+            "name; with OAUTHBEARER it is the id of the client at the issuer of the tokens. JMS "
+            "broker: a user that may consume.",
             "password": "Stored encrypted; never shown. With OAUTHBEARER: the client's secret.",
             "ca_certificate": "PEM. Empty: the authorities that this machine already trusts.",
-            "client_certificate": "PEM; only if the cluster asks for one. Its subject is then "
+            "client_certificate": "PEM; only if the brokers ask for one. Its subject is then "
             "the principal that gets the rights.",
             "client_key": "PEM; stored encrypted, never shown.",
             "properties": "A JSON object of properties of the Kafka client, for example "
@@ -131,6 +144,7 @@ class ProviderForm(KeepsSecrets):
             "registry_client_certificate": "PEM; only if the registry asks for one.",
         }
         widgets: ClassVar[dict[str, Any]] = {
+            "kind": forms.RadioSelect(),
             "bootstrap_servers": forms.TextInput(attrs={"spellcheck": "false"}),
             "password": SecretInput(),
             "ca_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
@@ -152,11 +166,36 @@ class ProviderForm(KeepsSecrets):
             # Kafka's own words, as its documentation spells them.
             values = [str(value) for value in OFFERED[name].values]
             field.choices = [*none, *((value, value) for value in values)]
+        self._settle_kind()
+
+    def _settle_kind(self) -> None:
+        """Show all of the form, and judge only what this kind has."""
+        field = self.fields["kind"]
+        # Whoever says nothing means what it is.
+        field.required = False
+        if self.instance.pk is not None and self.instance.queues.exists():
+            field.disabled, field.help_text = True, KIND_STAYS
+        said = self.instance.kind if field.disabled else self.entered("kind")
+        is_jms = (said or self.instance.kind) == Provider.Kind.JMS
+        names = [n for n in self.fields if n.removeprefix("remove_") in ONLY_KAFKA]
+        self._unjudged = {}
+        if is_jms and self.is_bound:
+            self._unjudged = {name: self.fields.pop(name) for name in names}
+
+    def lay_out(self) -> None:
+        self.fields.update(self._unjudged)
+        super().lay_out()
+
+    def _post_clean(self) -> None:
+        self.put_back(ONLY_KAFKA.intersection(self._unjudged))
+        super()._post_clean()  # type: ignore[misc] # not in the stubs
 
     def clean(self) -> dict[str, Any] | None:
         """A stored secret goes only where it is stored for, or a form could send it anywhere."""
         cleaned = super().clean()
-        for name in self.kept_secrets():
+        for name in self._unjudged:
+            self.cleaned_data.pop(name, None)
+        for name in set(self.kept_secrets()) - self._unjudged.keys():
             if name in REGISTRY_SECRETS and "registry_url" in self.changed_data:
                 self.add_error(name, ENTER_FOR_REGISTRY)
             elif name not in REGISTRY_SECRETS and self._is_elsewhere():
@@ -200,7 +239,8 @@ class ProviderTable(tables.Table):
     """The list of providers."""
 
     name = Named("provider")
-    bootstrap_servers = tables.Column(attrs={"td": {"class": "long"}})
+    kind = tables.Column("What")
+    bootstrap_servers = tables.Column("Servers", attrs={"td": {"class": "long"}})
     security_protocol = tables.Column("Protocol")
     queue_count = Counted("Queues")
 
@@ -222,8 +262,8 @@ def _more(request: HttpRequest, provider: Provider) -> Mapping[str, object]:
 PROVIDERS = Noun(
     one="provider",
     title="Providers",
-    about="A Kafka cluster and how to reach it. There may be several; each queue is a topic of one "
-    "of them.",
+    about="A Kafka cluster or a JMS broker, and how to reach it. There may be several; each queue "
+    "is a topic of a cluster, or reads a queue or topic of a broker.",
     form=ProviderForm,
     table=ProviderTable,
     filters=filters_by("name", "bootstrap_servers"),

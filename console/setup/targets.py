@@ -35,6 +35,17 @@ class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as abo
         return f"{obj.name} ({obj.get_endpoint_type_display()}, {obj.system})"
 
 
+class ProviderSelect(forms.Select):
+    """Providers; each option says of what kind it is, by which the style sheet hides fields."""
+
+    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        option = super().create_option(name, value, *args, **kwargs)
+        provider = getattr(value, "instance", None)
+        if provider is not None:
+            option["attrs"]["data-kind"] = provider.kind
+        return option
+
+
 PARTS: Final = (
     ("", "", ("channel", "system", "enabled")),
     ("Path of its messages", "", ("queue", "endpoint")),

@@ -23,6 +23,7 @@ from crontasks.health.checks import HealthCheck, broken
 from crontasks.health.flow import broken_ahead
 from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
+from integration.actions.errors import QueueAtJmsError
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
 from integration.models import EnterpriseService, Queue
@@ -159,6 +160,11 @@ def sending(
     Beside the form stands what is known of the queue and of who takes the message. `frame` is
     what a template other than the usual one shows around it.
     """
+    try:
+        actions.refuse_jms(queue)
+    except QueueAtJmsError as refusal:
+        context = {"queue": queue, "refusal": refusal, **frame}
+        return render(request, template, context, status=409 if request.method == "POST" else 200)
     status = 200
     if request.method != "POST":
         form = _blank_form(request, queue)

@@ -161,10 +161,10 @@ class Letter:
 
 
 def _providers(parameters: ResendParameters) -> list[Provider]:
-    """The provider that is meant, or all. Raises NoSuchRowError."""
+    """The provider that is meant, or all that have topics. Raises NoSuchRowError."""
     if parameters.provider:
         return [_named(Provider, "provider", parameters.provider)]
-    return list(Provider.objects.order_by("name"))
+    return list(Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"))
 
 
 def _pause(parameters: ResendParameters, sent: int) -> timedelta:

@@ -24,7 +24,7 @@ from integration.kafka.source import first_waiting
 from integration.models import Provider, Queue, QueuePartition
 from integration.policy.rescue import first_outside
 from integration.policy.states import PartitionState
-from integration.selectors.delivering.senders import RUNS
+from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import stable_ends, track_days
 from integration.store.sessions import django_connection, execute
 from integration.values import TopicFacts
@@ -60,10 +60,10 @@ class LagParameters:
 
 @crontask("lag_monitor", title="Lag monitor", parameters=LagParameters)
 class LagMonitor:
-    """Asks every provider for the watermarks and retention of its queues' topics.
+    """Asks every Kafka cluster for the watermarks and retention of its queues' topics.
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
-    what waits expires. One client and five requests a provider, however many queues. A broker
+    what waits expires. One client and five requests a cluster, however many queues. A broker
     that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
     tracking has its days ahead, and that its search index knows the newest rows.
     """
@@ -71,7 +71,7 @@ class LagMonitor:
     def run(self, parameters: LagParameters, context: Context) -> Outcome:
         away: list[Condition] = []
         follows = _retention_follows()
-        queues = Queue.objects.filter(RUNS, enabled=True)
+        queues = Queue.objects.filter(RUNS, AT_KAFKA, enabled=True)
         ids = queues.order_by("provider_id").values_list("provider_id", "pk")
         by_provider = groupby(list(ids), itemgetter(0))
         mine = {key: [id_ for _, id_ in each] for key, each in by_provider}

@@ -20,7 +20,7 @@ from integration.kafka import looks
 from integration.kafka.looks import TopicLook
 from integration.models import Provider, Queue, QueuePartition
 from integration.runs.rescues import Margin, Rescued, in_danger, rescue_queue
-from integration.selectors.delivering.senders import RUNS
+from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import deployments, rescues
 from integration.store.sessions import database_now, django_connection
 
@@ -68,7 +68,9 @@ def _candidates() -> Sequence[Queue]:
     """Queues of which something may wait, by provider."""
     known = Q(high_watermark__lte=F("next_offset"), seen_at__gt=database_now() - _KNOWN_FOR)
     waiting = QueuePartition.objects.filter(~known | Q(queue__enabled=False), queue=OuterRef("pk"))
-    queues = Queue.objects.select_related("provider").filter(RUNS, Exists(waiting), rescue=True)
+    queues = Queue.objects.select_related("provider").filter(
+        RUNS, AT_KAFKA, Exists(waiting), rescue=True
+    )
     return list(queues.order_by("provider_id", "name"))
 
 

@@ -13,6 +13,7 @@ from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.models import Queue
+from integration.selectors.delivering.senders import AT_KAFKA
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +29,12 @@ class SyncParameters:
 class RetentionSync:
     """Sets every queue's retention to that of its topic and tells what it changed.
 
-    Topics without a time limit leave the queue as it is.
+    Topics without a time limit leave the queue as it is; a JMS broker tells of none.
     """
 
     def run(self, parameters: SyncParameters, context: Context) -> Outcome:
         counts = {"changed": 0, "different": 0, "unreachable": 0, "same": 0}
-        for queue in Queue.objects.select_related("provider").filter(enabled=True):
+        for queue in Queue.objects.select_related("provider").filter(AT_KAFKA, enabled=True):
             if context.should_stop():
                 break
             counts[_sync(queue, parameters, context)] += 1

@@ -25,7 +25,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
-    lock, in group mode the group, position, rescue. Outbound: provider, queue, rights, topic,
+    lock, in group mode the group, position, rescue; of a JMS broker without rights, topic and
+    rescue. Outbound: provider, queue, rights, topic,
     instance of the relay, broker, beat, relay, lease, outbox; where it is delivered from here, also
     the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
@@ -61,6 +62,8 @@ def _of_all(look: Callable[[], Finding]) -> Callable[[Queue], Finding]:
 
 def walk(queue: Queue) -> Walk:
     """The links of this queue in the order of its messages' way."""
+    if queue.provider.is_jms:
+        return JMS_WALK if queue.direction == Queue.Direction.INBOUND else FORWARDING_WALK
     if queue.direction == Queue.Direction.INBOUND:
         return GROUP_WALK if queue.joins_group else INBOUND_WALK
     return SENDING_WALK if sends(queue) else OUTBOUND_WALK
@@ -111,6 +114,27 @@ SENDING_WALK: Final[Walk] = (
     ("position", flow_work.position),
     ("rescue", flow_work.rescue),
     ("unknown", flow_out.unknown),
+    ("delivered", flow_out.delivered),
+)
+# A JMS broker tells nothing of its addresses, and what it has does not expire.
+JMS_WALK: Final[Walk] = (
+    ("provider", flow_set_up.provider),
+    ("system", flow_set_up.system),
+    ("service", flow_set_up.service),
+    ("queue", flow_set_up.switches),
+    *_START,
+    *_RUN,
+    ("position", flow_work.position),
+)
+FORWARDING_WALK: Final[Walk] = (
+    ("provider", flow_set_up.provider),
+    ("system", flow_set_up.system),
+    ("relay", _of_all(live_processes.relay)),
+    ("queue", flow_set_up.switches),
+    *_START,
+    *_RUN,
+    ("endpoint", flow_out.endpoint),
+    ("position", flow_work.position),
     ("delivered", flow_out.delivered),
 )
 OUTBOUND_WALK: Final[Walk] = (

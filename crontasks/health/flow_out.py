@@ -141,9 +141,9 @@ def delivered(queue: Queue) -> Finding:
 def _forwarded(queue: Queue) -> Finding:
     """Check the rest of the way of what was forwarded: the relay and outbox of the other topic."""
     name, topic = target_of(queue.endpoint)
-    provider = Provider.objects.filter(name=name).first()
+    provider = Provider.objects.filter(name=name, kind=Provider.Kind.KAFKA).first()
     if provider is None:
-        why = f"There is no provider {name}, to whose topic {topic} it forwards."
+        why = f"There is no Kafka cluster {name}, to whose topic {topic} it forwards."
         return Situation(why, "Correct the endpoint under Endpoints, and test it there.")
     there = Queue(name=queue.name, provider=provider, topic=topic, kind=queue.kind)
     broken = [found for look in (lease, outbox) if isinstance(found := look(there), Situation)]

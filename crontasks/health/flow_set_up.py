@@ -9,7 +9,7 @@ from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
 from integration.models import Provider, Queue
 from integration.selectors.queues.status import Situation
-from integration.selectors.setup import examination
+from integration.selectors.setup import examination, jms
 
 
 def provider(queue: Queue) -> Finding:
@@ -17,6 +17,13 @@ def provider(queue: Queue) -> Finding:
 
 
 def reachable(provider: Provider) -> Finding:
+    """Ask it who it is; a JMS broker tells no more than that it lets us in."""
+    if provider.is_jms:
+        try:
+            jms.connect(provider)
+        except IntegrationError as e:
+            return Situation(f"{e.code}: {e.sentence}", e.next_step)
+        return f"The JMS broker {provider.name} lets us in."
     reach = admin.reachable(provider)
     if reach.ok:
         return reach.text

@@ -134,6 +134,8 @@ def position(queue: Queue) -> Finding:
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:
         return f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
+    if queue.provider.is_jms:
+        return f"The next message gets the number {rows[0].next_offset:,}."
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
     return f"Partition {places}."
 

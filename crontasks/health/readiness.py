@@ -197,7 +197,9 @@ def _progress() -> HealthCheck:
         return broken("progress", why, step)
     if kafka:
         why = f"Kafka does not serve {so_many(kafka, 'queue')}."
-        step = "Bring Kafka back, or correct the provider's access; they continue by themselves."
+        step = (
+            "Bring the brokers back, or correct the provider's access; they continue by themselves."
+        )
         return broken("progress", why, step)
     held_back = counts.get("held back", 0)
     if held_back:

@@ -100,13 +100,16 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
             step = f"{how.format(name)}; the queues continue by themselves."
             return 10, title.format(name), Situation(f"{reason} {effect}", step)
     if _has_code("REFUSED", waiting, noticed):
-        why = "The cluster answers, but refuses our login."
+        why = "The broker answers, but refuses our login."
         step = (
             f"Correct user and password of the provider {name}; the queues continue by themselves."
         )
         return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {reason}", step)
-    why = f"No broker of the cluster answers. {effect} It said: {reason}"
-    step = "Bring Kafka back, or correct the provider's servers; the queues continue by themselves."
+    why = f"No broker of the provider answers. {effect} It said: {reason}"
+    step = (
+        "Bring the brokers back, or correct the provider's servers; the queues continue by "
+        "themselves."
+    )
     return 11, f"{name} does not answer", Situation(why, step)
 
 

@@ -40,6 +40,9 @@ def _around(queue: Queue) -> Iterator[Switch]:
     if is_sending:
         yield _switch("Channels and targets switched on", flow_out.channel(queue))
         yield _switch("Endpoint takes messages", flow_out.endpoint(queue))
+    if queue.provider.is_jms:
+        # Nobody asks it but the queue's own runs.
+        return
     notice = providers_away().get(queue.provider.name, "")
     text = notice.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
     yield Switch("Provider reachable", text, not notice)

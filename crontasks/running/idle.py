@@ -55,6 +55,7 @@ _IDLE: Final = f"""
 WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)})
 SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset, p.id
 FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+JOIN integration_provider v ON v.id = q.provider_id AND v.kind = 'kafka'
 WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
   AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
   AND NOT {IS_AT_STOP}

@@ -132,9 +132,10 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         offset__gte=offset,
     ).update(topic_uuid="")
     uuid, given_up = facts.topic_uuid, _give_up_rescued(row)
-    move_position(
-        row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high, rescued_to=None
-    )
+    ends = {"low_watermark": low, "high_watermark": high}
+    if row.queue.provider.is_jms:
+        ends = {}
+    move_position(row, offset, topic_uuid=uuid, rescued_to=None, **ends)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
         effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."

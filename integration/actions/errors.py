@@ -267,6 +267,21 @@ class OutboundQueueError(IntegrationError):
         )
 
 
+class QueueAtJmsError(IntegrationError):
+    """Only Kafka can do what was asked for; the queue reads from a JMS broker.
+
+    `why` begins after the queue's name; `instead` is a sentence.
+    """
+
+    code: ClassVar[str] = "QUEUE_AT_JMS"
+
+    def __init__(self, *, queue: str, why: str, instead: str) -> None:
+        super().__init__(
+            f"The queue {queue} reads from a JMS broker, {why}. Nothing was changed.",
+            next_step=instead,
+        )
+
+
 class TopicAbsentError(IntegrationError):
     """The topic a queue shall go on with does not exist."""
 

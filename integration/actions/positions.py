@@ -16,7 +16,7 @@ from integration.actions.errors import (
     ReasonMissingError,
     StillSendingError,
 )
-from integration.actions.queues import RUNNING, lock, note, refuse_outbound
+from integration.actions.queues import RUNNING, lock, note, refuse_jms, refuse_outbound
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, PartitionLease, Queue, QueuePartition
@@ -55,11 +55,12 @@ def seek(queue_id: int, moves: Sequence[Move], *, facts: TopicFacts, request: Re
     Each gets a new epoch, so that an owner that still runs is fenced. What is skipped is recorded
     as a gap with who did it. `facts` is what the broker says now. Raises ReasonMissingError,
     NotPausedError, PositionMovedError, OffsetOutsideError, StillSendingError, QueueMismatchError,
-    OutboundQueueError, RowBusyError, StateMismatchError.
+    OutboundQueueError, QueueAtJmsError, RowBusyError, StateMismatchError.
     """
     if not request.reason.strip():
         raise ReasonMissingError(action="move a position")
     refuse_outbound(queue_id)
+    refuse_jms(queue_id)
     with short_transaction():
         queue = lock(queue_id)
         if queue.enabled and not queue.paused:

@@ -70,9 +70,10 @@ def error_queue_for(queue: Queue, *, strict: bool) -> Queue:
 
 def judge(queue: Queue, making: Making) -> None:
     """Raises ValidationError where the queue cannot be stored like this; asks the broker."""
-    if making.partitions is not None:
+    is_jms = queue.provider.is_jms
+    if making.partitions is not None and not is_jms:
         _check_new(queue, making.partitions)
-    elif not queue.pk:
+    elif not queue.pk and not is_jms:
         _follow_retention(queue)
     registration.check(queue, has_topic=making.partitions is None)
     if making.error_queue is not None:
@@ -94,6 +95,9 @@ def _check_new(queue: Queue, partitions: int) -> None:
 
 def _check_error_queue(errors: Queue) -> None:
     """Raises ValidationError where an error queue cannot be made along with its queue."""
+    if errors.provider.is_jms:
+        text = "Failures are copied to a topic of Kafka: make an error queue there, and choose it."
+        raise ValidationError({"create_error_queue": text})
     if Queue.objects.filter(name=errors.name).exists():
         raise ValidationError(
             {"create_error_queue": f"There is a queue {errors.name} already: choose it."}
@@ -141,7 +145,7 @@ def store(queue: Queue, author: Author, making: Making, *, seen: str | None = No
     errors = making.error_queue
     if errors is not None:
         _make_topic(errors, 1)
-    if making.partitions is not None:
+    if making.partitions is not None and not queue.provider.is_jms:
         _make_topic(queue, making.partitions)
     with transaction.atomic():
         if errors is not None:

@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import Max
 
 from integration.actions.errors import QueueMismatchError, StopPassedError
-from integration.actions.queues import NO_STOP, PAUSE_ENDED, lock, note, refuse_outbound
+from integration.actions.queues import NO_STOP, PAUSE_ENDED, lock, note, refuse_jms, refuse_outbound
 from integration.actions.transaction import short_transaction
 from integration.counting import listed
 from integration.kafka.errors import TopicUnknownError
@@ -94,6 +94,7 @@ def cancel(queue_id: int, *, actor: str, reason: str = "") -> None:
 
 def _set(queue_id: int, request: Request, stop_of: Callable[[QueuePartition], int]) -> str:
     refuse_outbound(queue_id)
+    refuse_jms(queue_id)
     with short_transaction():
         was_paused = lock(queue_id).paused
         stops = [(row, stop_of(row)) for row in _places(queue_id, request.partition)]

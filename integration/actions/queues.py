@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from integration.actions.errors import OutboundQueueError, QueueMismatchError
+from integration.actions.errors import OutboundQueueError, QueueAtJmsError, QueueMismatchError
 from integration.actions.transaction import short_transaction
-from integration.models import Queue, QueueChange, QueuePartition
+from integration.models import Provider, Queue, QueueChange, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store.sessions import database_now
@@ -139,6 +139,22 @@ def refuse_outbound(queue_id: int) -> None:
     queue = Queue.objects.exclude(RUNS).filter(pk=queue_id).first()
     if queue is not None:
         raise OutboundQueueError(queue=queue.name)
+
+
+def refuse_jms(queue_id: int) -> None:
+    """What waits at a JMS broker has no offsets yet, so none can be named.
+
+    Raises QueueAtJmsError.
+    """
+    at_jms = Queue.objects.filter(pk=queue_id, provider__kind=Provider.Kind.JMS)
+    queue = at_jms.first()
+    if queue is not None:
+        raise QueueAtJmsError(
+            queue=queue.name,
+            why="whose messages get their offset only when they are read",
+            instead="Pause the queue to stop reading. What is to be read again, its sender has to "
+            "send again.",
+        )
 
 
 def _already(queue_id: int, word: str, action: str) -> QueueMismatchError:

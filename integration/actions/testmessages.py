@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from integration import envelope as envelopes
 from integration.actions.configuration import Author
+from integration.actions.errors import QueueAtJmsError
 from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
 from integration.handlers.publishing import Publication, publish_document
 from integration.models import (
@@ -46,8 +47,9 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
     """Write the message to the outbox, and how to find it again; return its id.
 
     It takes the same way as everything that is published: the relay sends it to the queue's
-    topic. Raises UnwritableMessage.
+    topic. Raises UnwritableMessage, QueueAtJmsError.
     """
+    refuse_jms(queue)
     message_id = str(uuid.uuid4())
     with transaction.atomic():
         before = _next_row()
@@ -55,6 +57,16 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
         facts = {"interface": draft.interface, "envelope": draft.wrapped}
         _record(message_id, (queue, queue.system), facts, author=author, before=before)
     return message_id
+
+
+def refuse_jms(queue: Queue) -> None:
+    """Raises QueueAtJmsError where the outbox has no way to the queue."""
+    if queue.provider.is_jms:
+        raise QueueAtJmsError(
+            queue=queue.name,
+            why="to which nothing is written from here",
+            instead="Send the message with a client of that broker; the next run reads it.",
+        )
 
 
 def publish(channel: PublishChannel, payload: str, key: str, author: Author) -> Publication:

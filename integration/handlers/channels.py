@@ -47,7 +47,7 @@ class UnknownQueueError(IntegrationError):
 
     def __init__(self, queue: str) -> None:
         super().__init__(
-            f"There is no outbound queue named {queue!r}.",
+            f"There is no outbound queue at Kafka named {queue!r}.",
             next_step="Register it, or correct the name given to publish_to().",
         )
         self.queue = queue
@@ -112,6 +112,8 @@ def target_of_queue(name: str) -> Target:
     from integration.models import Queue  # noqa: PLC0415 - as above
 
     rows = Queue.objects.using(settings.SLUICE_DATABASE).select_related("system")
+    # What reads from a JMS broker is written to by nobody here.
+    rows = rows.filter(provider__kind="kafka")
     row = rows.filter(name=name, direction=Queue.Direction.OUTBOUND).first()
     if row is None:
         raise UnknownQueueError(name)

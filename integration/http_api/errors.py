@@ -114,6 +114,18 @@ class NoSuchServiceError(HttpApiError):
     advice = _CAPITALS
 
 
+class JmsQueueError(HttpApiError):
+    """The system's messages are read from a JMS broker, where nothing is written."""
+
+    code = "READS_FROM_JMS"
+    status = 409
+    says = "The queue {queue} of {system} reads from a JMS broker, which takes no posts."
+    advice = (
+        "Send the message to that broker, or let an administrator of this installation add an "
+        "inbound queue at Kafka for the system."
+    )
+
+
 class NoSuchChannelError(HttpApiError):
     """The address names a publish channel that is not there."""
 

@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from integration.http_api.errors import AmbiguousQueueError, NoQueueError, NoSuchServiceError
+from integration.http_api.errors import (
+    AmbiguousQueueError,
+    JmsQueueError,
+    NoQueueError,
+    NoSuchServiceError,
+)
 from integration.http_api.remembered import Remembered
 from integration.models import EnterpriseService, Queue
 
@@ -11,13 +16,15 @@ def queue_for(system_id: int, system: str, service: str) -> Queue:
     """The queue of that system whose default service it is, else the system's only inbound one.
 
     What is switched off or paused still takes messages: they wait. Raises NoSuchServiceError,
-    NoQueueError and AmbiguousQueueError.
+    NoQueueError, JmsQueueError and AmbiguousQueueError.
     """
     queues = _queues.get((system_id, service))
     if queues is None:
         raise NoSuchServiceError(service=service)
     if not queues:
         raise NoQueueError(system=system)
+    if all(queue.provider.is_jms for queue in queues):
+        raise JmsQueueError(system=system, queue=queues[0].name)
     if len(queues) > 1:
         names = ", ".join(queue.name for queue in queues)
         raise AmbiguousQueueError(system=system, service=service, queues=names)
@@ -30,11 +37,15 @@ def _read(key: tuple[int, str]) -> list[Queue] | None:
     service = EnterpriseService.objects.filter(interface=name).only("pk").first()
     if service is None:
         return None
-    queues = list(
+    every = list(
         Queue.objects.filter(
             system_id=system_id, direction=Queue.Direction.INBOUND, is_error_queue=False
-        ).order_by("name")
+        )
+        .select_related("provider")
+        .order_by("name")
     )
+    # A post is written to a topic: where there is one, queues of JMS brokers do not count.
+    queues = [queue for queue in every if not queue.provider.is_jms] or every
     return [queue for queue in queues if queue.default_service_id == service.pk] or queues
 
 

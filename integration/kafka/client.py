@@ -123,7 +123,12 @@ class Connection:
 
 
 def connection(provider: Provider) -> Connection:
-    """Read a provider row. Raises ProviderUnusableError for a property that is not allowed."""
+    """Read a provider row.
+
+    Raises ProviderUnusableError for a JMS broker, and for a property that is not allowed.
+    """
+    if provider.is_jms:
+        raise ProviderUnusableError(provider.name, "it is a JMS broker, which has no topics")
     refused = sorted(set(provider.properties) - client_properties.ALLOWED.keys())
     if refused:
         raise ProviderUnusableError(

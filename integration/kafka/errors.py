@@ -159,7 +159,7 @@ class ProviderUnusableError(ProviderError):
 
     code = "PROVIDER_UNUSABLE"
     says = "No Kafka client can be made from the provider {}: {}."
-    advice = "Correct the provider in the console."
+    advice = "Correct the provider in the console, or choose another one."
 
 
 class TopicUnknownError(IntegrationError):

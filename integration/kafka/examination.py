@@ -79,10 +79,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All of it. `principal` is whom the commands grant rights to."""
+    """All of it. `principal` is whom the commands grant rights to; `title` is for a good end."""
 
     sections: tuple[Section, ...]
     principal: str
+    title: str = "Everything Sluice needs is there"
 
     @property
     def verdict(self) -> Verdict:

@@ -162,6 +162,12 @@ class ChannelTarget(models.Model):
     def clean(self) -> None:
         if self.queue_id and self.queue.direction != Queue.Direction.OUTBOUND:
             raise ValidationError({"queue": "Messages of a channel need an outbound queue."})
+        if self.queue_id and self.queue.provider.is_jms:
+            text = (
+                f"{self.queue} reads from a JMS broker, and channels write to Kafka: choose a "
+                "queue there. To send to a JMS broker, give that queue an endpoint of this type."
+            )
+            raise ValidationError({"queue": text})
         if self.queue_id and self.queue.system_id not in {None, self.system_id}:
             raise ValidationError({"queue": "This queue belongs to another external system."})
         if self.endpoint_id and self.endpoint and self.endpoint.system_id != self.system_id:

@@ -333,8 +333,6 @@ class Queue(Retrying):
             "group_protocol": self.has_protocol,
             "concurrency": self.concurrency > 1,
             "workers": (self.workers or 1) > 1,
-            "carrier": self.carrier != self.Carrier.ROW,
-            "rescue": self.rescue,
             "subscription": bool(self.subscription),
             "selector": bool(self.selector),
         }

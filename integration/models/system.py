@@ -90,8 +90,14 @@ class Endpoint(models.Model):
     def _check_forward(self) -> None:
         """Raises ValidationError where it is no topic of ours, or would feed a queue of its own."""
         provider, _ = target_of(self)
-        if not Provider.objects.filter(name=provider).exists():
+        known = Provider.objects.filter(name=provider).first()
+        if known is None:
             raise ValidationError(f"There is no provider {provider}: choose one that is set up.")
+        if known.is_jms:
+            raise ValidationError(
+                f"{provider} is a JMS broker, which has no topics of Kafka: choose a Kafka "
+                "cluster, or an endpoint that sends to a JMS broker."
+            )
         if self._state.adding:
             return
         queues = list(forwarding(self.queues.all()))

@@ -1,7 +1,8 @@
 """What a queue can be that reads from a JMS broker, and what only such a one has.
 
 Its messages have no offsets until they are through: they are worked one batch after the other, by
-one run, and what failed waits in the database.
+one run, and what failed waits in the database. Carrier and rescue have no effect there, whatever
+they are set to: a retry waits in its row, and the broker keeps what was not accepted.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,6 @@ CANNOT: Final = {
     "group_protocol": "A JMS broker has no consumer groups: leave it at none.",
     "concurrency": "Messages of a JMS broker are worked one after the other: write 1.",
     "workers": "One run reads from a JMS broker: leave it out.",
-    "carrier": "Retries are not sent to a JMS broker: choose the row.",
-    "rescue": "A JMS broker keeps what was not accepted: leave it off.",
 }
 # What only a queue of a JMS broker has.
 ONLY: Final = ("subscription", "selector")

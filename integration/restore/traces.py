@@ -8,7 +8,7 @@ from typing import Final
 from django.db.models import Count, Max, Min, Q
 
 from integration.codec import decode_headers
-from integration.counting import so_many
+from integration.counting import listed, so_many
 from integration.delivery.relay import policy
 from integration.kafka import admin, aftermath, looks
 from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
@@ -39,6 +39,7 @@ WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 # Clocks of database and senders differ; a record is looked for from so long before its row.
 CLOCKS_APART: Final = timedelta(minutes=10)
 ROWS_AT_ONCE: Final = 2_000
+NAMES_TOLD: Final = 20
 
 
 @dataclass(slots=True)
@@ -61,13 +62,14 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     that the database went back, deliveries are only in doubt beside another trace.
     """
     traces = Traces()
-    for provider in Provider.objects.order_by("name"):
+    for provider in Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"):
         try:
             _of_provider(provider, traces)
         except (BrokerUnreachableError, ProviderUnusableError) as e:
             if not with_silent:
                 raise
             traces.findings += _of_silent(provider, str(e))
+    _accepted(traces)
     if is_certain or traces.findings or traces.watermarks:
         _waiting_deliveries(traces)
         _unsettled_calls(traces)
@@ -230,6 +232,17 @@ def _met(
 
 def _bytes(content: bytes | memoryview | None) -> bytes | None:
     return None if content is None else bytes(content)
+
+
+def _accepted(traces: Traces) -> None:
+    """Add that JMS brokers do not keep what the lost database had taken over from them."""
+    at_jms = Queue.objects.filter(provider__kind=Provider.Kind.JMS, partitions__isnull=False)
+    names = list(at_jms.order_by("name").values_list("name", flat=True).distinct())
+    if names:
+        traces.remarks.append(
+            f"{listed(names, NAMES_TOLD)}: what was read from a JMS broker since the backup is not "
+            "there any more, nor here. Have its senders send it again."
+        )
 
 
 UNSENT: Final = (ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED)

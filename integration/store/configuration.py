@@ -53,8 +53,8 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         default_interface=None if default is None else default.interface,
         retry=queue.retry_policy(),
         failure_thresholds=queue.failure_thresholds(),
-        # Partners may read an outbound topic: no retry markers there.
-        carrier=Queue.Carrier.ROW if sends else queue.carrier,
+        # Partners may read an outbound topic: no retry markers there. Nor at a JMS broker.
+        carrier=Queue.Carrier.ROW if sends or queue.provider.is_jms else queue.carrier,
         error_topic=None if error_queue is None else error_queue.topic,
         error_provider_id=None if error_queue is None else error_queue.provider_id,
         strict_error_queue=strict_order.of(error_queue),

@@ -38,8 +38,12 @@ def store_positions(
     *,
     begins_after: Mapping[str, int] | None = None,
 ) -> list[QueuePartition]:
-    """A row for each partition in `offsets`, by partition; rows that exist stay as they are."""
+    """A row for each partition in `offsets`, by partition; rows that exist stay as they are.
+
+    What waits at a JMS broker nobody knows: its ends are made up, and not written down.
+    """
     now = timezone.now()
+    low, high = ({}, {}) if queue.provider.is_jms else (facts.low, facts.high)
     rows = [
         QueuePartition(
             queue=queue,
@@ -48,8 +52,8 @@ def store_positions(
             next_offset=offset,
             begins_after=begins_after,
             state_since=now,
-            low_watermark=facts.low[partition],
-            high_watermark=facts.high[partition],
+            low_watermark=low.get(partition),
+            high_watermark=high.get(partition),
             seen_at=now,
         )
         for partition, offset in sorted(offsets.items())

@@ -13,9 +13,10 @@ Mine = dict[str, int]
 
 # As policy.relay_shares.bucket, and as the index `outbox_due` has it.
 BUCKET: Final = "get_byte(decode(md5(topic), 'hex'), 0)"
-# The shards that people want, and those beyond that still hold something.
+# The shards that people want, and those beyond that still hold something; JMS brokers have none.
 SERVED: Final = """
 SELECT p.id, shard FROM integration_provider p CROSS JOIN generate_series(0, p.shards - 1) shard
+WHERE p.kind = 'kafka'
 UNION
 SELECT provider_id, shard::int FROM integration_relaylease WHERE first_bucket < end_bucket
 ORDER BY 1, 2

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration import jms_headers
 from integration.delivery import rescuing
 from integration.delivery.watch import KIND_OF_CODE
 from integration.endpoints.codes import EndpointCode
@@ -75,7 +76,7 @@ def _code_of(node: ast.ClassDef) -> Iterator[str]:
 def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
     found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
-    found |= stable_ends.CODES | rescuing.CODES
+    found |= stable_ends.CODES | rescuing.CODES | {flaw.value for flaw in jms_headers.FlawCode}
     outages = (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED, *KIND_OF_CODE.values())
     found |= {f"KAFKA_{kind.value}" for kind in outages}
     own = (room for room in ROOMS if room != "sample")

@@ -112,7 +112,7 @@ def make_everything(hand: Hand, bootstrap: str, topic: str) -> None:
     """Steps one to four."""
     page = hand.page
     hand.write("Name", "main")
-    hand.write("Bootstrap servers", bootstrap)
+    hand.write("Servers", bootstrap)
     hand.press("Save and continue")
     expect(page.get_by_text("main was added.")).to_be_visible()
     hand.follow("Continue")

@@ -84,6 +84,23 @@ def a_whole_configuration() -> None:
             name=name, topic=name, provider=provider, start_from="beginning", **fields
         )
     Queue.objects.filter(name="assets").update(error_queue=made["zz-errors"])
+    broker = Provider.objects.create(
+        name="plant-jms",
+        kind="jms",
+        bootstrap_servers="127.0.0.1:5671,127.0.0.2:5671",
+        security_protocol="SASL_SSL",
+        username="reader",
+        password=SECRET,
+    )
+    Queue.objects.create(
+        name="changes",
+        topic="plant.changes",
+        provider=broker,
+        kind="continuous",
+        start_from="beginning",
+        subscription="sluice",
+        selector="JMSType = 'order'",
+    )
     CronInstance.objects.create(
         name="Typed",
         task="typed",
@@ -96,7 +113,7 @@ def a_whole_configuration() -> None:
 def a_channel_with_targets() -> None:
     """On top of the whole configuration, whose endpoint one of them delivers to."""
     structure, endpoint = ObjectStructure.objects.get(), Endpoint.objects.get()
-    provider = Provider.objects.get()
+    provider = Provider.objects.get(name="plant")
     channel = PublishChannel.objects.create(
         name="MXPO Interface",
         structure=structure,

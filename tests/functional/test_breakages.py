@@ -174,7 +174,7 @@ class Stand:
         provider.save()
         return (
             (
-                "vault refuses us. The cluster answers, but refuses our login. … It said: Kafka "
+                "vault refuses us. The broker answers, but refuses our login. … It said: Kafka "
                 "refuses the provider vault: _AUTHENTICATION: …"
             ),
             ("Correct user and password of the provider vault; the queues continue by themselves."),

@@ -46,6 +46,7 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
     assert "${ENV:SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD}" in told
     empty_database()
     monkeypatch.setenv("SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD", SECRET)
+    monkeypatch.setenv("SLUICE_CONFIG_PROVIDERS_PLANT_JMS_PASSWORD", SECRET)
     monkeypatch.setenv("SLUICE_CONFIG_CRON_INSTANCES_TYPED_PARAMETERS_TOKEN", SECRET)
 
     assert config("plan", text=told)[0] == 2
@@ -54,7 +55,10 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
 
     assert code == 0, said
     assert config("export", "--secrets", "env")[1] == told
-    assert Provider.objects.get().password == SECRET
+    assert {one.password for one in Provider.objects.all()} == {SECRET}
+    changes = Queue.objects.get(name="changes")
+    assert (changes.provider.is_jms, changes.subscription) == (True, "sluice")
+    assert changes.selector == "JMSType = 'order'"
     assert unseal(CronInstance.objects.get(task="typed").parameters["token"]) == SECRET
     assert Queue.objects.get(name="assets").error_queue.name == "zz-errors"
     assert config("plan") == (0, "No changes.\n")
@@ -90,13 +94,13 @@ def test_a_plan_tells_field_by_field_and_applying_does_exactly_that(config: Conf
     )
     code, planned = config("plan", text=text)
     assert code == 2, planned
-    assert planned.count("batch_size: 500 -> 50") == 3
+    assert planned.count("batch_size: 500 -> 50") == 4
     assert "~ external system eam\n    enabled: True -> False\n" in planned
-    assert "0 create, 4 change, 0 remove: to be done." in planned
+    assert "0 create, 5 change, 0 remove: to be done." in planned
     assert not ConfigurationChange.objects.exists()
     code, done = config("apply")
     assert (code, done) == (0, planned.replace("to be done", "done"))
-    assert ConfigurationChange.objects.count() == 4
+    assert ConfigurationChange.objects.count() == 5
     assert config("apply")[1] == "No changes.\n"
 
 
@@ -122,7 +126,7 @@ def test_pruning_removes_what_is_needed_only_by_what_goes_too(config: Config) ->
     emptied = "".join(f"{section}: []\n" for section in NAMES if section != "cron_instances")
     code, said = config("apply", "--prune", text=f"format: 1\n{emptied}")
     assert code == 0, said
-    assert "0 create, 0 change, 8 remove: done." in said
+    assert "0 create, 0 change, 10 remove: done." in said
     assert not Queue.objects.exists()
     assert not Provider.objects.exists()
 

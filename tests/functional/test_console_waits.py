@@ -90,8 +90,8 @@ INBOUND: dict[str, tuple[Break, str, str]] = {
     ),
     "provider out": (
         at_place(state="OUTAGE", state_code="KAFKA_UNAVAILABLE"),
-        "No broker of the cluster answers",
-        "Bring Kafka back",
+        "No broker of the provider answers",
+        "Bring the brokers back",
     ),
 }
 

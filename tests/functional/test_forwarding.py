@@ -186,7 +186,7 @@ def test_switched_off_or_unusable_it_waits_and_spends_nothing(broker):
     assert run_queue(queue.pk).ending is RunEnding.WAITING
     place = QueuePartition.objects.get()
     assert (place.state_code, place.next_offset) == ("ENDPOINT_UNUSABLE", 0)
-    assert "no provider nobody" in delivered(Queue.objects.get(pk=queue.pk)).why
+    assert "no Kafka cluster nobody" in delivered(Queue.objects.get(pk=queue.pk)).why
     Endpoint.objects.update(properties={"provider": "main", "topic": "there"})
     assert run_queue(queue.pk).ending is RunEnding.DRAINED
     assert values() == [{"n": 1}]

@@ -6,12 +6,14 @@ import pytest
 from django.utils import timezone
 from proton import Message, int32
 
+from crontasks.health import flow_set_up
 from devstack.artemis import STRANGER
 from integration.actions import failures
 from integration.amqp.errors import JmsInUseError
 from integration.amqp.records import arrived
 from integration.delivery.jms_flaws import jms_flaw
 from integration.delivery.report import RunEnding
+from integration.kafka.examination import Verdict
 from integration.models import (
     JmsReceipt,
     MessageError,
@@ -22,6 +24,7 @@ from integration.models import (
 )
 from integration.runs.queues import run_queue
 from integration.runs.sources import source_of
+from integration.selectors.setup.examination import examined
 from tests.support.amqp import Broker
 from tests.support.jms import a_jms_provider, a_jms_queue, left, put
 from tests.support.world.models import Effect
@@ -151,6 +154,21 @@ def test_a_user_without_the_right_is_an_outage_that_says_so(servers, amqp_broker
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
     assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_REFUSED"
+
+
+def test_a_test_of_the_connection_says_how_far_it_came(servers, amqp_broker: Broker):
+    provider = a_jms_provider(amqp_broker)
+    steps = examined(provider)
+    assert steps.verdict is Verdict.OK
+    assert steps.title == "The broker lets us in"
+    assert flow_set_up.reachable(provider) == "The JMS broker jms lets us in."
+    provider.password = "wrong"
+    [section] = examined(provider).sections
+    assert [one.verdict for one in section.findings] == [Verdict.OK, Verdict.REFUSED]
+    assert section.findings[-1].title == "Log in"
+    provider.security_protocol = Provider.Security.SASL_SSL
+    [section] = examined(provider).sections
+    assert section.findings[-1].title == "Accept each other's certificates"
 
 
 @pytest.mark.parametrize(

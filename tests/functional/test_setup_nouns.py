@@ -290,7 +290,7 @@ class TestConnection:
     def test_what_cannot_be_tested_is_told(self, client: Client) -> None:
         answer = client.post(reverse("provider-test-new"), {"security_protocol": "SASL_SSL"})
         assert answer.context["tested"] is None
-        assert any(told.startswith("Bootstrap servers: ") for told in answer.context["mistakes"])
+        assert any(told.startswith("Servers: ") for told in answer.context["mistakes"])
 
     def test_a_stored_secret_goes_nowhere_else(self, client: Client) -> None:
         provider = a_row("provider")

@@ -64,7 +64,7 @@ class TestChange:
         address = reverse("queue-change", args=[queue.name])
         page = client.get(address)
         closed = [name for name, field in page.context["form"].fields.items() if field.disabled]
-        assert sorted(closed) == ["direction", "kind", "provider", "topic"]
+        assert sorted(closed) == ["direction", "kind", "provider", "subscription", "topic"]
         assert registration.STAYS in page.text
         form = a_form(client, address, topic="another", kind="continuous", direction="outbound")
         client.post(address, form)

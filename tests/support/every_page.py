@@ -30,7 +30,7 @@ from integration.models import (
     RelayLease,
 )
 from tests.support.channels import a_channel, a_target, an_outbound
-from tests.support.rows import a_blocked_queue
+from tests.support.rows import a_blocked_queue, a_jms_queue_row
 
 # Addresses that everybody may ask for: they log in, or tell machines how this installation is.
 PUBLIC = frozenset(
@@ -49,6 +49,10 @@ PUBLIC = frozenset(
 # One's own password: everybody who is logged in, by Django's own view.
 OWN = frozenset({"password_change"})
 VERBS = ("release", "send-again")
+# The key of a sample that no address has a part for.
+JMS = "jms queue and provider"
+OF_QUEUES = ("queue", "flow", "position", "test-message", "queue-change", "queue-delete")
+OF_PROVIDERS = ("provider", "provider-change", "provider-delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,16 @@ def every_address(samples: dict[str, Any]) -> list[Address]:
     return found
 
 
+def jms_pages(samples: dict[str, Any]) -> list[str]:
+    """The pages of a queue and a provider once more, where these are at a JMS broker."""
+    name, number = samples[JMS]
+    return [
+        *(reverse(page, args=[name]) for page in OF_QUEUES),
+        *(reverse(page, args=[number]) for page in OF_PROVIDERS),
+        f"{reverse('queue-new')}?like={name}",
+    ]
+
+
 def a_cluster_for_it(bootstrap: str) -> None:
     """Give the world of `a_world`, made after this, brokers that answer: none is waited for."""
     for name in ("plant", "main"):
@@ -108,6 +122,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
     system = ExternalSystem.objects.create(name=name, description="A partner of ours")
     queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic", system=system, **fields)
     now = timezone.now()
+    at_jms = a_jms_queue_row(name=f"{name}-jms", system=system, selector="JMSType = 'order'")
     gap = Gap.objects.create(
         partition=place,
         topic_uuid="first-topic",
@@ -143,6 +158,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "job": "import",
         "file": "part-0.jsonl",
         "finding_id": 1,
+        JMS: (at_jms.name, at_jms.provider_id),
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
         "decide-outbox:verb": VERBS[1],

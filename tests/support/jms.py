@@ -33,8 +33,6 @@ def a_jms_queue(jms: Broker, kind: str = "sequential", **fields: Any) -> Queue:
         "kind": kind,
         "start_from": Queue.StartFrom.BEGINNING,
         "default_service": obey,
-        "carrier": Queue.Carrier.ROW,
-        "rescue": False,
         "stay_seconds": 0.0,
         "retry_delay_seconds": 0.0,
     }

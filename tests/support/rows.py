@@ -43,6 +43,20 @@ def a_queue_row(kind: str = "sequential", **fields: Any) -> Queue:
     return Queue.objects.create(**{**values, "provider": provider, "kind": kind, **fields})
 
 
+def a_jms_provider_row(name: str = "artemis") -> Provider:
+    """A JMS broker that nobody answers for."""
+    fields = {"bootstrap_servers": "127.0.0.1:1", "kind": Provider.Kind.JMS}
+    provider, _ = Provider.objects.get_or_create(name=name, defaults=fields)
+    return provider
+
+
+def a_jms_queue_row(kind: str = "sequential", **fields: Any) -> Queue:
+    """A queue that reads from it, with the place that its registration makes."""
+    queue = a_queue_row(kind, **{"provider": a_jms_provider_row(), **fields})
+    a_place(queue, low_watermark=None, high_watermark=None)
+    return queue
+
+
 def a_place(queue: Queue, **fields: Any) -> QueuePartition:
     """One partition, at offset 10 of 15."""
     values: dict[str, Any] = {

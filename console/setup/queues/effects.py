@@ -12,6 +12,7 @@ from integration.counting import so_many
 from integration.durations import written
 from integration.errors import IntegrationError
 from integration.kafka.errors import TopicUnknownError
+from integration.models import Queue
 from integration.selectors.setup.retry_line import retry_line
 from integration.selectors.setup.topic_fit import topic_fit
 
@@ -38,9 +39,25 @@ def effects_of(form: QueueForm, *, asks_broker: bool) -> dict[str, Any]:
         effects["order"] = list(outbound.order_words(queue))
     if not (queue.topic and queue.provider_id):
         return effects | {"topic_words": UNNAMED}
+    if queue.provider.is_jms:
+        return effects | {"topic_words": FOREIGN_TOPIC if form.is_foreign else jms_words(queue)}
     if form.is_foreign:
         return effects | {"problem": FOREIGN_TOPIC}
     return effects | (_of_topic(form) if asks_broker else {})
+
+
+def jms_words(queue: Queue) -> str:
+    """Tell what is read. The broker would tell only to whom it hands messages out."""
+    what = f"the JMS queue {queue.topic}"
+    if queue.subscription:
+        what = f"the JMS topic {queue.topic} (durable subscription {queue.subscription})"
+    chosen = ", as far as they meet the selector," if queue.selector else ""
+    return (
+        f"The messages of {what}{chosen} are read one after the other, whatever waits there "
+        "already. "
+        "Each is accepted at the broker once its outcome is stored. Whether the address is there "
+        "and may be read, the first run finds out."
+    )
 
 
 def _of_topic(form: QueueForm) -> dict[str, Any]:

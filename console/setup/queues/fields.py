@@ -6,7 +6,7 @@ What is particular about outbound queues is in `outbound`.
 from collections.abc import Mapping
 from typing import Final
 
-from console.forms.setup_form import Part, names_in
+from console.forms.setup_form import ONLY_AT_JMS, ONLY_AT_KAFKA, Part, names_in
 from integration.models import Queue
 from integration.policy.retry import Backoff
 
@@ -25,7 +25,10 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-topic": (
         "Topic",
         "",
-        ("provider", "topic_from", "topic", "kind", "partitions", "retention_seconds"),
+        (
+            *("provider", "topic_from", "topic", "subscription", "selector", "kind"),
+            *("partitions", "retention_seconds"),
+        ),
     ),
     "part-start": (
         "Where reading begins",
@@ -115,6 +118,22 @@ EMPTY: Final = {
 }
 STARTS: Final = ("start_from", "start_time", "start_group")
 ONLY_NEW: Final = ("topic_from", "partitions", *STARTS)
+# What is refused at the other kind of provider, and is put back to its default there.
+REFUSED_AT_JMS: Final = (
+    *("start_time", "start_group", "is_error_queue", "strict_order"),
+    *("workers", "concurrency", "group_protocol", "group_id"),
+)
+JMS_ALONE: Final = ("subscription", "selector")
+KAFKA_ALONE: Final = (
+    *("topic_from", "partitions", "start_from", "carrier"),
+    *("create_error_queue", "error_queue_strict"),
+    *("rescue", "rescue_limit_mb", "on_head_expired", "on_gap"),
+    *REFUSED_AT_JMS,
+)
+MARKS: Final = {
+    **dict.fromkeys(KAFKA_ALONE, ONLY_AT_KAFKA),
+    **dict.fromkeys(JMS_ALONE, ONLY_AT_JMS),
+}
 
 BACKOFFS: Final = (
     (Backoff.CONSTANT.value, "All equal to the first pause"),
@@ -130,6 +149,9 @@ DIRECTIONS: Final = (
 LABELS: Final = {
     "system": "External system",
     "topic_from": "The topic",
+    "topic": "Topic or JMS address",
+    "subscription": "Durable subscription",
+    "selector": "Selector",
     "kind": "If a message fails",
     "retention_seconds": "Retention",
     "start_from": "Start at",
@@ -185,9 +207,14 @@ HELPS: Final = {
     "direction": "Determines who reads the topic.",
     "system": "The partner. Switching the partner off stops the queue without spending retries, "
     "and people may be limited to some partners.",
-    "provider": "The Kafka cluster the topic is on.",
+    "provider": "The Kafka cluster the topic is on, or the JMS broker to read from.",
     "topic_from": "Adopting a topic never changes or deletes anything in Kafka.",
-    "topic": "Its exact name on the cluster: letters, digits, dot, - and _.",
+    "topic": "Kafka: the topic's exact name on the cluster: letters, digits, dot, - and _. JMS "
+    "broker: the exact name of the queue or topic to read.",
+    "subscription": "For a JMS topic: the name of the durable subscription to read it by; the "
+    "broker keeps what comes while nobody reads. Empty: a JMS queue.",
+    "selector": "Only messages that meet it are read, for example JMSType = 'order' AND site = "
+    "'BEDFORD'. The others stay at the broker. Empty: all.",
     "kind": "Sequential keeps the order: one partition, and nothing passes a message that failed. "
     "Continuous keeps going: the failed message waits, the others continue; an older message "
     "that comes late never overwrites newer data.",
@@ -195,7 +222,7 @@ HELPS: Final = {
     "queue. Sequential needs exactly 1. Replication is the broker's default.",
     "retention_seconds": "How long the created topic keeps its messages, and how long closed "
     "failures are kept here (at least 7 d). If an adopted topic has its own time limit, that "
-    "one is used.",
+    "one is used. Of a JMS broker's queue: how long closed failures are kept.",
     "start_from": "Not needed for a topic that is created now: it is empty, and read from its "
     "beginning.",
     "start_time": "For “Messages written since a time”.",

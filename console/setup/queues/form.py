@@ -10,7 +10,7 @@ from console.forms.durations import EXAMPLE, DurationField, DurationListField, W
 from console.forms.setup_form import Part, SetupForm, names_in
 from console.setup.queues import fields as words
 from console.setup.queues import outbound
-from console.setup.targets import EndpointChoice
+from console.setup.targets import EndpointChoice, ProviderSelect
 from integration import registration
 from integration.actions import queue_setup
 from integration.actions.configuration import Author
@@ -70,6 +70,8 @@ class QueueForm(SetupForm):
         model = Queue
         fields = words.MODEL_FIELDS
         widgets: ClassVar[dict[str, Any]] = {
+            "provider": ProviderSelect(),
+            "selector": forms.TextInput(attrs={"spellcheck": "false"}),
             "kind": forms.RadioSelect(),
             "start_from": forms.RadioSelect(),
             "on_gap": forms.RadioSelect(),
@@ -82,6 +84,7 @@ class QueueForm(SetupForm):
             ),
         }
 
+    marks = words.MARKS
     taken = "Somebody else has just taken this name or this topic. Choose another one."
 
     def __init__(self, *args: Any, asks_broker: bool = True, **kwargs: Any) -> None:
@@ -95,7 +98,9 @@ class QueueForm(SetupForm):
         self._limit_choices()
         if not self.is_new:
             self._close_bound()
+        self.is_jms = self._is_jms()
         self._settle_delivery()
+        self._settle_provider()
 
     # what is shown
 
@@ -111,9 +116,10 @@ class QueueForm(SetupForm):
         self.helper.layout = Layout(*laid, Field("reason"))
 
     def _shown_part(self, css_id: str, part: Part, *, is_wrong: bool) -> list[Fieldset | HTML]:
-        laid, marks = self._with_effect(css_id, part), self._marks(css_id, is_wrong=is_wrong)
+        laid = self._with_effect(css_id, part)
+        marks = f"{laid.css_class or ''} {self._marks(css_id, is_wrong=is_wrong)}".strip()
+        laid.css_class = marks
         if css_id not in words.FOLDED:
-            laid.css_class = marks
             return [laid]
         laid.legend = ""
         is_open = " open" if is_wrong else ""
@@ -166,6 +172,21 @@ class QueueForm(SetupForm):
             parts = [self.all_parts[css_id] for css_id in outbound.DELIVERING]
             kept = [name for name in names_in(parts) if name in self.fields]
             self._unjudged = {name: self.fields.pop(name) for name in kept}
+
+    def _is_jms(self) -> bool:
+        """Return whether the provider, as it is chosen now, is a JMS broker."""
+        is_known = self.fields["provider"].disabled or not self.is_bound
+        chosen = self.instance.provider_id if is_known else self.data.get("provider")
+        if not chosen and not self.is_bound:
+            chosen = self.initial.get("provider")
+        return selectors.is_at_jms(chosen)
+
+    def _settle_provider(self) -> None:
+        """What the chosen provider does not have is shown, and not judged or stored."""
+        other = words.KAFKA_ALONE if self.is_jms else words.JMS_ALONE
+        popped = [name for name in other if name in self.fields] if self.is_bound else []
+        self._unjudged |= {name: self.fields.pop(name) for name in popped}
+        self._put_back = [n for n in popped if n in {*words.REFUSED_AT_JMS, *words.JMS_ALONE}]
 
     def _dress_fields(self) -> None:
         other = (outbound.LABELS, outbound.HELPS) if self.is_outbound else ({}, {})
@@ -238,6 +259,9 @@ class QueueForm(SetupForm):
 
     def _settle_start(self) -> None:
         """A topic that is made now is read from its beginning; where nobody reads it, it ends."""
+        if self.is_jms and (self.is_new or "start_from" in self._unjudged):
+            self.instance.start_from = Queue.StartFrom.BEGINNING
+            return
         if self.is_new and self.is_outbound and not self.delivers:
             self.instance.start_from = Queue.StartFrom.END
         elif self.creates_topic and not self.cleaned_data.get("start_from"):
@@ -247,6 +271,7 @@ class QueueForm(SetupForm):
 
     def _post_clean(self) -> None:
         """Django's place for checks of the whole instance; the broker is asked at the end."""
+        self.put_back(self._put_back)
         super()._post_clean()  # type: ignore[misc] # not in the stubs
         if self.has_error(NON_FIELD_ERRORS, "unique_together"):
             # Django tells this above the form; it is the topic that has to be another.
@@ -269,7 +294,8 @@ class QueueForm(SetupForm):
 
     @property
     def creates_topic(self) -> bool:
-        return self.is_new and self.cleaned_data.get("topic_from") == words.NEW
+        is_asked = self.is_new and not self.is_jms
+        return is_asked and self.cleaned_data.get("topic_from") == words.NEW
 
     def _add_errors(self, mistakes: ValidationError) -> None:
         """A mistake in a field that this page does not show stands above the form."""

@@ -11,6 +11,7 @@ from crontasks.bulk.job_requests.imports import (
     inbound_queue,
     moment,
     queues_of,
+    refuse_jms,
     structure_named,
     target_of,
 )
@@ -112,6 +113,7 @@ class ExportRequest:
 
 
 def _into(queue: Queue) -> dict[str, Any]:
+    refuse_jms(queue, "to which nothing is written from here")
     return {"target": asdict(target_of(queue)), "provider": queue.provider_id}
 
 

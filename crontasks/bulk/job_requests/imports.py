@@ -58,6 +58,8 @@ class ImportRequest:
         if bool(self.structure) is bool(self.queue):
             raise bad_job_request("it names an object structure or a queue, and only one of them")
         queue = inbound_queue(self.queue) if self.queue else None
+        if queue is not None:
+            refuse_jms(queue, "to which nothing is written from here")
         parameters = ImportParameters(
             source=str(Path(self.source).absolute()),
             arrival=0,
@@ -114,8 +116,18 @@ def structure_named(name: str) -> ObjectStructure:
 def inbound_queue(name: str) -> Queue:
     """A queue that is read here. Raises BulkError UNKNOWN_QUEUE."""
     rows = Queue.objects.filter(direction=Queue.Direction.INBOUND)
-    related = rows.select_related("system", "default_service__structure")
+    related = rows.select_related("provider", "system", "default_service__structure")
     return _named(related, name, "UNKNOWN_QUEUE", "inbound queue")
+
+
+def refuse_jms(queue: Queue, why: str) -> None:
+    """Raises BulkError QUEUE_AT_JMS where the job needs a topic, and the queue has none."""
+    if queue.provider.is_jms:
+        raise BulkError(
+            "QUEUE_AT_JMS",
+            f"The queue {queue.name} reads from a JMS broker, {why}.",
+            "Name a queue at Kafka.",
+        )
 
 
 def queues_of(*, queue: str, system: str) -> QuerySet[Queue]:

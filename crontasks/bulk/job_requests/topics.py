@@ -8,6 +8,7 @@ from crontasks.bulk.job_requests.imports import (
     as_given,
     default_interface,
     inbound_queue,
+    refuse_jms,
     structure_named,
     structure_of,
 )
@@ -96,7 +97,8 @@ class ReplayRequest:
 
 
 def _range(queue: Queue, job_request: ReconcileRequest | ReplayRequest) -> dict[str, Any]:
-    """The queue's topic, and what part of it is meant."""
+    """The queue's topic, and what part of it is meant. Raises BulkError QUEUE_AT_JMS."""
+    refuse_jms(queue, "which keeps nothing that was read")
     return {
         "provider": queue.provider_id,
         "queue": queue.pk,

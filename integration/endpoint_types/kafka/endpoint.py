@@ -85,10 +85,11 @@ class KafkaEndpoint:
         )
 
     def _provider(self) -> Provider | None:
-        return Provider.objects.using(alias()).filter(name=self._properties.provider).first()
+        named = Provider.objects.using(alias()).filter(name=self._properties.provider)
+        return named.filter(kind=Provider.Kind.KAFKA).first()
 
     def _nowhere(self) -> Unreachable:
-        text = f"There is no provider {self._properties.provider}. Correct it in the endpoint."
+        text = f"There is no Kafka cluster {self._properties.provider}. Correct it in the endpoint."
         return Unreachable(code=EndpointCode.PROVIDER_MISSING, text=text)
 
 

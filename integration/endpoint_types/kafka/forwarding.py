@@ -47,6 +47,8 @@ def forward_of(endpoint: Endpoint, queue: Queue) -> Forward:
     provider = Provider.objects.filter(name=properties.provider).first()
     if provider is None:
         return _unusable(endpoint, f"There is no provider {properties.provider}.")
+    if provider.is_jms:
+        return _unusable(endpoint, f"{provider} is a JMS broker, which has no topics of Kafka.")
     name = properties.function
     if properties.content == BY_FUNCTION and functions.get(name) is None:
         return _unusable(endpoint, f"No function {name} is installed on this worker.")

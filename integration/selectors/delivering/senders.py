@@ -4,7 +4,7 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef, Q
 
-from integration.models import ChannelTarget, Queue
+from integration.models import ChannelTarget, Provider, Queue
 
 # As integration.store.starts.SENDS does. What a target got before it was switched off counts.
 SENDS: Final = Q(direction=Queue.Direction.OUTBOUND) & (
@@ -12,6 +12,8 @@ SENDS: Final = Q(direction=Queue.Direction.OUTBOUND) & (
     | Exists(ChannelTarget.objects.filter(queue=OuterRef("pk"), endpoint__isnull=False))
 )
 RUNS: Final = Q(direction=Queue.Direction.INBOUND) | SENDS
+# Those about whose topic a cluster can be asked: a JMS broker tells of no offsets and no retention.
+AT_KAFKA: Final = Q(provider__kind=Provider.Kind.KAFKA)
 
 
 def senders() -> frozenset[int]:

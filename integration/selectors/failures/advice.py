@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from integration import jms_headers
 from integration.envelope import FlawCode
 from integration.models import MessageError, Queue
 from integration.policy.failure import FailureClass
@@ -74,6 +75,10 @@ BY_CODE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_CORRECTABLE, CORRECT),
     **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
     **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
+    jms_headers.FlawCode.NO_MESSAGE_ID: "Look whether the same message is there twice, for nobody "
+    "could know it again. It is not: release it, and have the sender set an id. It is: delete one.",
+    jms_headers.FlawCode.NOT_READ: "Download the record and enter under Edit what was meant, then "
+    "release it; or have the sender send it in another form, and delete this one.",
     "REPLAYED": "A replay gave it back to its queue. Release it to have it applied once more, "
     "or delete it if once was enough.",
     FlawCode.NOT_UTF8: RECODE,

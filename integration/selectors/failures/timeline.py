@@ -101,7 +101,8 @@ def _received(error: MessageError) -> Iterable[Event]:
     if error.kafka_timestamp is not None:
         sender, in_header = sender_of(error)
         who = f"{sender} (according to its header)" if in_header else sender or "the sender"
-        yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=who, sign="↓")
+        title = "Sent to the JMS broker" if error.queue.provider.is_jms else "Written to Kafka"
+        yield Event(at=error.kafka_timestamp, title=title, who=who, sign="↓")
 
 
 def _tried(attempt: ErrorAttempt, *, is_sent: bool) -> Event:

@@ -49,6 +49,7 @@ _RELAYS: Final = f"""
         WHERE o.provider_id = v.id AND o.shard = {SHARD} AND o.state = '{OutboxState.PENDING}'
           AND o.not_before <= clock_timestamp()
         ORDER BY o.not_before LIMIT 1) timed ON true
+    WHERE v.kind = 'kafka'
     ORDER BY v.name"""
 
 
@@ -100,7 +101,7 @@ class Sending:
 
 
 def relays() -> list[Relaying]:
-    """Every provider by name, in one query whose cost does not grow with what was sent."""
+    """Every Kafka cluster by name, in one query whose cost does not grow with what was sent."""
     return [Relaying(*row) for row in fetch_all(_RELAYS)]
 
 

@@ -12,8 +12,17 @@ from integration.policy.states import PartitionState
 from integration.selectors.queues.status import Situation, Status, situation
 from integration.store.stable_ends import CODES, TRANSACTION_HANGS
 
+TOPIC_GONE: Final = "TOPIC_GONE"
 # States that end by themselves at `resume_at`, if a worker lives.
 TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
+# What a JMS broker calls otherwise, or has no word for.
+NO_ADDRESS: Final = Situation(
+    "The JMS broker does not know the address {topic}.",
+    "Have it made at the broker, then continue here; or pause the queue.",
+)
+NOT_TOLD: Final = Situation(
+    "It is read whenever a run of the queue begins; a JMS broker does not tell how much waits."
+)
 AT_STOP: Final = Situation(
     "It stands where it was told to stop; the queue is paused once every partition that was told "
     "to has come to its stop.",
@@ -74,7 +83,8 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         elif is_held_back(partition):
             status = Status.OUTAGE
         elif not code:
-            status, reason = _running(partition, is_owned=is_owned)
+            is_jms = queue.provider.is_jms
+            status, reason = _running(partition, is_owned=is_owned, is_jms=is_jms)
     elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
         status, reason = Status.NO_READER, _overdue(reason)
     return PartitionRow(
@@ -106,6 +116,8 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
 
     The client library does not ask for producers and transactions; Kafka's own tool does.
     """
+    if queue.provider.is_jms and partition.state_code == TOPIC_GONE:
+        return Situation(NO_ADDRESS.why.replace("{topic}", queue.topic), NO_ADDRESS.next_step)
     reason = situation(
         PartitionState(partition.state),
         partition.state_code,
@@ -162,10 +174,14 @@ def _end(partition: QueuePartition) -> int | None:
     return max(partition.high_watermark, partition.next_offset)
 
 
-def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
+def _running(
+    partition: QueuePartition, *, is_owned: bool, is_jms: bool
+) -> tuple[Status, Situation]:
     lag = partition.lag
     if not is_owned and lag != 0 and getattr(partition, "is_unread", False):
         return Status.NO_READER, unread(lag or 0)
+    if is_jms:
+        return Status.RUNNING, NOT_TOLD
     if lag is None:
         why = "The lag monitor has not looked yet, so it is not known what waits."
         return Status.RUNNING, Situation(why, "")

@@ -216,14 +216,13 @@ def _switches(queue: Queue) -> tuple[Switch, ...]:
 
 
 def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
+    named = _source(queue)
     if queue.direction == Queue.Direction.OUTBOUND:
-        named = (("Provider", queue.provider.name), ("Topic", queue.topic))
         return (*named, ("Order", _order(queue)), *(_when_it_fails(queue) if sends else ()))
     facts = [
-        ("Provider", queue.provider.name),
-        ("Topic", queue.topic),
+        *named,
         ("Kind", queue.get_kind_display()),
-        ("Began at", queue.get_start_from_display()),
+        *(() if queue.provider.is_jms else (("Began at", queue.get_start_from_display()),)),
         *_when_it_fails(queue),
     ]
     if queue.error_queue is not None:
@@ -240,6 +239,19 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def _source(queue: Queue) -> tuple[tuple[str, str], ...]:
+    """Tell where its messages are, in the words of what has them."""
+    if not queue.provider.is_jms:
+        return (("Provider", queue.provider.name), ("Topic", queue.topic))
+    what = "JMS topic" if queue.subscription else "JMS queue"
+    own = (("Subscription", queue.subscription), ("Selector", queue.selector))
+    return (
+        ("JMS broker", queue.provider.name),
+        (what, queue.topic),
+        *((title, text) for title, text in own if text),
+    )
+
+
 def _order(queue: Queue) -> str:
     if queue.is_sequential:
         return "kept: one at a time"
@@ -251,11 +263,17 @@ def _order(queue: Queue) -> str:
     return f"not kept between keys, {concurrency}"
 
 
+def _rescue(queue: Queue) -> str:
+    if queue.provider.is_jms:
+        return "not needed: the broker keeps what was not accepted"
+    return f"up to {queue.rescue_limit_mb:,} MiB" if queue.rescue else "off"
+
+
 def _when_it_fails(queue: Queue) -> tuple[tuple[str, str], ...]:
     tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
     return (
         ("Retries after the first try", f"{tries}, {queue.backoff}"),
         ("Failure threshold", f"at {queue.max_open_errors:,} open failures"),
-        ("Rescue", f"up to {queue.rescue_limit_mb:,} MiB" if queue.rescue else "off"),
+        ("Rescue", _rescue(queue)),
         ("Batch", so_many(queue.batch_size, "message")),
     )

@@ -233,25 +233,25 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "renewed; the queue tries again by itself.",
         ),
         "KAFKA_UNAVAILABLE": Situation(
-            "No broker of the cluster answers; no retry is spent. {text}",
-            "Bring Kafka back; the queue tries again by itself at growing intervals.",
+            "No broker of the provider answers; no retry is spent. {text}",
+            "Bring the brokers back; the queue tries again by itself at growing intervals.",
         ),
         "KAFKA_REFUSED": Situation(
-            "The cluster answers, but refuses our login; no retry is spent. {text}",
+            "The broker answers, but refuses our login; no retry is spent. {text}",
             "Correct the provider's user and password under Set up; the queue tries again by "
             "itself.",
         ),
         "KAFKA_CERTIFICATE": Situation(
-            "The cluster's certificate is not accepted by us, or ours by the cluster; no retry is "
+            "The broker's certificate is not accepted by us, or ours by the broker; no retry is "
             "spent. {text}",
             "Correct the provider's certificates under Set up, or have the brokers' renewed; the "
             "queue tries again by itself.",
         ),
         "KAFKA_RIGHTS": Situation(
-            "The cluster lets us in, but refuses a right that the queue needs; no retry is spent. "
+            "The broker lets us in, but refuses a right that the queue needs; no retry is spent. "
             "{text}",
-            "Check the flow, or test the provider's connection under Set up: both name the missing "
-            "right with the command that grants it. The queue tries again by itself.",
+            "Check the flow, or test the provider's connection under Set up: for Kafka both name "
+            "the missing right with the command that grants it. The queue tries again by itself.",
         ),
         "KAFKA_GROUP": Situation(
             "The queue is set to join a consumer group, and the cluster does not let it; no retry "

@@ -42,7 +42,8 @@ def about(endpoint: Endpoint) -> Mapping[str, object]:
 
 def provider_names() -> list[str]:
     """The clusters that an endpoint can forward to."""
-    return list(Provider.objects.order_by("name").values_list("name", flat=True))
+    clusters = Provider.objects.filter(kind=Provider.Kind.KAFKA)
+    return list(clusters.order_by("name").values_list("name", flat=True))
 
 
 def topic_mistakes(
@@ -52,7 +53,7 @@ def topic_mistakes(
 
     People whom a scope limits forward to topics of their own systems only.
     """
-    cluster = Provider.objects.filter(name=provider).first()
+    cluster = Provider.objects.filter(name=provider, kind=Provider.Kind.KAFKA).first()
     if cluster is None:
         return {"provider": "provider is none that is set up: choose one."}
     there = Queue(provider=cluster, topic=topic, system=system)

@@ -11,14 +11,18 @@ from integration.kafka.source import consumer_group, group_of
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering.senders import sends
+from integration.selectors.setup.jms import examined_jms
 from integration.selectors.setup.registry import examined_registry
 
 
 def examined(provider: Provider, topic: str = "") -> Examination:
     """Examine a provider, stored or not, with the topics of its queues and one typed in.
 
-    Takes about five seconds where nothing answers. Raises nothing for what is wrong with it.
+    Of a JMS broker only the way in: what it lets us read is seen when it is read. Takes about five
+    seconds where nothing answers. Raises nothing for what is wrong with it.
     """
+    if provider.is_jms:
+        return examined_jms(provider)
     found = examine(provider, wanted_of(provider, topic.strip()))
     beside = examined_registry(provider)
     return found if beside is None else replace(found, sections=(*found.sections, beside))

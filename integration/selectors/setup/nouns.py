@@ -82,7 +82,8 @@ def documents_of(structure: ObjectStructure) -> int:
 
 def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
     queues = provider.queues.filter(scope.within("system"))
-    read = [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in queues]
+    word = "JMS address" if provider.is_jms else "topic"
+    read = [_queue(queue, f"{queue.direction}, {word} {queue.topic}") for queue in queues]
     known = Endpoint.objects.filter(scope.within("system"), properties__provider=provider.name)
     written = [
         Use("endpoint", one.pk, one.name, f"forwards to the topic {target_of(one)[1]}")

@@ -1,15 +1,20 @@
 """Look-ups of the set-up of queues: a queue by its name, what a new one begins with, choices."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 
+from integration.amqp.positions import identity
 from integration.kafka import admin
 from integration.models import Endpoint, ExternalSystem, Provider, Queue
+from integration.selectors.delivering.senders import AT_KAFKA
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import services
 from integration.values import TopicFacts
+
+# No key of a row has more digits.
+NUMBER_LENGTH: Final = 19
 
 
 def queue_named(name: str, scope: Scope) -> Queue | None:
@@ -38,6 +43,7 @@ def copy_of(name: str, scope: Scope) -> Queue | None:
 def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
     """Return what can be chosen in the form of `queue`, by field."""
     errors = Queue.objects.filter(scope.within("system"), is_error_queue=True)
+    errors = errors.filter(AT_KAFKA)
     return {
         "system": ExternalSystem.objects.filter(scope.within("pk")),
         "provider": Provider.objects.all(),
@@ -45,6 +51,14 @@ def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
         "error_queue": errors.exclude(pk=queue.pk),
         "endpoint": Endpoint.objects.filter(scope.within("system")).select_related("system"),
     }
+
+
+def is_at_jms(provider: object) -> bool:
+    """Return whether this number, as it was entered, is that of a JMS broker."""
+    number = str(provider or "")
+    if not (number.isascii() and number.isdigit() and len(number) < NUMBER_LENGTH):
+        return False
+    return Provider.objects.filter(pk=number, kind=Provider.Kind.JMS).exists()
 
 
 def begun(numbers: Mapping[str, int | None], scope: Scope) -> Queue:
@@ -79,14 +93,20 @@ def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
 
 def readers(scope: Scope) -> QuerySet[Queue]:
     """The inbound queues of this scope that a message for a service may be sent to."""
-    queues = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.INBOUND)
+    queues = Queue.objects.filter(
+        scope.within("system"), AT_KAFKA, direction=Queue.Direction.INBOUND
+    )
     return queues.filter(is_error_queue=False).order_by("name")
 
 
 def topic_facts_now(queue_id: int) -> TopicFacts | None:
     """Ask the broker about the queue's topic right now; None when the topic is not there.
 
-    Raises BrokerUnreachableError after 5 s.
+    A JMS broker has nothing to say: there it goes on where it stands. Raises BrokerUnreachableError
+    after 5 s.
     """
     queue = Queue.objects.select_related("provider").get(pk=queue_id)
+    if queue.provider.is_jms:
+        at = dict(queue.partitions.values_list("partition", "next_offset"))
+        return TopicFacts(identity(queue.provider_id, queue.topic), at, at)
     return admin.topic_facts(queue.provider, queue.topic)

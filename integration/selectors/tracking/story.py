@@ -161,7 +161,7 @@ def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
 def _failures(message_id: str, scope: Scope) -> list[MessageError]:
     known = MessageError.objects.filter(scope.within("queue__system"), message_id=message_id)
     # Its events tell of its headers.
-    rows = known.select_related("queue").defer("payload", "edited_payload")
+    rows = known.select_related("queue__provider").defer("payload", "edited_payload")
     return list(rows.order_by("-last_failed_at")[:RELATED])
 
 
