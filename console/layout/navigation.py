@@ -68,6 +68,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Structures", "structures"),
         Page("Endpoints", "endpoints"),
         Page("Providers", "providers"),
+        Page("Connections", "connections"),
         Page("Changes", "changes"),
     ),
     "Administration": (

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from console.setup import (
     channels,
+    connections,
     endpoints,
     pages,
     partners,
@@ -27,6 +28,7 @@ NOUNS: Final = (
     structures.STRUCTURES,
     endpoints.ENDPOINTS,
     providers.PROVIDERS,
+    connections.CONNECTIONS,
     TARGETS,
 )
 

@@ -13,6 +13,7 @@ from crontasks.models import CronInstance
 from integration.actions.configuration import settable
 from integration.models import (
     ChannelTarget,
+    ConnectionFactory,
     Endpoint,
     EnterpriseService,
     ExternalSystem,
@@ -73,6 +74,7 @@ class Section:
 # Each finds what it refers to in a section before it; removed in the opposite order.
 SECTIONS: Final = (
     Section("providers", Provider),
+    Section("connections", ConnectionFactory),
     Section("systems", ExternalSystem),
     Section("structures", ObjectStructure),
     Section("services", EnterpriseService, keys=("interface",)),

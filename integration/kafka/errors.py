@@ -184,3 +184,28 @@ class TopicRefusedError(IntegrationError):
             f"Kafka did not create the topic {topic}: {reason}.",
             next_step="Let the cluster's administrator create it, or give our user the right to.",
         )
+
+
+class SendFailedError(IntegrationError):
+    """Kafka did not take what was sent."""
+
+    code = "SEND_FAILED"
+
+    def __init__(self, name: str, count: int, reason: str) -> None:
+        super().__init__(
+            f"Kafka did not take {count} of what was sent by {name!r}: {reason.rstrip('.')}.",
+            next_step="Nothing of a transaction was written. Without one, send what is missing "
+            "again once the reason is mended.",
+        )
+
+
+class NotTransactionalError(IntegrationError):
+    """A session was asked to commit or roll back, and has no transactions."""
+
+    code = "NOT_TRANSACTIONAL"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The connections of {name!r} have no transactions.",
+            next_step="Switch transactions on for the factory, or use flush().",
+        )

@@ -3,6 +3,7 @@
 from integration.models.bulk_run import BulkRun
 from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
+from integration.models.connection_factory import ConnectionFactory
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
 from integration.models.http_api import ApiToken, Receipt
@@ -29,6 +30,7 @@ __all__ = [
     "BulkRun",
     "ChannelTarget",
     "ConfigurationChange",
+    "ConnectionFactory",
     "Delivery",
     "Deployment",
     "Endpoint",

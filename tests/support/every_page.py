@@ -16,6 +16,7 @@ from integration.models import (
     ApiToken,
     BulkRun,
     ConfigurationChange,
+    ConnectionFactory,
     Endpoint,
     EnterpriseService,
     ExternalSystem,
@@ -206,6 +207,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     endpoint = Endpoint.objects.create(name=name, system=system, endpoint_type="file")
     structure = ObjectStructure.objects.create(name="shared-structure", key_paths=["$.a"])
     service = EnterpriseService.objects.create(interface="SharedService", structure=structure)
+    factory = ConnectionFactory.objects.create(name="shared-connection", provider_id=provider)
     token = ApiToken.objects.create(
         system=system,
         name=name,
@@ -232,6 +234,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "structure": structure.pk,
         "endpoint": endpoint.pk,
         "provider": provider,
+        "connection": factory.pk,
         "channel": target.channel_id,
         "target": target.pk,
     }

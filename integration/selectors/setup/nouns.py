@@ -10,6 +10,7 @@ from integration.counting import so_many
 from integration.endpoints.properties import forwards
 from integration.models import (
     ConfigurationChange,
+    ConnectionFactory,
     Endpoint,
     EnterpriseService,
     ExternalSystem,
@@ -43,6 +44,16 @@ class Use:
 def providers(_scope: Scope = EVERYTHING) -> QuerySet[Provider]:
     """Every provider with its number of queues; all people share them."""
     return Provider.objects.annotate(queue_count=Count("queues")).order_by("name")
+
+
+def kafka_providers() -> QuerySet[Provider]:
+    """The providers that are Kafka clusters."""
+    return Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name")
+
+
+def connections(_scope: Scope = EVERYTHING) -> QuerySet[ConnectionFactory]:
+    """Every connection factory; all people share them."""
+    return ConnectionFactory.objects.select_related("provider").order_by("name")
 
 
 def systems(scope: Scope = EVERYTHING) -> QuerySet[ExternalSystem]:
@@ -90,7 +101,11 @@ def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
         for one in known
         if forwards(one.endpoint_type)
     ]
-    return read + written
+    looked_up = [
+        Use("connection", one.pk, one.name, "connections of applications")
+        for one in provider.factories.order_by("name")
+    ]
+    return read + written + looked_up
 
 
 def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
