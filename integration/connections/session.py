@@ -17,6 +17,7 @@ class Session:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
+        self._send = connection.send
 
     def send(
         self,
@@ -30,13 +31,11 @@ class Session:
 
         Raises SendFailedError for one that cannot be sent at all.
         """
-        if isinstance(value, Mapping | list):
-            value = json.dumps(value, ensure_ascii=False)
-        if isinstance(value, str):
-            value = value.encode()
+        if type(value) is not bytes:
+            value = _written(value)
         if isinstance(key, str):
             key = key.encode()
-        self._connection.send(topic, value, key, headers)
+        self._send(topic, value, key, headers)
 
     def flush(self) -> None:
         """Wait until Kafka has everything that was sent. Raises SendFailedError."""
@@ -60,3 +59,10 @@ class Session:
             self._connection.commit()
         else:
             self._connection.flush()
+
+
+def _written(value: bytes | str | Mapping[str, Any] | list[Any] | None) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode()

@@ -20,6 +20,8 @@ REPORT_SECONDS: Final = 5.0
 FULL_QUEUE_SECONDS: Final = 0.1
 CLOSE_SECONDS: Final = 2.0
 
+# What has neither failed nor is left when everything was waited for is confirmed.
+REPORTS: Final = {"delivery.report.only.error": True}
 # What a rollback throws away is reported as failed.
 TAKEN_BACK: Final = frozenset(
     {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 - librdkafka's own codes
@@ -45,9 +47,12 @@ class KafkaConnection:
         self._wait = delivery_seconds(to) + REPORT_SECONDS
         self._has_begun = False
         self._is_broken = False
-        tuned = Connection(to.provider_id, to.name, to.properties, {**tuning, **to.producing})
+        producing = {**tuning, **to.producing, **REPORTS}
+        tuned = Connection(to.provider_id, to.name, to.properties, producing)
         callbacks = {"error_cb": self._notice}
         self._producer: Producer = new_producer(tuned, transactional_id or None, callbacks)
+        self._produce: Any = self._producer.produce
+        self._report = self._reported
         if transactional_id:
             try:
                 self._producer.init_transactions(OPEN_SECONDS)
@@ -73,16 +78,15 @@ class KafkaConnection:
         if self.is_transactional and not self._has_begun:
             self._producer.begin_transaction()
             self._has_begun = True
-        given: Any = headers or None
+        given = headers or None
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=self._reported, headers=given)
+                self._produce(topic, value, key, on_delivery=self._report, headers=given)
+                return
             except BufferError:
                 self._producer.poll(FULL_QUEUE_SECONDS)
             except KafkaException as problem:
                 raise SendFailedError(self.name, 1, words_of(problem)) from problem
-            else:
-                return
 
     def flush(self) -> None:
         """Wait until Kafka has everything. Raises SendFailedError."""
