@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from celery import signals
 
+from crontasks.dispatch import arenas
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.pulse import Pulse
 from crontasks.dispatch.requeuing import RequeuesAtShutdown
@@ -36,6 +37,7 @@ def connect() -> None:
 
 def before_fork(sender: Any, **_: Any) -> None:
     _main.add(os.getpid())
+    arenas.share_one()
     sender.options.update(SILENT)
     sender.app.steps["consumer"].update({SignsOfLife, RequeuesAtShutdown})
     shutdown.share()
