@@ -28,6 +28,7 @@ from bench.cases import (
     spark_start,
     stopwatch,
     tracking,
+    two_phase,
 )
 from bench.figure import Figure
 from bench.ground import Ground
@@ -65,6 +66,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         http.http_sequential,
         http.http_concurrency,
         pooling.pool,
+        two_phase.two_phase,
+        two_phase.branches_100,
         bridging.bridge_egress,
         bridging.bridge_ingress,
         spark_start.spark_warm_start,

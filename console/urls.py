@@ -64,6 +64,7 @@ urlpatterns = [
     path("outbox/choices/", outbox_choices.review, name="review-outbox"),
     path("outbox/choices/<slug:verb>/", outbox_choices.carry_out, name="decide-many"),
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
+    path("outbox/branches/", outbox.decide_branch, name="decide-branch"),
     path("outbox/<int:row_id>/", outbox.outbox_row, name="outbox-row"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outbox"),
     path("delivery/", delivering.endpoint_list, name="delivery"),

@@ -32,6 +32,8 @@ def install() -> None:
     if not tool.run("packages", sync, environment={"UV_PYTHON_DOWNLOADS": "never"}):
         raise errors.no_network("The Python packages", tool.log_for("packages"))
     stamps.mark_done(STAMP, _wanted())
+    # What is not in the list was removed, the extra as well.
+    AMQP_STAMP.unlink(missing_ok=True)
 
 
 def has_amqp() -> bool:

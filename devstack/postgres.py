@@ -26,7 +26,7 @@ SETTINGS = {
     # No socket file: its path has a length limit that a deep checkout would exceed.
     "unix_socket_directories": "",
     "max_connections": "200",
-    "max_prepared_transactions": "64",
+    "max_prepared_transactions": "128",
 }
 # Only a power cut would notice these, not SIGKILL: the kernel keeps what was written.
 HASTY_SETTINGS = {"fsync": "off", "full_page_writes": "off"}

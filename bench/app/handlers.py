@@ -14,6 +14,7 @@ from integration.handlers import (
     PermanentError,
     Superseded,
     TransientError,
+    caused_by,
     cursor,
     inbound,
     publish,
@@ -70,6 +71,17 @@ def note_arrival(message: Message) -> None:
     if "publishes" in body:
         publish(body["publishes"], {"seq": body["seq"]}, key=str(body["seq"]))
     _fail(body.get("fails"), message.attempt)
+
+
+@inbound("BenchNotes", batch=True)
+def store_and_publish(messages: Sequence[Message]) -> None:
+    """One row and one published message for each."""
+    with connection.cursor() as django_cursor, django_cursor.copy(statements.COPY_EFFECTS) as copy:
+        for message in messages:
+            copy.write_row((message.queue, message.body["seq"]))
+    for message in messages:
+        with caused_by(message):
+            publish("BENCHNOTES", {"seq": message.body["seq"]}, key=str(message.body["seq"]))
 
 
 @inbound("BenchRepair")

@@ -13,11 +13,12 @@ from console.layout.answers import actor_of, carried_out, parse_id, see, tell_pr
 from console.layout.asked import number_of
 from console.outbox.choices import DECISIONS
 from console.outbox.filters import OutboxFilterForm
-from integration.actions import outbox
+from integration.actions import branches, outbox
 from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.selectors.failures.payloads import contents_of
+from integration.selectors.outbox import branches as branch_doubts
 from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.rows import known_of
 from integration.selectors.queues import queues
@@ -89,6 +90,29 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     return see("outbox")
 
 
+@needs(Right.VIEW, Right.OPERATE)
+def decide_branch(request: HttpRequest) -> HttpResponse:
+    """A person's word on a two-phase commit that is in doubt."""
+    word = request.POST.get("word", "")
+    if not scope_of(request.user).is_whole:
+        raise Http404("A commit may concern all partners. Ask an administrator without a limit.")
+    if request.method != "POST" or word not in {"commit", "roll-back"}:
+        return see("outbox")
+    try:
+        branches.decide(
+            request.POST.get("branch", ""),
+            commit=word == "commit",
+            actor=actor_of(request),
+            reason=request.POST.get("reason", ""),
+        )
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return _show_list(request, QueryDict(), status=409)
+    done = "committed" if word == "commit" else "rolled back: its messages are tried again"
+    messages.success(request, f"The batch was {done}.")
+    return see("outbox")
+
+
 def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
     scope = scope_of(request.user)
     outbound = queues.names(scope, Queue.Direction.OUTBOUND)
@@ -104,6 +128,7 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
         "is_default": wanted.is_default,
         "is_continued": bool(after),
         "doubts": outbox_rows.doubts(scope),
+        "branches": branch_doubts.doubts(scope),
         "changes": outbox_rows.recent_changes(scope),
         "cap": outbox_rows.COUNT_CAP,
     }

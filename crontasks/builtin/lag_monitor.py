@@ -17,6 +17,7 @@ from crontasks.notices.book import Condition
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
 from crontasks.running import starts
+from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.kafka import looks
 from integration.kafka.looks import TopicLook
@@ -24,6 +25,7 @@ from integration.kafka.source import first_waiting
 from integration.models import Provider, Queue, QueuePartition
 from integration.policy.rescue import first_outside
 from integration.policy.states import PartitionState
+from integration.runs import branches
 from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import stable_ends, track_days
 from integration.store.sessions import django_connection, execute
@@ -65,7 +67,8 @@ class LagMonitor:
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
     what waits expires. One client and five requests a cluster, however many queues. A broker
     that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
-    tracking has its days ahead, and that its search index knows the newest rows.
+    tracking has its days ahead, that its search index knows the newest rows, and that two-phase
+    commits which a run left are settled, whether or not their queue runs.
     """
 
     def run(self, parameters: LagParameters, context: Context) -> Outcome:
@@ -86,6 +89,8 @@ class LagMonitor:
                 patience=parameters.transaction_seconds,
             )
         book.keep(away, {NoticeKind.OUTAGE}, ABOUT_PROVIDERS)
+        if in_doubt := branches.settle_all():
+            context.say(f"{so_many(in_doubt, 'commit')} in doubt: decide on the outbox page.")
         track_days.make_ahead()
         track_days.summarize()
         state = RunState.FAILED if away else RunState.DONE

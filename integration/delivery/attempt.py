@@ -18,6 +18,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork, nothing
 from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
+from integration.delivery.two_phase import NotPublishedError
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
 from integration.handlers.outbound import Outbound, current
@@ -77,6 +78,8 @@ def tried(
             result = _in_transaction(context, owned, units, work, outbound, mode=mode)
             if not isinstance(result, Settled):
                 work.abandon()
+    except NotPublishedError as e:
+        return FailedAt(None, e.failure)
     except DatabaseError as e:
         # The commit itself was refused: a constraint that nothing had checked before.
         return FailedAt(None, classify(e))

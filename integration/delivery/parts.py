@@ -134,6 +134,8 @@ def _narrow(context: RunContext, part: Part, failed: FailedAt) -> list[Part]:
     units = part.units
     if failed.failure.kind is FailureClass.CONFLICT and part.conflicts < FREE_CONFLICTS:
         return [Part(units, part.mode, part.conflicts + 1)]
+    if failed.failure.kind is FailureClass.OUTAGE and failed.place is None:
+        return _waiting(part, failed)
     if part.mode is Mode.SAVEPOINTS:
         return _halves(part, failed)
     if _runs_alone(units[0]) and failed.place is not None:
@@ -149,6 +151,15 @@ def _narrow(context: RunContext, part: Part, failed: FailedAt) -> list[Part]:
         Part(units[place + 1 :], Mode.OPTIMISTIC),
     ]
     return [piece for piece in cut if piece.units]
+
+
+def _waiting(part: Part, failed: FailedAt) -> list[Part]:
+    """The commit met an outage, which no smaller part would escape: the first message waits."""
+    first = next((unit for unit in part.units if unit.known is None), None)
+    if first is None:
+        raise LostError(failed.failure.text)
+    first.known = Failed(failed.failure)
+    return [Part(part.units, Mode.SAVEPOINTS)]
 
 
 def _halves(part: Part, failed: FailedAt) -> list[Part]:

@@ -91,6 +91,8 @@ class QueueSnapshot:
     crash_limit: int = 3
     dedupe: bool = False
     retry_wrapper: bool = False
+    two_phase: bool = False
+    """what its handlers publish is written by Kafka's transaction of the same commit"""
     is_jms: bool = False
     """its messages come from a JMS broker, as records of one partition"""
     batch_size: int = 500

@@ -17,6 +17,9 @@ class Step(StrEnum):
     HANDLED = "handled"  # handlers have run
     CHECKED = "checked"  # deferred constraints hold
     SETTLED = "settled"  # all consequences written, not committed
+    WRITTEN = "written"  # two-phase commit: what it publishes is in Kafka's open transaction
+    PREPARED = "prepared"  # two-phase commit: the transaction is prepared
+    DECIDED = "decided"  # two-phase commit: Kafka's transaction is committed
     COMMITTED = "committed"  # the instant after the commit
     UNDONE = "undone"  # a batch was rolled back and is narrowed down
     GROUP_COMMITTED = "group_committed"  # the group offset for lag tools is on its way

@@ -15,6 +15,7 @@ from integration.delivery.relay.ports import (
     Sent,
     Unavailable,
     Verdict,
+    nothing_to_prepare,
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin
@@ -38,6 +39,7 @@ from integration.kafka.troubles import (
     unreachable,
     words_of,
 )
+from integration.policy.branches import Branch
 
 # Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
 RELAY_TOPIC: Final = "sluice-relay"
@@ -188,10 +190,11 @@ class KafkaPublisher:
 
     def publish(
         self,
-        batch: UUID,
+        batch: UUID | Branch,
         rows: Sequence[OutgoingRow],
         stamp: Callable[[], None],
         observer: RelayObserver,
+        prepare: Callable[[], None] = nothing_to_prepare,
     ) -> Verdict:
         producer = self._producer
         if producer is None:
@@ -208,6 +211,7 @@ class KafkaPublisher:
                 return self._abort(producer, trouble)
             self._put_watermark(producer, rows[-1].id, str(batch))
             observer(RelayStep.WATERMARKED)
+            prepare()
             producer.commit_transaction(COMMIT_SECONDS)
         except RAISED as e:
             self._check_fence(e)

@@ -6,11 +6,11 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration.endpoints.properties import forwards
+from integration.models import order_paths
 from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
-from integration.paths import BadPath, compile_path
 from integration.policy import groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import OPEN, in_order
@@ -156,6 +156,11 @@ class Queue(Retrying):
         db_default=False,
         help_text='Its messages are wrapped: {"retryCount": 0, "message": …}.',
     )
+    two_phase = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Commit what handlers publish together with their effects, without the outbox.",
+    )
     retention_seconds = models.PositiveBigIntegerField(
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )
@@ -252,7 +257,7 @@ class Queue(Retrying):
         self._check_concurrency(stored)
         self._check_group()
         if hasattr(self, "provider"):
-            self._check_jms()
+            self._check_source()
         ends = ("direction", "system_id", "endpoint_id")
         if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
             self._check_end()
@@ -282,21 +287,13 @@ class Queue(Retrying):
 
     def _check_order_path(self, stored: "Queue | None") -> None:
         """Raises ValidationError for a path that is none, where nothing reads it, or too late."""
-        is_changed = stored is not None and stored.order_path != self.order_path
-        if is_changed and self.keeps_keys_in_order:
-            waits = self.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
-            if waits.exists():
-                text = "Failures are open, and their keys were read otherwise: close them first."
-                raise ValidationError({"order_path": text})
-        if not self.order_path:
-            return
-        try:
-            compile_path(self.order_path)
-        except BadPath as e:
-            raise ValidationError({"order_path": str(e)}) from e
-        if not self.keeps_keys_in_order or self.direction != self.Direction.INBOUND:
-            text = "Only a continuous inbound queue with the order of a key uses it: leave it out."
-            raise ValidationError({"order_path": text})
+        is_late = False
+        if stored is not None and stored.order_path != self.order_path and self.keeps_keys_in_order:
+            waiting = self.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
+            is_late = waiting.exists()
+        is_used = self.keeps_keys_in_order and self.direction == self.Direction.INBOUND
+        if wrong := order_paths.mistake(self.order_path, is_used=is_used, is_late=is_late):
+            raise ValidationError({"order_path": wrong})
 
     def _check_workers(self) -> None:
         """Raises ValidationError where more than one would be promised and never come."""
@@ -325,10 +322,11 @@ class Queue(Retrying):
         if wrong is not None:
             raise ValidationError(dict([wrong]))
 
-    def _check_jms(self) -> None:
+    def _check_source(self) -> None:
         """Raises ValidationError for what the source of the queue cannot do."""
+        is_read = self.direction == self.Direction.INBOUND
         wants = {
-            "endpoint": self.direction == self.Direction.OUTBOUND and not self.forwards,
+            "endpoint": not is_read and not self.forwards,
             "is_error_queue": self.is_error_queue,
             "group_protocol": self.has_protocol,
             "concurrency": self.concurrency > 1,
@@ -338,6 +336,10 @@ class Queue(Retrying):
         }
         if wrong := jms.mistakes(wants, is_jms=self.provider.is_jms):
             raise ValidationError(wrong)
+        may = is_read and not self.is_error_queue and self.concurrency == 1
+        if self.two_phase and (not may or self.provider.is_jms):
+            text = "Only an inbound queue of Kafka with a concurrency of 1 can: leave it off."
+            raise ValidationError({"two_phase": text})
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""

@@ -1,7 +1,7 @@
 """A run of a queue: the engine with its real adapters."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 
 from django.conf import settings
@@ -17,11 +17,13 @@ from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.steps import Observer, Silent
 from integration.delivery.threads import HandlerThreads
+from integration.delivery.two_phase import TwoPhase
 from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
 from integration.models import Queue
 from integration.registries.schemas import schemas_for
 from integration.runs import beginning
+from integration.runs.branches import settle_left, two_phase_of
 from integration.runs.sources import source_of
 from integration.store import deployments
 from integration.store.circuits import DatabaseCircuits
@@ -49,8 +51,10 @@ def run_queue(
     queue waits), or None. `endpoints` opens an endpoint by its id, in place of the real ones.
     Clients and sessions are made here, after any fork, and closed at the end.
     """
+    observer = observer or Silent()
+    two_phase = two_phase_of(queue_id, observer)
     try:
-        context = build(queue_id, stop=stop, observer=observer or Silent())
+        context = build(queue_id, two_phase, stop=stop, observer=observer)
     except Queue.DoesNotExist:
         return Report().ended(RunEnding.STOPPED, "The queue was deleted.")
     with django_connection().cursor() as cursor:
@@ -62,7 +66,7 @@ def run_queue(
     if without:
         return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
-        with calm_collector(), sending(context, endpoints), threads(context):
+        with calm_collector(), closing(two_phase), sending(context, endpoints), threads(context):
             return run(context)
     finally:
         close_old_connections()
@@ -94,7 +98,9 @@ def threads(context: RunContext) -> Iterator[None]:
         threads.close()
 
 
-def build(queue_id: int, *, stop: Stop, observer: Observer) -> RunContext:
+def build(
+    queue_id: int, two_phase: TwoPhase | None = None, *, stop: Stop, observer: Observer
+) -> RunContext:
     """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
     close_old_connections()
     worker = worker_name()
@@ -104,9 +110,14 @@ def build(queue_id: int, *, stop: Stop, observer: Observer) -> RunContext:
     return RunContext(
         queue=queue,
         source=source,
-        repository=DatabaseRepository(queue, receipt_of),
+        repository=DatabaseRepository(queue, receipt_of, two_phase),
         manager=DatabasePartitionManager(
-            queue.id, worker, queue.handler_timeout_seconds, workers=queue.workers, stop=stop
+            queue.id,
+            worker,
+            queue.handler_timeout_seconds,
+            workers=queue.workers,
+            stop=stop,
+            settle_left=settle_left,
         ),
         observer=observer,
         stop=stop,

@@ -28,6 +28,7 @@ from integration.policy.rescue import (
     outgrown_before,
 )
 from integration.policy.states import PartitionState
+from integration.runs.branches import settle_left
 from integration.store import rescues
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.sessions import execute, fetch_all
@@ -134,7 +135,9 @@ def rescue_queue(
     """
     close_old_connections()
     timeout = queue.handler_timeout_seconds
-    manager = DatabasePartitionManager(queue.pk, worker_name(), timeout, rescues=True)
+    manager = DatabasePartitionManager(
+        queue.pk, worker_name(), timeout, rescues=True, settle_left=settle_left
+    )
     source = open_source(queue.provider, topic=queue.topic, queue_name=queue.name)
     rescued, is_clean = Rescued(), False
     try:

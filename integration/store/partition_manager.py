@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import get_ident
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ from psycopg.rows import dict_row
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError, Stop, never
 from integration.policy.shares import Runs, first_share, share
-from integration.policy.states import OPEN_SQL, PartitionState
-from integration.store import joining, locks, rescues, rows, sharing
+from integration.policy.states import PartitionState
+from integration.store import joining, locks, sharing
+from integration.store.partition_lease import EXPIRED, LEASE, RELEASE, RENEW, REVERT, TAKE
 from integration.store.sessions import (
     TERMINATE,
     Session,
@@ -33,93 +34,16 @@ TAKEOVER_TRIES: Final = 20
 CLAIM_SECONDS: Final = 10.0
 CLAIM_EVERY_SECONDS: Final = 0.05
 
-# What a run died on is remembered until it is through: runs that end in good order before they have
-# come to it, because another queue waits, have proved nothing. Side by side, others go on while it
-# is in work: until the batch is through, the position tells nothing.
-# A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
-# It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
-# nobody found the end sooner after the marker than a process can be ended for it.
-TAKE: Final = f"""
-UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
-  unclean_ends = CASE
-    WHEN p.unclean_offset = p.next_offset
-      OR (p.next_offset < p.open_until AND p.unclean_offset >= p.open_from)
-      THEN p.unclean_ends + died.unclean::int
-    WHEN died.unclean THEN 1 ELSE 0 END,
-  unclean_offset = p.next_offset,
-  suspect_offset = CASE WHEN died.unclean
-    OR (p.suspect_crashes > 0 AND p.suspect_offset >= p.next_offset) THEN p.suspect_offset END,
-  suspect_crashes = CASE
-    WHEN NOT died.unclean THEN
-      CASE WHEN p.suspect_offset >= p.next_offset THEN p.suspect_crashes ELSE 0 END
-    WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
-      WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
-      AND e.partition = p.partition) THEN p.suspect_crashes
-    ELSE p.suspect_crashes + 1 END,
-  suspect_hung = died.hung OR (NOT died.unclean AND p.suspect_crashes > 0 AND p.suspect_hung)
-FROM (
-  SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AND NOT l.rescues AS unclean,
-    l.released_at IS NULL AND NOT l.rescues AND (coalesce(l.overdue, false) OR coalesce(
-      q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
-    q.partition = min(q.partition) OVER () AS is_lowest
-  FROM integration_queuepartition q LEFT JOIN integration_partitionlease l ON l.partition_id = q.id
-  WHERE q.queue_id = %(queue)s
-) died
-WHERE p.id = died.id AND p.id = %(id)s
-RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowest, p.state,
-  p.state_code, coalesce(p.resume_at <= clock_timestamp(), true) AS due, p.probes,
-  p.unclean_ends, p.suspect_offset, p.suspect_crashes, p.suspect_hung,
-  (SELECT max(e."offset") FROM integration_messageerror e
-    WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
-    AND e."offset" >= p.next_offset) AS failed_until,
-  p.begins_after IS NOT NULL AS waits_for_others, p.stop_at,
-  p.done_offsets, p.open_from, p.open_until, p.open_arrival,
-  EXISTS (SELECT 1 FROM integration_messageerror e
-    WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL
-    AND e.state IN {OPEN_SQL}) AND (
-    SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked,
-  {rescues.RANGES} AS rescued
-"""
-LEASE: Final = """
-INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at, released_at,
-  overdue, working_since)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
-  clock_timestamp(), NULL, false, NULL)
-ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
-  thread_pids = '{}', thread_backend_starts = '{}',
-  lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
-  batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
-  rescues = excluded.rescues, group_member = excluded.group_member,
-  lease_until = excluded.lease_until, taken_at = excluded.taken_at,
-  released_at = NULL, overdue = false, working_since = NULL
-"""
-# A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
-REVERT: Final = f"""
-UPDATE integration_messageerror e SET crashes = crashes + 1, attempts = attempts + 1,
-  code = CASE WHEN %(hung)s THEN 'HANDLER_TIMEOUT' ELSE code END,
-  state = 'RETRY', not_before = clock_timestamp(), carrier = 'row', version = version + 1,
-  epoch = NULL
-WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
-  AND (partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("e")}))
-"""
-RENEW: Final = (
-    "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
-    "%s * interval '1 second', overdue = %s, "
-    "working_since = clock_timestamp() - %s::float8 * interval '1 second' "
-    "WHERE owner = %s AND released_at IS NULL"
-)
-RELEASE: Final = (
-    "UPDATE integration_partitionlease SET released_at = clock_timestamp() "
-    "WHERE owner = %s AND released_at IS NULL"
-)
-EXPIRED: Final = (
-    "SELECT ARRAY[lock_pid, batch_pid] || thread_pids, "
-    "ARRAY[lock_backend_start, batch_backend_start] || thread_backend_starts "
-    "FROM integration_partitionlease "
-    "WHERE partition_id = %s AND released_at IS NULL AND lease_until < clock_timestamp()"
-)
+# A commit that is prepared while its owner is ended holds the row: the next run settles it first.
+ROW_PATIENCE: Final = "SET lock_timeout = '15s'"
+
+SettleLeft = Callable[[Session, Sequence[int]], Collection[int]]
 OPEN_BATCH: Final = ("done_offsets", "open_from", "open_until", "open_arrival")
+
+
+def nothing_left(_session: Session, _partitions: Sequence[int]) -> Collection[int]:
+    """No partition has one."""
+    return ()
 
 
 def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
@@ -134,12 +58,14 @@ class DatabasePartitionManager:
     """The partitions of one queue that this run could lock.
 
     `workers` is how many runs may share them, None for as many as there are partitions; `stop` is
-    asked while the run waits for its share. With `rescues` it is no run: it takes what it is told
-    to (`take_only`), and its death counts against no message. The thread that renews the lease
-    uses the lock session alone, so that no batch delays it and it never shares a session with one.
+    asked while the run waits for its share. `settle_left` settles two-phase commits that earlier
+    owners left, and returns the partitions (ids) where that is not possible. With `rescues` it is
+    no run: it takes what it is told to (`take_only`), and its death counts against no message. The
+    thread that renews the lease uses the lock session alone, so that no batch delays it and it
+    never shares a session with one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each tells one way in which runs differ
         self,
         queue_id: int,
         worker: str,
@@ -148,8 +74,11 @@ class DatabasePartitionManager:
         workers: int | None = 1,
         stop: Stop = never,
         rescues: bool = False,
+        settle_left: SettleLeft = nothing_left,
     ) -> None:
         self.queue_id = queue_id
+        self._settle_left = settle_left
+        self._doubted: set[int] = set()
         self.rescues = rescues
         self.workers = workers
         self.stop = stop
@@ -165,7 +94,7 @@ class DatabasePartitionManager:
 
     def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
         try:
-            self._session = raw_connection(f"sluice-lock {self.owner}")
+            self._session = self._connected()
             self._session.execute(locks.TRY_SHARED, [locks.LockClass.RUN, self.queue_id])
             if assigned is None:
                 held = self._take_share(self._session)
@@ -180,6 +109,11 @@ class DatabasePartitionManager:
                 self._watchdog.start()
         return held
 
+    def _connected(self) -> Session:
+        session = raw_connection(f"sluice-lock {self.owner}")
+        session.execute(ROW_PATIENCE)
+        return session
+
     def take_only(self, ids: Sequence[int]) -> list[Owned]:
         """Lock those of these partitions that nobody holds, and raise their epochs.
 
@@ -187,7 +121,7 @@ class DatabasePartitionManager:
         """
         try:
             if self._session is None:
-                self._session = raw_connection(f"sluice-lock {self.owner}")
+                self._session = self._connected()
             held = self._take(self._session, ids, len(ids))
         except psycopg.Error as e:
             raise LostError(str(e).strip()) from e
@@ -207,7 +141,7 @@ class DatabasePartitionManager:
         while True:
             runs = self.runs()
             held = self._take_first(session, self._free(session), runs)
-            waits = not held and self._has_share(runs)
+            waits = not held and not self._doubted and self._has_share(runs)
             if (held or waits) and not is_noted:
                 # Also where it waits: the next run that is wanted need not wait for this one.
                 session.execute(sharing.IS_SERVED, [self.queue_id])
@@ -260,8 +194,9 @@ class DatabasePartitionManager:
         """Lock at most so many of these partitions (ids) and raise their epochs."""
         locked: list[int] = []
         for id_ in free:
-            if len(locked) < most and self._lock(session, id_):
+            if len(locked) < most and id_ not in self._doubted and self._lock(session, id_):
                 locked.append(id_)
+        locked = self._settled(session, locked)
         if not locked:
             return []
         with django_connection().cursor() as cursor:
@@ -279,6 +214,14 @@ class DatabasePartitionManager:
             session.execute(REVERT, marked)
             held.append(owned)
         return held
+
+    def _settled(self, session: Session, locked: list[int]) -> list[int]:
+        """Leave those alone whose row a prepared transaction of their last owner still holds."""
+        doubted = self._settle_left(session, locked) if locked else ()
+        for id_ in doubted:
+            session.execute(locks.RELEASE, [locks.LockClass.PARTITION, id_])
+        self._doubted.update(doubted)
+        return [id_ for id_ in locked if id_ not in doubted]
 
     def runs(self) -> Runs:
         row = self._asked(sharing.RUNS, {"queue": self.queue_id}).fetchone()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
@@ -15,6 +16,7 @@ from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.two_phase import TwoPhase
 from integration.delivery.unit import OpenError, Unit
 from integration.models import Queue
 from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState, listed
@@ -32,6 +34,8 @@ from integration.store import (
     waiting,
 )
 from integration.store.batch_sessions import BatchSessions
+from integration.store.branches import TwoPhaseWork
+from integration.store.partition_state import STATE, state_parameters
 from integration.store.positions import add_new_partitions
 from integration.store.sessions import (
     alias,
@@ -41,7 +45,7 @@ from integration.store.sessions import (
     guarded,
     next_arrival,
 )
-from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
+from integration.store.unit_of_work import DatabaseUnitOfWork
 from integration.values import Record, TopicFacts
 
 MARK_OFFSET: Final = (
@@ -112,10 +116,14 @@ class DatabaseRepository:
     """
 
     def __init__(
-        self, queue: QueueSnapshot, receipt_of: jms_receipts.ReceiptOf | None = None
+        self,
+        queue: QueueSnapshot,
+        receipt_of: jms_receipts.ReceiptOf | None = None,
+        two_phase: TwoPhase | None = None,
     ) -> None:
         self.queue = queue
         self._receipt_of = receipt_of
+        self._two_phase = two_phase
         self._sessions = BatchSessions()
 
     @contextmanager
@@ -130,12 +138,9 @@ class DatabaseRepository:
                 waiting.filled(connection.connection, meanwhile),
                 transaction.atomic(using=alias(), durable=True),
             ):
-                work = DatabaseUnitOfWork(connection, self.queue, owned)
-                work.receipt_of = self._receipt_of
+                work = self._begun(connection, owned)
                 yield work
-                if not work.settled:
-                    # Effects without their position would be applied again.
-                    work.abandon()
+                work.end()
         except (DatabaseError, InterfaceError, LostError) as e:
             raw = None if work is None else work.raw
             if not isinstance(e, LostError) and raw is not None and not raw.closed:
@@ -143,6 +148,13 @@ class DatabaseRepository:
             connection.close()
             if work is None or not work.settled or not self._committed(owned, work):
                 raise LostError(str(e).strip()) from e
+
+    def _begun(self, connection: BaseDatabaseWrapper, owned: Owned) -> DatabaseUnitOfWork:
+        if self._two_phase is not None and self.queue.two_phase:
+            return TwoPhaseWork(connection, self.queue, owned, self._two_phase)
+        work = DatabaseUnitOfWork(connection, self.queue, owned)
+        work.receipt_of = self._receipt_of
+        return work
 
     def _committed(self, owned: Owned, work: DatabaseUnitOfWork) -> bool:
         """The commit's answer got lost: the partition row tells whether it happened.

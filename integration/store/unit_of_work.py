@@ -12,7 +12,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from integration.delivery.batch_result import BatchResult, StateChange
+from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
@@ -25,6 +25,7 @@ from integration.store import (
     rows,
     tracks,
 )
+from integration.store.partition_state import STATE, state_parameters
 from integration.store.queue_stops import KEEPS_STOP
 from integration.values import content_hash
 
@@ -88,15 +89,6 @@ WITH fenced AS (
 )
 SELECT next_offset FROM fenced
 """
-STATE: Final = """
-UPDATE integration_queuepartition SET
-  state_since = CASE WHEN state = %(state)s AND state_code = %(code)s
-    THEN state_since ELSE clock_timestamp() END,
-  state = %(state)s, state_code = %(code)s, state_text = %(text)s, state_error = %(error)s,
-  resume_at = clock_timestamp() + %(resume)s * interval '1 second', probes = %(probes)s,
-  next_offset = coalesce(%(next)s, next_offset), last_batch = %(batch)s
-WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset = %(old)s
-"""
 CANCEL_RETRY_MARKERS: Final = (
     "UPDATE integration_outboxrow SET state = 'CANCELLED' "
     "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
@@ -124,20 +116,6 @@ REMEMBER_IDS: Final = (
     "FROM unnest(%s::text[], %s::bytea[], %s::bigint[]) v (message_id, hash, at) "
     "ON CONFLICT (queue_id, message_id) DO NOTHING"
 )
-
-
-def state_parameters(owned: Owned, change: StateChange, batch: UUID) -> dict[str, Any]:
-    return {
-        "state": change.state,
-        "code": change.code,
-        "text": rows.plain(change.text),
-        "error": change.error,
-        "resume": change.resume_seconds,
-        "probes": change.probes,
-        "id": owned.id,
-        "epoch": owned.epoch,
-        "batch": batch,
-    }
 
 
 IN_TRANSACTION: Final = int(TransactionStatus.INTRANS)
@@ -199,6 +177,11 @@ class DatabaseUnitOfWork:
     def abandon(self) -> None:
         self.abandoned = True
         transaction.set_rollback(True, using=self.connection.alias)
+
+    def end(self) -> None:
+        """Called at the end of the block: effects without their position are rolled back."""
+        if not self.settled:
+            self.abandon()
 
     def is_broken(self) -> bool:
         return self._session.transaction_status != IN_TRANSACTION or self.connection.needs_rollback

@@ -42,7 +42,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-messages": (
         "Messages",
         "",
-        ("default_service", "dedupe", "ordering", "order_path", "retry_wrapper"),
+        ("default_service", "dedupe", "ordering", "order_path", "retry_wrapper", "two_phase"),
     ),
     RETRY: (
         "Retries",
@@ -162,6 +162,7 @@ LABELS: Final = {
     "order_path": "Path of the key",
     "max_parked": "Most parked of one key",
     "retry_wrapper": "Retry wrapper",
+    "two_phase": "Two-phase commit",
     "endpoint": "Endpoint",
     "concurrency": "Concurrency",
     "max_retries": "Retries",
@@ -243,6 +244,10 @@ HELPS: Final = {
     "retry_wrapper": "On: its messages come as {“retryCount”: 0, “message”: …}; what is wrapped is "
     "the message, and a handler sees the count. A message without the wrapper is read as it is. "
     "Of an error queue: what is sent back is wrapped, with one more counted.",
+    "two_phase": "On: what handlers publish is in Kafka as soon as their effects are in the "
+    "database, and nothing of it goes through the outbox. Needs PostgreSQL's "
+    "max_prepared_transactions, and a concurrency of 1. Each batch waits for Kafka: slower than "
+    "the outbox.",
     "max_parked": "Where keys keep their order: with more messages of one key behind its first "
     "failure, the queue stops reading and shows why.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from integration.delivery.relay.steps import RelayObserver
 from integration.errors import IntegrationError
+from integration.policy.branches import Branch
 from integration.policy.relay_shares import Share
 from integration.values import Headers
 
@@ -88,6 +89,10 @@ class Unavailable:
 Verdict = Sent | Refused | Unavailable
 
 
+def nothing_to_prepare() -> None:
+    """No other commit waits for that of Kafka."""
+
+
 class Publisher(Protocol):
     """Writes batches in transactions under one transactional id."""
 
@@ -109,16 +114,18 @@ class Publisher(Protocol):
 
     def publish(
         self,
-        batch: UUID,
+        batch: UUID | Branch,
         rows: Sequence[OutgoingRow],
         stamp: Callable[[], None],
         observer: RelayObserver,
+        prepare: Callable[[], None] = nothing_to_prepare,
     ) -> Verdict:
         """Write all rows and the batch's id in one transaction, or nothing.
 
         `stamp` is called once all rows are handed over, before anything of them can be seen; not
-        at all where one is refused before. Raises what it raises, and FencedError when another
-        process has opened the same id since.
+        at all where one is refused before. `prepare` is called when everything is confirmed and
+        only the commit is left. Raises what they raise, and FencedError when another process has
+        opened the same id since; what the transaction had is thrown away as the id is opened again.
         """
 
     def close(self) -> None:

@@ -189,6 +189,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "UNKNOWN_VERDICT": AUTHOR,
     "WRONG_VERDICT_COUNT": AUTHOR,
     "BATCH_ITEM": AUTHOR,
+    "NOT_PREPARABLE": AUTHOR,
     "EXHAUSTED_HOOK_FAILED": "Mend what the message itself failed with, then release it. What its "
     "handler does once all retries are spent has failed, too, and left nothing: show the details "
     "of the last attempt to its author.",

@@ -1,0 +1,78 @@
+"""A person's word on a two-phase commit that is in doubt."""
+
+import logging
+from contextlib import suppress
+from typing import ClassVar
+
+from integration.actions.errors import ReasonMissingError, RowBusyError
+from integration.errors import IntegrationError
+from integration.models import OutboxChange, Queue, QueuePartition
+from integration.policy.branches import Branch, Decision, branch_named
+from integration.runs.branches import publisher_of
+from integration.store import branches, locks
+from integration.store.sessions import Session, database_now, raw_connection
+
+log = logging.getLogger(__name__)
+
+ACTIONS = {Decision.COMMIT: "commit branch", Decision.ROLLBACK: "roll back branch"}
+
+
+class BranchNotInDoubtError(IntegrationError):
+    """The branch was settled meanwhile, by a run or a person."""
+
+    code: ClassVar[str] = "BRANCH_NOT_IN_DOUBT"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This commit is not in doubt (any more).",
+            next_step="Nothing was changed; look at the queue.",
+        )
+
+
+def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
+    """Commit the branch of that name, or roll it back, whatever Kafka knows of it.
+
+    The partition is locked meanwhile, and whoever prepared the branch is shut out of Kafka where
+    that answers. Raises ReasonMissingError, BranchNotInDoubtError, and RowBusyError while a run is
+    at work on it.
+    """
+    decision = Decision.COMMIT if commit else Decision.ROLLBACK
+    if not reason.strip():
+        raise ReasonMissingError(action="decide about a commit in doubt")
+    left = next((one for one in branches.left() if str(one.branch) == name), None)
+    branch = branch_named(name)
+    row = None if branch is None else _partition_of(branch)
+    if left is None or branch is None or row is None:
+        raise BranchNotInDoubtError
+    with raw_connection("sluice-branches") as session:
+        if not locks.take(session, [locks.LockClass.PARTITION, row.pk]):
+            raise RowBusyError
+        _finish(session, branch, decision)
+    OutboxChange.objects.create(
+        provider_id=row.queue.provider_id,
+        batch=branch.batch,
+        topic=row.queue.topic,
+        at=database_now(),
+        actor=actor,
+        action=ACTIONS[decision],
+        from_state="PREPARED",
+        to_state=decision.upper(),
+        why_before=f"{row.queue.name}[{branch.partition}], up to offset {branch.next_offset - 1}",
+        reason=reason.strip(),
+    )
+    log.warning("%s decided about the branch %s: %s", actor, branch, decision)
+
+
+def _partition_of(branch: Branch) -> QueuePartition | None:
+    places = QueuePartition.objects.select_related("queue")
+    return places.filter(queue=branch.queue, partition=branch.partition).first()
+
+
+def _finish(session: Session, branch: Branch, decision: Decision) -> None:
+    with suppress(IntegrationError, Queue.DoesNotExist):
+        publisher = publisher_of(branch.queue, branch.partition)
+        try:
+            publisher.open()
+        finally:
+            publisher.close()
+    branches.finish(session, branch, decision)

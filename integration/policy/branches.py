@@ -1,0 +1,88 @@
+"""Branches of two-phase commits: prepared transactions of the database, and what Kafka decided.
+
+The name of a branch is in the metadata of the offset that its transaction of Kafka commits: once it
+is there, the decision is to commit. Names are compared, never offsets alone: after a rewind or a
+restore of the database an offset tells nothing.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+# PostgreSQL takes names of up to 199 bytes.
+LONGEST_DEPLOYMENT: Final = 100
+_NAME: Final = re.compile(
+    r"sluice:(?P<deployment>.+):(?P<queue>\d+):(?P<partition>\d+):(?P<next>\d+):(?P<epoch>\d+)"
+    r":(?P<batch>[0-9a-f]{32})"
+)
+
+
+class Decision(StrEnum):
+    """The fate of a branch, as Kafka tells it."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    UNKNOWN = "unknown"  # Kafka has forgotten, or is ahead of this database: a person decides
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One batch whose transaction is prepared. `next_offset` is the position once it commits.
+
+    As text it is the name of the prepared transaction. Those belong to the whole server, so that it
+    tells the deployment as well.
+    """
+
+    deployment: str
+    queue: int
+    partition: int
+    next_offset: int
+    epoch: int
+    batch: UUID
+
+    def __str__(self) -> str:
+        place = f"{self.queue}:{self.partition}:{self.next_offset}:{self.epoch}"
+        return f"{prefix(self.deployment)}{place}:{self.batch.hex}"
+
+
+def prefix(deployment: str) -> str:
+    """Return how the names of all branches of a deployment begin."""
+    return f"sluice:{deployment[:LONGEST_DEPLOYMENT]}:"
+
+
+def branch_named(name: str) -> Branch | None:
+    """Return the branch of that name; None for a name that is none of ours."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return Branch(
+        deployment=found["deployment"],
+        queue=int(found["queue"]),
+        partition=int(found["partition"]),
+        next_offset=int(found["next"]),
+        epoch=int(found["epoch"]),
+        batch=UUID(found["batch"]),
+    )
+
+
+def decided(branch: Branch, mark: str | None) -> Decision:
+    """Tell a branch's fate from the last decision that Kafka has for its partition.
+
+    `mark` is that decision's branch, "" for none yet, None where Kafka has forgotten. Nothing is
+    decided behind a branch while it is open: a later decision is of a database that went on, of
+    which this one is an earlier state.
+    """
+    if mark == str(branch):
+        return Decision.COMMIT
+    if mark is None:
+        return Decision.UNKNOWN
+    last = branch_named(mark)
+    if mark and last is None:
+        return Decision.UNKNOWN
+    is_later = last is not None and (last.epoch, last.next_offset) >= (
+        branch.epoch,
+        branch.next_offset,
+    )
+    return Decision.UNKNOWN if is_later else Decision.ROLLBACK

@@ -1,0 +1,73 @@
+"""Two-phase commits in doubt, as people see them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from integration.models import Queue
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.store import branches
+from integration.store.sessions import fetch_all
+
+# Between the two commits of a batch lie milliseconds; what is older has been left.
+LEFT_AFTER_SECONDS: Final = 10.0
+# A prepared transaction has no process: to those who wait for it, it is number 0.
+_WAITING: Final = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+    "AND 0 = ANY(pg_blocking_pids(pid))"
+)
+_HELD: Final = """
+SELECT x.gid, array_agg(DISTINCT c.relname ORDER BY c.relname)
+FROM pg_prepared_xacts x JOIN pg_locks l ON l.virtualtransaction = '-1/' || x.transaction::text
+JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
+WHERE x.gid = ANY(%s) AND l.mode = 'RowExclusiveLock' GROUP BY x.gid"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchDoubt:
+    """A prepared transaction of which nobody knows whether Kafka has committed its part.
+
+    `waiting` counts the sessions that wait for any prepared transaction; `tables` are those in
+    which it holds rows.
+    """
+
+    name: str
+    queue: str
+    topic: str
+    partition: int
+    last_offset: int
+    since: datetime
+    tables: tuple[str, ...]
+    waiting: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"The commit up to offset {self.last_offset} is prepared in the database, and Kafka "
+            "does not tell whether its part is committed. Until that is settled the partition "
+            "stands still. Decide on the outbox page."
+        )
+
+
+def doubts(scope: Scope = EVERYTHING) -> list[BranchDoubt]:
+    """Every branch that was left, the oldest first; none for people who see some systems only."""
+    left = [one for one in branches.left() if one.seconds > LEFT_AFTER_SECONDS]
+    if not left or not scope.is_whole:
+        return []
+    [(waiting,)] = fetch_all(_WAITING)
+    held = dict(fetch_all(_HELD, [[str(one.branch) for one in left]]))
+    queues = Queue.objects.in_bulk({one.branch.queue for one in left})
+    return [
+        BranchDoubt(
+            name=str(one.branch),
+            queue=queues[one.branch.queue].name,
+            topic=queues[one.branch.queue].topic,
+            partition=one.branch.partition,
+            last_offset=one.branch.next_offset - 1,
+            since=one.prepared_at,
+            tables=tuple(held.get(str(one.branch), ())),
+            waiting=waiting,
+        )
+        for one in left
+        if one.branch.queue in queues
+    ]
