@@ -3,23 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from django.conf import settings
-
-from console.setup.providers import ProviderForm
 from console.setup.services import ServiceForm
 from console.setup.structures import StructureForm
 from console.setup.systems import SystemForm
-from integration.actions import configuration
-from integration.errors import IntegrationError
-from integration.models import (
-    EnterpriseService,
-    ExternalSystem,
-    ObjectStructure,
-    Provider,
-    Queue,
-)
+from integration.models import EnterpriseService, ExternalSystem, ObjectStructure, Queue
 from sample import names, outbound
-from sample.entering import AUTHOR, entered, entered_queue
+from sample.entering import entered, entered_cluster, entered_queue
 
 MAINTENANCE_PARTITIONS: Final = 3
 
@@ -72,24 +61,11 @@ SERVICES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
 )
 
 
-class NoKafkaError(IntegrationError):
-    """Nobody said where the sample's Kafka is."""
-
-    code = "NO_KAFKA"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "SLUICE_KAFKA_BOOTSTRAP is not set, so the sample's topics cannot be made.",
-            next_step="Set it, or leave the sample out with SAMPLE=0.",
-        )
-
-
 def plant() -> list[str]:
     """Make what is missing and return its names. Raises IntegrationError, ValidationError."""
-    if not settings.SLUICE_KAFKA_BOOTSTRAP:
-        raise NoKafkaError
-    made = list(_records())
-    provider = Provider.objects.get(name=names.PROVIDER)
+    provider, done = entered_cluster(names.PROVIDER)
+    made = [done] if done else []
+    made += _records()
     for name, partitions, fields in _queues():
         topic = names.TOPICS[name]
         if not Queue.objects.filter(name=name).exists():
@@ -103,16 +79,6 @@ def plant() -> list[str]:
 
 
 def _records() -> Iterator[str]:
-    servers = settings.SLUICE_KAFKA_BOOTSTRAP
-    provider = Provider.objects.filter(name=names.PROVIDER).first()
-    if provider is None:
-        made = entered(ProviderForm, name=names.PROVIDER, bootstrap_servers=servers)
-        yield f"the provider {made}"
-    elif provider.bootstrap_servers != servers:
-        # The servers of `make run` have taken another port.
-        provider.bootstrap_servers = servers
-        configuration.save(provider, AUTHOR)
-        yield f"the provider {provider} point at {provider.bootstrap_servers}"
     yield from _systems()
     yield from outbound.endpoints()
     for fields in STRUCTURES:
@@ -122,8 +88,8 @@ def _records() -> Iterator[str]:
         if EnterpriseService.objects.filter(interface=interface).exists():
             continue
         structure = ObjectStructure.objects.filter(name=more.get("structure")).first()
-        about = {"interface": interface, "description": description}
-        row = entered(ServiceForm, **about, **{**more, "structure": structure})
+        about = {"interface": interface, "description": description, **more}
+        row = entered(ServiceForm, **{**about, "structure": structure})
         yield f"the enterprise service {row}"
 
 

@@ -1,11 +1,8 @@
 """Plays the partner: sends believable messages to the sample's queues until it is stopped."""
 
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
@@ -18,6 +15,7 @@ from integration.models import MessageTrack, Queue
 from sample import documents, names
 from sample.outbound import found_again
 from sample.removal import is_there, was_removed
+from sample.stopping import until_told
 from sample.terminal import Terminal
 from sample.traffic import Traffic
 from sample.wire import Sent
@@ -55,7 +53,7 @@ class Command(BaseCommand):
     def handle(self, *_: object, **options: Any) -> None:
         if options["rate"] <= 0:
             raise CommandError("--rate must be above 0.")
-        with _until_told() as over:
+        with until_told() as over:
             while not over.is_set():
                 if is_there():
                     self._play(over, options)
@@ -106,19 +104,6 @@ class Command(BaseCommand):
 def is_first_time() -> bool:
     """Return whether nothing was read from partners yet: what people repaired stays repaired."""
     return not MessageTrack.objects.filter(queue__name__in=names.TOPICS).exists()
-
-
-@contextmanager
-def _until_told() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set, so that what is under way is still sent."""
-    over = threading.Event()
-    stops = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(stop, lambda *_: over.set()) for stop in stops]
-    try:
-        yield over
-    finally:
-        for stop, handler in zip(stops, before, strict=True):
-            signal.signal(stop, handler)
 
 
 class Partner:
