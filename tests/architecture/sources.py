@@ -7,7 +7,16 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ("config", "console", "crontasks", "integration", "devstack", "bench", "sample")
+SHIPPED = (
+    "config",
+    "console",
+    "crontasks",
+    "integration",
+    "devstack",
+    "bench",
+    "payments",
+    "sample",
+)
 
 
 @cache

@@ -7,7 +7,7 @@ os.environ.setdefault("SLUICE_CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
 os.environ.setdefault("SLUICE_SECRET_KEY", "only-for-tests")
 os.environ.setdefault("SLUICE_ENCRYPTION_KEYS", "c2x1aWNlLXRlc3RzLW9ubHktMzItYnl0ZXMtbG9uZyE=")
 os.environ.setdefault("SLUICE_ENVIRONMENT", "test")
-os.environ.setdefault("SLUICE_INTEGRATIONS", "sample,tests.support.world")
+os.environ.setdefault("SLUICE_INTEGRATIONS", "sample,payments,tests.support.world")
 
 from config.settings import *  # noqa: F403 - the environment has to be complete before
 
