@@ -23,7 +23,7 @@ help: ## list the targets
 setup: ## fetch and build what is missing: packages, jars, the console's files, a browser
 	@$(STARTER) -m devstack setup --spark --beside
 
-run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates; REGISTRY=1: with a schema registry; JMS=1: with a JMS broker)
+run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates; REGISTRY=1: with a schema registry; JMS=1: with a JMS broker; PAYMENTS=1: with the payment example, PAYMENTS=0: no longer)
 	@$(STARTER) -m devstack up
 
 stop: ## stop what `make run` started; the data stay

@@ -9,8 +9,9 @@ import urllib.request
 from functools import partial
 from pathlib import Path
 
-from devstack import errors, keys, parts, paths, ports, remembered
-from devstack.parts import Part
+from devstack import beside, errors, keys, parts, paths, ports, remembered
+from devstack.artemis import USER, Artemis
+from devstack.parts import PAYMENTS_SWITCH, Part
 from devstack.progress import step
 from devstack.servers import Servers
 from devstack.supervise import Command, Process
@@ -78,7 +79,11 @@ class App:
                 stdin=subprocess.DEVNULL,
                 stderr=said,
                 cwd=paths.ROOT,
-                env={**self.environment(), "SLUICE_ADMIN_PASSWORD": self._password()},
+                env={
+                    **self.environment(),
+                    **self._jms(),
+                    "SLUICE_ADMIN_PASSWORD": self._password(),
+                },
                 check=False,
             )
         if done.returncode:
@@ -113,7 +118,8 @@ class App:
     def integrations(self) -> str:
         """Tell a person which apps with handlers are loaded, and where the list is from."""
         names = ", ".join(name.strip() for name in self._integrations().split(",")).strip(", ")
-        if remembered.INTEGRATIONS in os.environ or not self._kept():
+        is_told = remembered.INTEGRATIONS in os.environ or PAYMENTS_SWITCH in os.environ
+        if is_told or not self._kept():
             return f"Integrations: {names or 'none'}"
         return (
             f"Integrations: {names or 'none'}, as at the last start "
@@ -128,7 +134,15 @@ class App:
         return f"{self.address}  user {keys.ADMINISTRATOR}, password {self._password()}"
 
     def _integrations(self) -> str:
-        return remembered.integrations(self._kept(), os.environ)
+        return parts.with_payments(remembered.integrations(self._kept(), os.environ))
+
+    def _jms(self) -> dict[str, str]:
+        """Where the JMS broker is, for the first data; nothing where none runs."""
+        broker = next((s for s in beside.running(self.folder) if isinstance(s, Artemis)), None)
+        if broker is None:
+            return {}
+        server = f"127.0.0.1:{broker.port}"
+        return {"JMS_SERVER": server, "JMS_USER": USER, "JMS_PASSWORD": broker.password}
 
     def _kept(self) -> dict[str, str]:
         return remembered.read(self.folder / SETTINGS)

@@ -10,7 +10,7 @@ from functools import partial
 from devstack import beside, environment, errors, install, paths
 from devstack.app import GRACE_SECONDS, App
 from devstack.kafka import Kafka
-from devstack.parts import PARTS, SPARK, is_secured, wanted
+from devstack.parts import SPARK, is_secured, known, wanted
 from devstack.progress import say, step
 from devstack.server import Server
 from devstack.servers import as_left_in, in_folder, with_security
@@ -108,7 +108,7 @@ def status(_asked: argparse.Namespace) -> int:
     app = App(paths.STACK, servers)
     rows = [(server.title, server.process, f"port {server.port}") for server in servers.each]
     rows += [(one.title, one.process, f"port {one.port}") for one in beside.running(paths.STACK)]
-    rows += [(part.title, app.process(part), "") for part in PARTS]
+    rows += [(part.title, app.process(part), "") for part in known(app.environment())]
     for title, process, note in rows:
         say(f"  {title:<16}{_state(process):<18}{note:<12}{process.log}")
     return 0 if all(process.is_alive() for _, process, _ in rows) else NOT_RUNNING

@@ -62,8 +62,11 @@ PARTS = (
         "Sample traffic",
         ("manage.py", "sample_traffic", "--http-api", "http://127.0.0.1:{web_port}"),
     ),
+    Part("payments", "Payment traffic", ("manage.py", "payments_traffic")),
 )
 SPARK = "spark"
+PAYMENTS = "payments"
+PAYMENTS_SWITCH = "PAYMENTS"
 OF_THE_SAMPLE = frozenset({"partner", "sample"})
 SWITCH = {"": True, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -73,7 +76,13 @@ def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
     left = set() if shows_sample(variables) else set(OF_THE_SAMPLE)
     if not _is_on("SPARK", variables):
         left.add(SPARK)
-    return [part for part in PARTS if part.name not in left]
+    return [part for part in known(variables) if part.name not in left]
+
+
+def known(variables: Mapping[str, str]) -> list[Part]:
+    """The parts whose apps are installed, or will be. Raises Problem BAD_SWITCH."""
+    has_payments = shows_payments(variables)
+    return [part for part in PARTS if part.name != PAYMENTS or has_payments]
 
 
 def shows_sample(variables: Mapping[str, str]) -> bool:
@@ -81,9 +90,28 @@ def shows_sample(variables: Mapping[str, str]) -> bool:
 
     It is unless `make run SAMPLE=0` says no, or it is not installed. Raises Problem BAD_SWITCH.
     """
-    apps = remembered.integrations({}, variables).split(",")
     is_on = _is_on("SAMPLE", variables)
-    return is_on and remembered.AT_FIRST in [app.strip() for app in apps]
+    return is_on and remembered.AT_FIRST in _apps(remembered.integrations({}, variables))
+
+
+def shows_payments(variables: Mapping[str, str]) -> bool:
+    """Return whether the payment example is installed. Raises Problem BAD_SWITCH."""
+    apps = remembered.integrations({}, variables)
+    return PAYMENTS in _apps(with_payments(apps, variables))
+
+
+def with_payments(apps: str, variables: Mapping[str, str] = os.environ) -> str:
+    """The apps with handlers, and the payment example as `make run PAYMENTS=1` or `=0` wants it.
+
+    Raises Problem BAD_SWITCH.
+    """
+    if not variables.get(PAYMENTS_SWITCH, "").strip():
+        return apps
+    is_there, is_wanted = PAYMENTS in _apps(apps), _is_on(PAYMENTS_SWITCH, variables)
+    if is_there == is_wanted:
+        return apps
+    others = [app for app in _apps(apps) if app != PAYMENTS]
+    return ",".join([*others, PAYMENTS] if is_wanted else others)
 
 
 def is_secured(variables: Mapping[str, str] = os.environ) -> bool:
@@ -94,6 +122,10 @@ def is_secured(variables: Mapping[str, str] = os.environ) -> bool:
 def is_switched_on(name: str, variables: Mapping[str, str] = os.environ) -> bool:
     """Return whether `make run NAME=1` wants what is off by itself. Raises BAD_SWITCH."""
     return bool(variables.get(name, "").strip()) and _is_on(name, variables)
+
+
+def _apps(listed: str) -> list[str]:
+    return [app for name in listed.split(",") if (app := name.strip())]
 
 
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:

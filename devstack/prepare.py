@@ -12,7 +12,7 @@ import django
 from django.core.management import call_command
 
 from devstack.kafka import serves_clients
-from devstack.parts import shows_sample
+from devstack.parts import shows_payments, shows_sample
 from devstack.progress import step
 
 KAFKA_WITHIN_SECONDS = 90.0
@@ -29,6 +29,14 @@ def main() -> None:
     with step("First data"):
         with_sample = shows_sample(os.environ)
         call_command("devstack_seed", no_sample=not with_sample, stdout=sys.stderr)
+        if shows_payments(os.environ):
+            call_command("seed_payments", *_broker(), stdout=sys.stderr)
+
+
+def _broker() -> list[str]:
+    """The words that name the JMS broker, if one runs."""
+    words = {"--jms": "JMS_SERVER", "--user": "JMS_USER", "--password": "JMS_PASSWORD"}
+    return [f"{word}={os.environ[name]}" for word, name in words.items() if name in os.environ]
 
 
 def _wait_for_kafka() -> None:

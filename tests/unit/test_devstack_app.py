@@ -10,7 +10,7 @@ import pytest
 from config import env
 from devstack import cli, errors, keys, ports
 from devstack.app import App
-from devstack.parts import PARTS, Part, wanted
+from devstack.parts import PARTS, Part, wanted, with_payments
 from devstack.servers import as_left_in, in_folder
 
 pytestmark = pytest.mark.fast
@@ -36,7 +36,8 @@ def test_the_password_is_not_among_what_every_process_gets(app: App) -> None:
 
 
 def test_sample_traffic_can_be_left_out() -> None:
-    assert [part.name for part in wanted({})] == [part.name for part in PARTS]
+    names = [part.name for part in PARTS if part.name != "payments"]
+    assert [part.name for part in wanted({})] == names
     assert "sample" in [part.name for part in wanted({"SAMPLE": "1"})]
     for said in ("0", "false", "No"):
         assert "sample" not in [part.name for part in wanted({"SAMPLE": said})]
@@ -48,9 +49,36 @@ def test_sample_traffic_can_be_left_out() -> None:
 def test_the_spark_driver_can_be_left_out() -> None:
     assert "spark" in [part.name for part in wanted({"SPARK": "1", "SAMPLE": "0"})]
     without = [part.name for part in wanted({"SPARK": "0"})]
-    assert without == [part.name for part in PARTS if part.name != "spark"]
+    assert without == [part.name for part in PARTS if part.name not in {"spark", "payments"}]
     with pytest.raises(errors.Problem, match=r"SPARK .*'off'"):
         wanted({"SPARK": "off"})
+
+
+def test_the_payment_example_comes_on_wish_and_stays_until_it_is_switched_off() -> None:
+    def parts(**variables: str) -> list[str]:
+        return [part.name for part in wanted(variables)]
+
+    assert "payments" in parts(PAYMENTS="1")
+    assert "payments" not in parts(PAYMENTS="0", SLUICE_INTEGRATIONS="sample,payments")
+    # As an earlier start has left it.
+    assert "payments" in parts(SLUICE_INTEGRATIONS="sample, payments")
+    with pytest.raises(errors.Problem, match=r"PAYMENTS .*'maybe'"):
+        parts(PAYMENTS="maybe")
+
+
+@pytest.mark.parametrize(
+    ("apps", "switch", "then"),
+    [
+        ("sample", "", "sample"),
+        ("sample", "1", "sample,payments"),
+        ("sample, payments", "1", "sample, payments"),
+        ("", "yes", "payments"),
+        ("sample,payments,mine", "0", "sample,mine"),
+        ("sample", "0", "sample"),
+    ],
+)
+def test_the_switch_of_the_payment_example_installs_its_app(apps: str, switch: str, then: str):
+    assert with_payments(apps, {"PAYMENTS": switch}) == then
 
 
 def test_a_slip_in_the_switch_is_told_and_not_guessed() -> None:
