@@ -59,15 +59,18 @@ class Ground:
 
 
 @contextmanager
-def prepared(*, quick: bool) -> Iterator[Ground]:
-    """Start the servers, migrate a template database, and remove everything at the end."""
+def prepared(*, quick: bool, integrations: str = INTEGRATION) -> Iterator[Ground]:
+    """Start the servers, migrate a template database, and remove everything at the end.
+
+    `integrations` are the apps with handlers.
+    """
     folder = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
     # The database runs as another user when we run as root, and has to come through.
     folder.chmod(0o755)
     try:
         with servers.running(folder / "servers", durable=True) as running:
             app = App(folder / "app", running)
-            environment = {**app.environment(), "SLUICE_INTEGRATIONS": INTEGRATION}
+            environment = {**app.environment(), "SLUICE_INTEGRATIONS": integrations}
             _tell_commit_times(running)
             _make_template(running, environment)
             yield Ground(servers=running, folder=folder, quick=quick, environment=environment)

@@ -1,6 +1,7 @@
 """A JMS broker beside a benchmark: started, and asked how many messages it has."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +38,15 @@ def taken(server: Artemis, address: str) -> list[str]:
 
 def fill(server: Artemis, address: str, count: int) -> None:
     """Put so many messages into a queue, each with an id of its own."""
-    Container(_Filler(f"127.0.0.1:{server.port}", server.password, address, count)).run()
+    bodies = enumerate(assets(count, count))
+    send(server, address, ((f"{address}-{number}", body.decode()) for number, body in bodies))
+
+
+def send(server: Artemis, address: str, messages: Iterable[tuple[str, str]]) -> None:
+    """Put messages into a queue, each with its id and its text; returns when all are taken."""
+    waiting = deque(messages)
+    if waiting:
+        Container(_Filler(f"127.0.0.1:{server.port}", server.password, address, waiting)).run()
 
 
 class AQueue(LinkOption):
@@ -49,11 +58,13 @@ class AQueue(LinkOption):
 
 
 class _Filler(MessagingHandler):
-    def __init__(self, url: str, password: str, address: str, count: int) -> None:
+    def __init__(
+        self, url: str, password: str, address: str, messages: deque[tuple[str, str]]
+    ) -> None:
         super().__init__()
         self.url, self.password, self.address = url, password, address
-        self.left = self.unanswered = count
-        self.bodies = assets(count, count)
+        self.messages = messages
+        self.unanswered = len(messages)
 
     def on_start(self, event: Any) -> None:
         self.connection = event.container.connect(
@@ -67,10 +78,9 @@ class _Filler(MessagingHandler):
         event.container.create_sender(self.connection, self.address, options=[AQueue()])
 
     def on_sendable(self, event: Any) -> None:
-        while self.left and event.sender.credit:
-            self.left -= 1
-            body = next(self.bodies).decode()
-            event.sender.send(Message(id=f"{self.address}-{self.left}", durable=True, body=body))
+        while self.messages and event.sender.credit:
+            id_, body = self.messages.popleft()
+            event.sender.send(Message(id=id_, durable=True, body=body))
 
     def on_accepted(self, _event: Any) -> None:
         self.unanswered -= 1

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from payments.store import Sent, again, bad_card, closing, request
+from payments.requests import Sent, again, bad_card, closing, request
 
 # Every so many requests something is particular, so that a person finds each kind within minutes.
 PARTICULAR_EVERY: Final = 12

@@ -15,7 +15,7 @@ from integration.actions import failures
 from integration.models import MessageError, MessageTrack, OutboxRow, Provider, Queue
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
-from payments import names, seed, store, traffic
+from payments import names, requests, seed, store, traffic
 from payments.models import Charge
 from tests.support.amqp import Broker
 
@@ -42,9 +42,9 @@ def work(name: str) -> None:
         run_queue(queue.pk)
 
 
-def sent(*requests: store.Sent) -> None:
+def sent(*wanted: requests.Sent) -> None:
     kafka = store.AtKafka()
-    for each in requests:
+    for each in wanted:
         kafka.send(each)
     kafka.close()
     assert not kafka.unconfirmed
@@ -70,10 +70,10 @@ def ended(queue: str, ending: str) -> int:
 
 def test_a_good_a_bad_and_a_repeated_request_end_where_they_belong(planted, servers):
     random = Random(1)
-    good = store.request("P-1", random)
-    bad = store.bad_card("P-2", random)
-    other = store.again(good, as_other=True)
-    sent(good, store.again(good, as_other=False), other, bad, store.closing("P-3", random))
+    good = requests.request("P-1", random)
+    bad = requests.bad_card("P-2", random)
+    other = requests.again(good, as_other=True)
+    sent(good, requests.again(good, as_other=False), other, bad, requests.closing("P-3", random))
     work(names.REQUESTS)
     assert charged() == ["P-1", "P-3"]
     # One is dropped by its message id, the other is found to be charged.
@@ -101,7 +101,7 @@ def test_a_request_by_jms_is_charged_by_the_same_handler_and_once(
     ]
     assert seed.plant(at) == []
     random = Random(2)
-    first, second = store.request("P-1", random), store.request("P-2", random)
+    first, second = requests.request("P-1", random), requests.request("P-2", random)
     with store.at_broker() as broker:
         assert all(broker.send(one) for one in (first, second))
     work(names.JMS_REQUESTS)
