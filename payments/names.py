@@ -14,5 +14,5 @@ TOPICS: Final = {REQUESTS: "payment-requests", NOTICES: "payment-notices"}
 PARTITIONS: Final = 3
 
 JMS_PROVIDER: Final = "payments-jms"
-JMS_REQUESTS: Final = "payments"  # inbound, from the JMS queue of that name
+JMS_REQUESTS: Final = "payments-by-jms"  # inbound, from the JMS queue below
 JMS_ADDRESS: Final = "payments"
