@@ -65,7 +65,8 @@ def produce(
     count = 0
     for payload in payloads:
         key = None if key_of is None else key_of(payload)
-        _produce_one(writing, (topic, partition, timestamp_ms), (key, payload), reported)
+        place = {"partition": partition, "timestamp": timestamp_ms}
+        put(writing, topic, payload, key=key, on_delivery=reported, **place)
         count += 1
     if writing.flush(FLUSH_SECONDS):
         raise TimeoutError(f"not all messages of {topic} were written")
@@ -74,23 +75,14 @@ def produce(
     return count
 
 
-def _produce_one(
-    writing: Producer,
-    place: tuple[str, int, int],
-    record: tuple[bytes | None, bytes],
-    reported: Any,
-) -> None:
-    (topic, partition, at), (key, payload) = place, record
+def put(writing: Producer, topic: str, value: bytes, **record: Any) -> None:
+    """Put a record into a producer's queue, and wait while it is full.
+
+    Raises KafkaException when the producer is broken.
+    """
     while True:
         try:
-            writing.produce(
-                topic,
-                key=key,
-                value=payload,
-                partition=partition,
-                timestamp=at,
-                on_delivery=reported,
-            )
+            writing.produce(topic, value, **record)
         except BufferError:
             writing.poll(0.1)
         else:

@@ -8,10 +8,9 @@ and nothing that was to go wrong was left out.
 import argparse
 import json
 import os
-import signal
 import sys
-from typing import NoReturn
 
+from bench import interrupting
 from bench.chaos import verdict
 from bench.chaos.run import ChaosRun
 from bench.ground import prepared
@@ -26,13 +25,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    for each in (signal.SIGTERM, signal.SIGALRM):
-        signal.signal(each, _interrupted)
-    signal.alarm(options.seconds + LONGEST_SECONDS)
+    interrupting.heed(options.seconds + LONGEST_SECONDS)
     with prepared(quick=False) as ground, ground.rig("chaos") as rig:
         run = ChaosRun(rig, ground.servers, options.seconds, options.seed)
         line = run.carry_out()
-        signal.alarm(0)
+        interrupting.in_time()
         wrong = verdict.shortcomings(line)
         if wrong:
             # Its logs are what tells why.
@@ -41,13 +38,6 @@ def main() -> int:
             print(f"{'; '.join(wrong)} (logs: {rig.folder})", file=sys.stderr)
     print(json.dumps(line), flush=True)
     return 1 if wrong else 0
-
-
-def _interrupted(number: int, _frame: object) -> NoReturn:
-    os.environ["BENCH_KEEP"] = "1"
-    if number == signal.SIGALRM:
-        raise TimeoutError("the run did not come to its end")
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import urllib.error
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.chaos.looking import Look
 from bench.chaos.plan import INTERFACE, STRANGER
+from bench.faults.looking import Look
 from bench.smoke.person import CONFLICT, Person
 
 LOOK_SECONDS: Final = 0.3

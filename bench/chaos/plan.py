@@ -5,9 +5,9 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from bench.chaos.cards import Deck
+from bench.faults.cards import Deck
 
 LINE: Final = "chaos-line"
 KEYED: Final = "chaos-keyed"
@@ -55,6 +55,12 @@ class Sent:
     def headers(self) -> list[tuple[str, bytes]]:
         """What tells its number where its bytes do not."""
         return [(SEQ_HEADER, str(self.seq).encode())]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a producer is told of it."""
+        place = {"topic": self.queue, "key": self.key.encode()}
+        return {**place, "value": self.payload, "headers": list(self.headers)}
 
 
 def channel_of(queue: str, seq: int) -> str | None:

@@ -4,7 +4,6 @@ import contextlib
 import random
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -13,14 +12,13 @@ from confluent_kafka import KafkaException, Producer
 
 from bench import traffic
 from bench.chaos.plan import INBOUND, KEYED, LINE, SHARED, Plan, Sent
+from bench.faults import sending
 
 PLAIN_PER_SECOND: Final = {LINE: 12, KEYED: 48, SHARED: 48}
 # Of both senders together about 40 messages a second.
 TRANSACTIONS_EACH_SECONDS: Final = 0.4
 MESSAGES: Final = (5, 11)
 ABORTED: Final = 0.25
-# Longer than any restart of the broker, and all the faults that may follow it.
-DELIVERED_WITHIN_MS: Final = 300_000
 SETTLED_WITHIN_SECONDS: Final = 120.0
 Report = Callable[[Any, Any], None]
 
@@ -48,51 +46,21 @@ class Ledger:
         return sum(each is fate for each in self.fates.values())
 
 
-class Sender(threading.Thread, ABC):
-    """Sends until it is ended. `failure` tells why it gave up."""
+class Sender(sending.Sender):
+    """One of the run's senders."""
 
     def __init__(self, name: str, bootstrap: str, plan: Plan, ledger: Ledger) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.bootstrap = bootstrap
         self.plan = plan
         self.ledger = ledger
-        self.ending = threading.Event()
-        self.failure: str | None = None
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except Exception as e:  # noqa: BLE001 - told by whoever started the thread
-            self.failure = f"{self.name}: {type(e).__name__}: {e}"
-
-    @abstractmethod
-    def work(self) -> None:
-        """Send until `ending` is set; what is raised becomes `failure`."""
-
-
-def send(producer: Producer, message: Sent, report: Report | None = None) -> None:
-    """Put one message into the producer's queue. Raises KafkaException when it is broken."""
-    while True:
-        try:
-            producer.produce(
-                message.queue,
-                key=message.key.encode(),
-                value=message.payload,
-                headers=list(message.headers),
-                on_delivery=report,
-            )
-        except BufferError:
-            producer.poll(0.1)
-        else:
-            producer.poll(0)
-            return
 
 
 class PlainSender(Sender):
     """An idempotent producer; also sends the objects that others wait for."""
 
     def work(self) -> None:
-        self._producer = self._made()
+        self._producer = sending.Lasting(self.bootstrap)
         pace = [queue for queue, rate in PLAIN_PER_SECOND.items() for _ in range(rate)]
         random.Random(self.name).shuffle(pace)
         began, count = time.monotonic(), 0
@@ -103,10 +71,6 @@ class PlainSender(Sender):
             ahead = count / len(pace) - (time.monotonic() - began)
             self.ending.wait(max(ahead, 0))
         self._finish()
-
-    def _made(self) -> Producer:
-        settings = {"linger.ms": 5, "delivery.timeout.ms": DELIVERED_WITHIN_MS}
-        return traffic.producer(self.bootstrap, **settings)
 
     def _finish(self) -> None:
         """Send what others wait for, until all of it is in Kafka."""
@@ -124,15 +88,7 @@ class PlainSender(Sender):
         return len(arrivals)
 
     def _send(self, message: Sent, brings: str | None = None) -> None:
-        while True:
-            try:
-                send(self._producer, message, self._reported(message, brings))
-                return
-            except KafkaException:
-                # A fatal error: this producer sends nothing any more.
-                self._producer.purge()
-                self._producer.flush(5)
-                self._producer = self._made()
+        self._producer.put(**message.record, on_delivery=self._reported(message, brings))
 
     def _reported(self, message: Sent, brings: str | None) -> Report:
         def note(error: object, _message: object) -> None:
@@ -167,7 +123,7 @@ class TransactionalSender(Sender):
     def _settle(self, messages: Sequence[Sent], *, is_aborted: bool) -> None:
         self._producer.begin_transaction()
         for message in messages:
-            send(self._producer, message)
+            traffic.put(self._producer, **message.record)
         if is_aborted:
             # They are to lie in the topic: what was not sent would be aborted by nobody.
             self._producer.flush(5)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from bench.cases.http import ask
 from bench.chaos import reading
-from bench.chaos.looking import Look
 from bench.chaos.plan import OUT, OUT_CHANNEL, POSTED, POSTED_CHANNEL
+from bench.faults.looking import Look
 from bench.rig import Rig
 from bench.smoke.outbound import compare
 

@@ -14,13 +14,13 @@ from bench.cases.http import partner
 from bench.chaos import accounting, plan, reading, replies, tables
 from bench.chaos.deeds import World
 from bench.chaos.duty import OnDuty
-from bench.chaos.faults import Faults
 from bench.chaos.findings import findings
-from bench.chaos.looking import Look
 from bench.chaos.plan import Plan
-from bench.chaos.processes import Processes
 from bench.chaos.producing import Fate, Ledger, PlainSender, Sender, TransactionalSender
 from bench.chaos.proxy import Proxy
+from bench.faults.looking import Look
+from bench.faults.processes import Processes
+from bench.faults.sequence import Faults
 from bench.rig import BenchmarkError, Rig
 from bench.smoke.person import Person
 from devstack.servers import Servers
@@ -61,7 +61,8 @@ class ChaosRun:
     def carry_out(self) -> dict[str, Any]:
         """Run for so long, let everything come to its end, and return the line."""
         duty = self._started()
-        faults = Faults(self.world, self.seed, self.seconds, self.rig.folder / "faults.jsonl")
+        log = self.rig.folder / "faults.jsonl"
+        faults = Faults(self.world.choices(), self.seed, self.seconds, log)
         senders = self._senders()
         for each in (duty, faults, *senders):
             each.start()

@@ -7,10 +7,9 @@ threads, files, sessions and locks have not grown since the first ten minutes.
 import argparse
 import json
 import os
-import signal
 import sys
-from typing import NoReturn
 
+from bench import interrupting
 from bench.ground import prepared
 from bench.soak.run import Soak, shortcomings
 
@@ -20,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=3_600)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupted)
+    interrupting.heed()
     with prepared(quick=False) as ground, ground.rig("soak") as rig:
         line = Soak(rig, options.seconds).carry_out()
         wrong = shortcomings(line)
@@ -30,11 +29,6 @@ def main() -> int:
             print(f"{'; '.join(wrong)} (logs: {rig.folder})", file=sys.stderr)
     print(json.dumps(line), flush=True)
     return 1 if wrong else 0
-
-
-def _interrupted(_number: int, _frame: object) -> NoReturn:
-    os.environ["BENCH_KEEP"] = "1"
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

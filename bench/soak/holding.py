@@ -10,7 +10,7 @@ from typing import Final
 import redis
 
 from bench.chaos.accounting import LEFT
-from bench.chaos.looking import Look
+from bench.faults.looking import Look
 from bench.rig import Rig
 from bench.usage import usage_of
 

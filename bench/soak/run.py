@@ -12,7 +12,7 @@ from bench import traffic
 from bench.cases.http import partner
 from bench.chaos import accounting as endings
 from bench.chaos.duty import OnDuty
-from bench.chaos.looking import Look
+from bench.faults.looking import Look
 from bench.rig import BenchmarkError, Rig
 from bench.smoke.person import Person
 from bench.soak import plan

@@ -43,14 +43,8 @@ class Sender(threading.Thread):
     def _send(self, count: int) -> None:
         for _ in range(count):
             message = next(self._messages)
-            while True:
-                try:
-                    self._producer.produce(
-                        message.queue, message.payload, message.key, on_delivery=self._reported
-                    )
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
+            record = {"key": message.key, "on_delivery": self._reported}
+            traffic.put(self._producer, message.queue, message.payload, **record)
             self.sent[message.queue] += 1
         self._producer.poll(0)
 

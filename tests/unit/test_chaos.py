@@ -6,7 +6,7 @@ import random
 import pytest
 
 from bench.chaos import accounting, duty, plan, reading, replies, verdict
-from bench.chaos.cards import Deck
+from bench.faults.cards import Deck
 from bench.chaos.producing import Fate
 from bench.chaos.reading import Entry
 from integration.envelope import read

@@ -5,11 +5,12 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.chaos.cards import Deck
-from bench.chaos.deeds import DEEDS, Deed, World
+from bench.faults.cards import Deck
+from bench.faults.deeds import Choice, Deed
 from bench.rig import BenchmarkError
 
 FIRST_SECONDS: Final = 3.0
@@ -21,17 +22,28 @@ LONGEST_UNDOING_SECONDS: Final = 400.0
 
 
 class Faults(threading.Thread):
-    """Does one fault every few seconds until the time is over. `done` counts them by kind."""
+    """Does one fault every few seconds until the time is over. `done` counts them by kind.
 
-    def __init__(self, world: World, seed: str, seconds: float, log: Path) -> None:
+    `shares` says how often a kind comes before all begin anew; once each without it.
+    """
+
+    def __init__(
+        self,
+        choices: Mapping[str, Choice],
+        seed: str,
+        seconds: float,
+        log: Path,
+        *,
+        shares: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(name="faults", daemon=True)
-        self.world = world
+        self.choices = choices
         self.seconds = seconds
         self.log = log
         self.done: Counter[str] = Counter()
         self.ending = threading.Event()
         self._chance = random.Random(f"faults {seed}")
-        self._deck = Deck(self._chance, dict.fromkeys(DEEDS, 1))
+        self._deck = Deck(self._chance, shares or dict.fromkeys(choices, 1))
         self._pause = PAUSE_SECONDS if seconds > SHORT_SECONDS else SHORT_PAUSE_SECONDS
         self._busy: set[str] = set()
         self._under_way: list[threading.Thread] = []
@@ -58,7 +70,7 @@ class Faults(threading.Thread):
 
     def _one(self) -> None:
         kind = self._deck.draw()
-        deed = DEEDS[kind](self.world, self._chance, self._busy)
+        deed = self.choices[kind](self._chance, self._busy)
         if deed is None:
             self._deck.put_back(kind)
             return

@@ -1,9 +1,9 @@
-"""Sluice's processes in the chaos run: started by their shipped commands, as often as they die."""
+"""Sluice's processes in a run with faults: started by their shipped commands after each death."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from bench.chaos.looking import Look
+from bench.faults.looking import Look
 from bench.rig import SHIPPED, BenchmarkError, Rig
 from devstack import proc
 from devstack.supervise import Process
@@ -12,7 +12,7 @@ WORKERS: Final = ("worker-1", "worker-2")
 BEATS: Final = ("beat-1", "beat-2")
 RELAYS: Final = ("relay-1", "relay-2")
 ALL: Final = (*WORKERS, *BEATS, *RELAYS)
-# This one's clock is wrong.
+# This one's clock is wrong where any is.
 SKEWED: Final = "worker-2"
 READY_SECONDS: Final = 90.0
 GRACE_SECONDS: Final = 40.0
@@ -24,11 +24,13 @@ WHERE kind = 'worker' AND node LIKE %s ORDER BY seen_at DESC LIMIT 1
 
 
 class Processes:
-    """All but the web, by name. `environment` leads them to the servers by way of the proxy."""
+    """All but the web, by name. `environment` may lead them to the servers by another way."""
 
-    def __init__(self, rig: Rig, environment: Mapping[str, str], skew_seconds: int) -> None:
+    def __init__(
+        self, rig: Rig, environment: Mapping[str, str] | None = None, skew_seconds: int = 0
+    ) -> None:
         self.rig = rig
-        self.environment = environment
+        self.environment = environment or {}
         self.skew_seconds = skew_seconds
         self.look = Look(rig.database_url)
 
@@ -51,11 +53,11 @@ class Processes:
                 self.start(name)
 
     def stop_all(self) -> list[str]:
-        """Ask all to end, the web included; returns those that had to be killed."""
+        """Ask all to end, the web included if there is one; returns those that had to be killed."""
         return [
             name
             for name in (*BEATS, *WORKERS, *RELAYS, "web")
-            if not self.of(name).stop(grace_seconds=GRACE_SECONDS)
+            if name in self.rig.processes and not self.of(name).stop(grace_seconds=GRACE_SECONDS)
         ]
 
     def of(self, name: str) -> Process:
@@ -73,7 +75,7 @@ class Processes:
     def _words(self, name: str) -> list[str]:
         part = name.partition("-")[0]
         words = [word.replace(f"{part}@", f"{name}@") for word in SHIPPED[part]]
-        if name == SKEWED:
+        if name == SKEWED and self.skew_seconds:
             # As `python -m MODULE …`, but for the clock.
             return ["-m", "bench.chaos.skewed", str(self.skew_seconds), *words[1:]]
         return words
