@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from proton import Message, symbol
 from proton.handlers import MessagingHandler
@@ -16,6 +16,10 @@ from devstack.artemis import USER, Artemis
 
 # Nothing more comes for so long.
 QUIET_SECONDS: Final = 0.5
+# A broker that says nothing for so long is away.
+SILENT_SECONDS: Final = 10.0
+# A message: its id and its text.
+Text = tuple[str, str]
 
 
 @contextmanager
@@ -37,16 +41,26 @@ def taken(server: Artemis, address: str) -> list[str]:
 
 
 def fill(server: Artemis, address: str, count: int) -> None:
-    """Put so many messages into a queue, each with an id of its own."""
+    """Put so many messages into a queue, each with an id of its own. Raises ConnectionError."""
     bodies = enumerate(assets(count, count))
-    send(server, address, ((f"{address}-{number}", body.decode()) for number, body in bodies))
+    messages = [(f"{address}-{number}", body.decode()) for number, body in bodies]
+    if any(send(server, address, messages)):
+        raise ConnectionError("the broker has not taken every message")
 
 
-def send(server: Artemis, address: str, messages: Iterable[tuple[str, str]]) -> None:
-    """Put messages into a queue, each with its id and its text; returns when all are taken."""
-    waiting = deque(messages)
-    if waiting:
-        Container(_Filler(f"127.0.0.1:{server.port}", server.password, address, waiting)).run()
+class Left(NamedTuple):
+    """Messages that the broker did not say to have: it may have those that it was sent."""
+
+    unanswered: list[Text]
+    unsent: list[Text]
+
+
+def send(server: Artemis, address: str, messages: Iterable[Text]) -> Left:
+    """Put messages into a queue; returns when the broker has all of them, or is away."""
+    filler = _Filler(f"127.0.0.1:{server.port}", server.password, address, deque(messages))
+    if filler.unsent:
+        Container(filler).run()
+    return Left([*filler.unanswered.values()], [*filler.unsent])
 
 
 class AQueue(LinkOption):
@@ -58,13 +72,11 @@ class AQueue(LinkOption):
 
 
 class _Filler(MessagingHandler):
-    def __init__(
-        self, url: str, password: str, address: str, messages: deque[tuple[str, str]]
-    ) -> None:
+    def __init__(self, url: str, password: str, address: str, messages: deque[Text]) -> None:
         super().__init__()
         self.url, self.password, self.address = url, password, address
-        self.messages = messages
-        self.unanswered = len(messages)
+        self.unsent = messages
+        self.unanswered: dict[str, Text] = {}
 
     def on_start(self, event: Any) -> None:
         self.connection = event.container.connect(
@@ -74,18 +86,30 @@ class _Filler(MessagingHandler):
             allow_insecure_mechs=True,
             allowed_mechs="PLAIN",
             reconnect=False,
+            heartbeat=SILENT_SECONDS,
         )
         event.container.create_sender(self.connection, self.address, options=[AQueue()])
 
     def on_sendable(self, event: Any) -> None:
-        while self.messages and event.sender.credit:
-            id_, body = self.messages.popleft()
-            event.sender.send(Message(id=id_, durable=True, body=body))
+        while self.unsent and event.sender.credit:
+            message = self.unsent.popleft()
+            id_, body = message
+            delivery = event.sender.send(Message(id=id_, durable=True, body=body))
+            self.unanswered[delivery.tag] = message
 
-    def on_accepted(self, _event: Any) -> None:
-        self.unanswered -= 1
-        if not self.unanswered:
+    def on_accepted(self, event: Any) -> None:
+        del self.unanswered[event.delivery.tag]
+        if not self.unanswered and not self.unsent:
             self.connection.close()
+
+    def on_rejected(self, _event: Any) -> None:
+        self.connection.close()
+
+    def on_released(self, _event: Any) -> None:
+        self.connection.close()
+
+    def on_transport_error(self, _event: Any) -> None:
+        """Nothing to do: what is left says it."""
 
 
 class _Taker(MessagingHandler):

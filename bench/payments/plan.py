@@ -6,10 +6,11 @@ from typing import Final
 
 from payments.requests import Sent, again, closing, request
 
-# One payment in so many …
-BY_JMS_EACH: Final = 10
+# Of so many payments one meets a bank that is closing, and one is asked for again.
 CLOSING_EACH: Final = 100
-AGAIN_EACH: Final = 50
+AGAIN_EACH: Final = 20
+# A repeat comes so many payments later, at the most.
+LATER: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +22,33 @@ class Plan:
     by_jms: tuple[Sent, ...]
 
     @property
-    def messages(self) -> int:
+    def requests(self) -> int:
         return len(self.by_kafka) + len(self.by_jms)
 
     @property
     def repeats(self) -> int:
-        return self.messages - len(self.payments)
+        return self.requests - len(self.payments)
 
 
-def planned(count: int, *, with_jms: bool) -> Plan:
-    """Some meet a bank that is closing and succeed later; some are asked for twice.
+def planned(count: int, seed: str) -> Plan:
+    """Half of the payments go by each door.
 
-    Of those that come again, half have their message id and half another one; where there is a JMS
-    broker, the latter come by the other door.
+    A repeat is one of three: sent again as it was; by the same door under another message id; by
+    the other door.
     """
-    random = Random(count)
-    doors: dict[bool, list[Sent]] = {False: [], True: []}
+    random = Random(f"payments {seed}")
+    placed: dict[bool, list[tuple[int, Sent]]] = {False: [], True: []}
     for number in range(count):
-        make = closing if number % CLOSING_EACH == 7 else request
-        sent = make(f"P-{number:06}", random)
-        is_by_jms = with_jms and number % BY_JMS_EACH == 3
-        doors[is_by_jms].append(sent)
-        turn, rest = divmod(number, AGAIN_EACH)
-        if rest == 13:
-            as_other = turn % 2 == 0
-            doors[with_jms and is_by_jms != as_other].append(again(sent, as_other=as_other))
-    payments = frozenset(sent.payment for door in doors.values() for sent in door)
-    return Plan(payments, tuple(doors[False]), tuple(doors[True]))
+        make = closing if number % CLOSING_EACH == 0 else request
+        sent, is_by_jms = make(f"P-{number:06}", random), number % 2 == 1
+        placed[is_by_jms].append((number, sent))
+        if random.randrange(AGAIN_EACH) == 0:
+            as_other, by_other_door = random.choice(((False, False), (True, False), (False, True)))
+            place = number + random.randint(0, LATER)
+            placed[is_by_jms != by_other_door].append((place, again(sent, as_other=as_other)))
+    payments = frozenset(sent.payment for door in placed.values() for _, sent in door)
+    return Plan(payments, _in_order(placed[False]), _in_order(placed[True]))
+
+
+def _in_order(placed: list[tuple[int, Sent]]) -> tuple[Sent, ...]:
+    return tuple(sent for _, sent in sorted(placed, key=lambda each: each[0]))

@@ -1,76 +1,115 @@
-"""Sends the plan's requests by both doors at a steady pace."""
+"""The store of the payment run: two doors, each with its requests, at a steady pace."""
 
 import contextlib
-import threading
 import time
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from bench import traffic
-from bench.payments.plan import Plan
+from bench import jms
+from bench.faults.sending import Lasting, Sender
 from devstack.artemis import Artemis
 from payments import names
 from payments.requests import Sent
 
-MOST_PER_SECOND: Final = 300.0
-# A short run is sent more slowly, so that there is time for kills.
-LEAST_SECONDS: Final = 40.0
 TICK_SECONDS: Final = 0.5
+# The broker may be away for some time; then its start has failed.
+TAKEN_WITHIN_SECONDS: Final = 240.0
+FLUSH_SECONDS: Final = 10.0
+AWAY_SECONDS: Final = 0.5
 
 
-class Sending(threading.Thread):
-    """The store, in the background. `failure` tells why it gave up."""
+class Door(Sender):
+    """Sends all its requests, each until it is told to have arrived.
 
-    def __init__(self, bootstrap: str, plan: Plan, broker: Artemis | None) -> None:
-        super().__init__(name="sending", daemon=True)
-        self.plan = plan
-        self.broker = broker
-        self.ending = threading.Event()
-        self.failure: str | None = None
-        self._producer = traffic.producer(bootstrap, **{"linger.ms": 5})
-        self.seconds = max(LEAST_SECONDS, plan.messages / MOST_PER_SECOND)
+    `sent_again` counts those that may have arrived before.
+    """
 
-    def run(self) -> None:
-        try:
-            self._send_all()
-        except Exception as e:  # noqa: BLE001 - told by whoever started the thread
-            self.failure = f"{type(e).__name__}: {e}"
+    def __init__(self, name: str, requests: Sequence[Sent], seconds: float) -> None:
+        super().__init__(name)
+        self.requests = requests
+        self.seconds = seconds
+        self.sent_again = 0
 
-    def _send_all(self) -> None:
-        began, share, gone = time.monotonic(), 0.0, [0, 0]
-        while share < 1 and not self.ending.is_set():
+    def work(self) -> None:
+        began, gone = time.monotonic(), 0
+        while gone < len(self.requests) and not self.ending.is_set():
             share = min((time.monotonic() - began) / self.seconds, 1.0)
-            for door, (send, requests) in enumerate(
-                ((self._by_kafka, self.plan.by_kafka), (self._by_jms, self.plan.by_jms))
-            ):
-                until = round(share * len(requests))
-                send(requests[gone[door] : until])
-                gone[door] = until
+            due = round(share * len(self.requests))
+            self.send(self.requests[gone:due])
+            gone = due
             self.ending.wait(TICK_SECONDS)
-        if self._producer.flush(60):
-            self.failure = "not every request was written"
+        self.finish()
 
-    def _by_kafka(self, requests: Sequence[Sent]) -> None:
+    @abstractmethod
+    def send(self, requests: Sequence[Sent]) -> None:
+        """Send these, in order."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Return when all that was sent has arrived. Raises TimeoutError."""
+
+
+class KafkaDoor(Door):
+    """By an idempotent producer; what it could not deliver is sent by its next one."""
+
+    def __init__(self, bootstrap: str, requests: Sequence[Sent], seconds: float) -> None:
+        super().__init__("by kafka", requests, seconds)
+        self._producer = Lasting(bootstrap)
+        self._undelivered: deque[Sent] = deque()
+
+    def send(self, requests: Sequence[Sent]) -> None:
+        while self._undelivered:
+            self.sent_again += 1
+            self._put(self._undelivered.popleft())
         for sent in requests:
-            self._producer.produce(
-                names.TOPICS[names.REQUESTS],
-                value=sent.value,
-                key=sent.payment.encode(),
-                headers=list(sent.headers),
-                on_delivery=self._reported,
-            )
-            self._producer.poll(0)
+            self._put(sent)
 
-    def _by_jms(self, requests: Sequence[Sent]) -> None:
-        if self.broker is None or not requests:
-            return
-        # The library is an extra.
-        from bench import jms  # noqa: PLC0415 - see above
+    def finish(self) -> None:
+        until = time.monotonic() + TAKEN_WITHIN_SECONDS
+        while self._producer.flush(FLUSH_SECONDS) or self._undelivered:
+            if time.monotonic() > until:
+                raise TimeoutError("Kafka has not taken every request")
+            self.send(())
 
-        texts = ((sent.message_id, sent.value.decode()) for sent in requests)
-        jms.send(self.broker, names.JMS_ADDRESS, texts)
+    def _put(self, sent: Sent) -> None:
+        self._producer.put(
+            names.TOPICS[names.REQUESTS],
+            sent.value,
+            key=sent.payment.encode(),
+            headers=list(sent.headers),
+            on_delivery=self._reported(sent),
+        )
 
-    def _reported(self, error: object, _message: Any) -> None:
-        with contextlib.suppress(Exception):
-            if error is not None:
-                self.failure = str(error)
+    def _reported(self, sent: Sent) -> Callable[[Any, Any], None]:
+        def note(error: object, _message: object) -> None:
+            with contextlib.suppress(Exception):
+                if error is not None:
+                    self._undelivered.append(sent)
+
+        return note
+
+
+class JmsDoor(Door):
+    """As a JMS client does: what the broker has not answered for is sent again under its id."""
+
+    def __init__(self, broker: Artemis, requests: Sequence[Sent], seconds: float) -> None:
+        super().__init__("by jms", requests, seconds)
+        self._broker = broker
+
+    def send(self, requests: Sequence[Sent]) -> None:
+        waiting = [(sent.message_id, sent.value.decode()) for sent in requests]
+        until = time.monotonic() + TAKEN_WITHIN_SECONDS
+        while True:
+            left = jms.send(self._broker, names.JMS_ADDRESS, waiting)
+            if not any(left):
+                return
+            if time.monotonic() > until:
+                raise TimeoutError("the JMS broker has not taken every request")
+            self.sent_again += len(left.unanswered)
+            waiting = [*left.unanswered, *left.unsent]
+            time.sleep(AWAY_SECONDS)
+
+    def finish(self) -> None:
+        """Nothing is left: `send` returns when all have arrived."""
