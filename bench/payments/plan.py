@@ -6,7 +6,7 @@ from typing import Final
 
 from payments.requests import Sent, again, closing, request
 
-# Of so many payments one meets a bank that is closing, and one is asked for again.
+# Of so many payments, by chance, one meets a bank that is closing, and one is asked for again.
 CLOSING_EACH: Final = 100
 AGAIN_EACH: Final = 20
 # A repeat comes so many payments later, at the most.
@@ -39,7 +39,7 @@ def planned(count: int, seed: str) -> Plan:
     random = Random(f"payments {seed}")
     placed: dict[bool, list[tuple[int, Sent]]] = {False: [], True: []}
     for number in range(count):
-        make = closing if number % CLOSING_EACH == 0 else request
+        make = closing if random.randrange(CLOSING_EACH) == 0 else request
         sent, is_by_jms = make(f"P-{number:06}", random), number % 2 == 1
         placed[is_by_jms].append((number, sent))
         if random.randrange(AGAIN_EACH) == 0:

@@ -34,8 +34,9 @@ SHOWN: Final = 10
 # Of what the other accounts look for, these need no book of theirs.
 LEFT: Final = ("open failures", "outgoing rows", "leases", "relays in doubt", "locks", "sessions")
 _CHARGED: Final = "SELECT count(DISTINCT payment) FROM payments_charge"
+# A repeat may be known by the receipt of the first, and then leaves no track.
 _TRACKS: Final = """
-SELECT count(*), count(*) FILTER (WHERE q.name = %s)
+SELECT count(*), count(DISTINCT t.message_id) FILTER (WHERE q.name = %s)
 FROM integration_messagetrack t JOIN integration_queue q ON q.id = t.queue_id
 """
 _POSITIONS: Final = """
@@ -140,7 +141,7 @@ class PaymentRun:
         ended, by_jms = self.rig.rows(_TRACKS, [names.JMS_REQUESTS])[0]
         positions = dict(self.rig.rows(_POSITIONS, [names.REQUESTS]))
         unread = sum(max(end - positions.get(each, 0), 0) for each, end in ends.items())
-        untaken = max(len(self.plan.by_jms) - by_jms, 0)
+        untaken = max(len({sent.message_id for sent in self.plan.by_jms}) - by_jms, 0)
         uncharged = len(self.plan.payments) - int(self.rig.value(_CHARGED))
         waiting = unread + untaken + uncharged + int(self.rig.value(f"SELECT {_OPEN}"))
         return State(ended, waiting)
