@@ -59,8 +59,12 @@ def _records() -> Iterator[str]:
         row = entered(SystemForm, AUTHOR, name=names.SYSTEM, description=about)
         yield f"the external system {row}"
     if not EnterpriseService.objects.filter(interface=names.REQUEST).exists():
-        about = "Requests to charge a payment"
-        row = entered(ServiceForm, AUTHOR, interface=names.REQUEST, description=about)
+        fields = {
+            "interface": names.REQUEST,
+            "description": "Requests to charge a payment",
+            "external_id_path": "$.payment",
+        }
+        row = entered(ServiceForm, AUTHOR, **fields)
         yield f"the enterprise service {row}"
 
 
