@@ -99,9 +99,16 @@ def _make() -> None:
 
 def _wanted_for_amqp() -> str:
     # Whatever changes the environment takes out what is not in its list.
-    return stamps.digest([REQUIREMENTS, AMQP_REQUIREMENTS], str(paths.VENV))
+    return stamps.digest([REQUIREMENTS, AMQP_REQUIREMENTS], _place())
 
 
 def _wanted() -> str:
-    # The folder of the environment is part of it: a moved checkout has scripts that point away.
-    return stamps.digest([REQUIREMENTS], str(paths.VENV))
+    return stamps.digest([REQUIREMENTS], _place())
+
+
+def _place() -> str:
+    """The folder of the environment: a moved checkout has scripts that point away.
+
+    Checkouts that share one by a link must not each make it anew, without the extra of another.
+    """
+    return str(paths.VENV.resolve())

@@ -69,12 +69,15 @@ class AtBroker:
 def at_broker() -> Iterator[AtBroker]:
     """Connect to the broker of the example's provider.
 
-    Raises Provider.DoesNotExist, and ConnectionError when it cannot be reached.
+    Raises Provider.DoesNotExist, and ConnectionError when it cannot be reached from here.
     """
     # The library is an extra.
-    from proton import ProtonException, symbol  # noqa: PLC0415 - see above
-    from proton.reactor import LinkOption  # noqa: PLC0415 - see above
-    from proton.utils import BlockingConnection  # noqa: PLC0415 - see above
+    try:
+        from proton import ProtonException, symbol  # noqa: PLC0415 - see above
+        from proton.reactor import LinkOption  # noqa: PLC0415 - see above
+        from proton.utils import BlockingConnection  # noqa: PLC0415 - see above
+    except ImportError as e:
+        raise ConnectionError("the library for AMQP 1.0 is not installed") from e
 
     class AQueue(LinkOption):
         """Asks for a queue where the broker makes addresses by itself."""
