@@ -6,9 +6,9 @@ import random
 import pytest
 
 from bench.chaos import accounting, duty, plan, reading, replies, verdict
-from bench.faults.cards import Deck
 from bench.chaos.producing import Fate
 from bench.chaos.reading import Entry
+from bench.faults.cards import Deck
 from integration.envelope import read
 
 pytestmark = pytest.mark.fast
