@@ -18,8 +18,8 @@ from integration.kafka.client import connection
 from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider, QueuePartition
 from integration.policy.branches import Branch, Decision
-from integration.store import branches, locks
-from integration.store.sessions import Session, alias, raw_connection
+from integration.store import branches, deployments, locks
+from integration.store.sessions import Session, alias, django_connection, raw_connection
 
 # Most of the time Kafka is waited for.
 AT_ONCE: Final = 8
@@ -71,9 +71,11 @@ def settle_left(
 def settle_all() -> int:
     """Settle all that no run works on, also of queues that are paused; return what is in doubt.
 
-    Partitions that somebody holds are left to their owners. Raises psycopg.Error, DatabaseError.
+    Partitions that somebody holds are left to their owners, and nothing is done in a copy of the
+    database. Raises psycopg.Error, DatabaseError.
     """
-    left = branches.left()
+    with django_connection().cursor() as cursor:
+        left = branches.left() if deployments.may_act(cursor) else []
     if not left:
         return 0
     places = {(one.branch.queue, one.branch.partition) for one in left}

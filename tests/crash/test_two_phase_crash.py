@@ -180,3 +180,15 @@ def test_a_record_that_kafka_refuses_is_its_message_s_failure(broker: Kafka, que
     assert applied() == published(broker) == good
     error = MessageError.objects.get()
     assert (error.offset, error.state, error.code) == (3, "HOLD", "MSG_SIZE_TOO_LARGE")
+
+
+def test_a_queue_changes_its_way_to_commit_and_keeps_its_position(
+    broker: Kafka, queue: Queue
+) -> None:
+    for way in (True, False, True):
+        Queue.objects.filter(pk=queue.pk).update(two_phase=way)
+        send(broker, queue, BATCH)
+        run_queue(queue.pk)
+    assert applied() == [*range(BATCH)] * 3
+    assert published(broker) == [*range(BATCH)] * 2
+    assert OutboxRow.objects.filter(state="PENDING").count() == BATCH

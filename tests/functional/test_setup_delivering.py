@@ -106,6 +106,7 @@ class TestDelivery:
             "workers",
             "group_protocol",
             "group_id",
+            "two_phase",
         }
         assert outbound.keys() - inbound.keys() == {"endpoint"}
 
