@@ -13,7 +13,7 @@ from console.layout.answers import actor_of, carried_out, parse_id, see, tell_pr
 from console.layout.asked import number_of
 from console.outbox.choices import DECISIONS
 from console.outbox.filters import OutboxFilterForm
-from integration.actions import branches, outbox
+from integration.actions import outbox, two_phase
 from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.models import Queue
@@ -99,7 +99,7 @@ def decide_branch(request: HttpRequest) -> HttpResponse:
     if request.method != "POST" or word not in {"commit", "roll-back"}:
         return see("outbox")
     try:
-        branches.decide(
+        two_phase.decide(
             request.POST.get("branch", ""),
             commit=word == "commit",
             actor=actor_of(request),

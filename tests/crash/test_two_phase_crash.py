@@ -15,7 +15,7 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
-from integration.actions.branches import decide
+from integration.actions.two_phase import decide
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.models import MessageError, OutboxChange, OutboxRow, Queue, QueuePartition
