@@ -18,8 +18,8 @@ from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.selectors.failures.payloads import contents_of
-from integration.selectors.outbox import branches as branch_doubts
 from integration.selectors.outbox import rows as outbox_rows
+from integration.selectors.outbox.branches import commits_in_doubt
 from integration.selectors.outbox.rows import known_of
 from integration.selectors.queues import queues
 
@@ -128,7 +128,7 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
         "is_default": wanted.is_default,
         "is_continued": bool(after),
         "doubts": outbox_rows.doubts(scope),
-        "branches": branch_doubts.doubts(scope),
+        "branches": commits_in_doubt(scope),
         "changes": outbox_rows.recent_changes(scope),
         "cap": outbox_rows.COUNT_CAP,
     }

@@ -28,6 +28,7 @@ from integration.policy.states import PartitionState
 from integration.runs import branches
 from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import stable_ends, track_days
+from integration.store.partition_state import not_held
 from integration.store.sessions import django_connection, execute
 from integration.values import TopicFacts
 
@@ -36,13 +37,18 @@ _COMPARED: Final = (
     *("queue_id", "partition", "topic_uuid", "next_offset", "state_code"),
     *("low_watermark", "high_watermark", "oldest_waiting_at"),
 )
-_SEEN: Final = (
-    "UPDATE integration_queuepartition SET seen_at = clock_timestamp() WHERE id = ANY(%s)"
-)
-_WRITE: Final = """
+# A two-phase commit in doubt holds its partition's row, for days if nobody decides. What is seen of
+# the others is written all the same.
+_SEEN: Final = f"""
+    UPDATE integration_queuepartition SET seen_at = clock_timestamp()
+    WHERE id IN ({not_held("id = ANY(%s)")})"""
+_WRITE: Final = f"""
     UPDATE integration_queuepartition SET low_watermark = %s, high_watermark = %s,
         seen_at = clock_timestamp()
-    WHERE queue_id = %s AND partition = %s AND topic_uuid = %s"""
+    WHERE id IN ({not_held("queue_id = %s AND partition = %s AND topic_uuid = %s")})"""
+_OLDEST: Final = f"""
+    UPDATE integration_queuepartition SET oldest_waiting_at = %s
+    WHERE id IN ({not_held("id = %s")})"""
 
 
 @dataclass(frozen=True)
@@ -229,7 +235,7 @@ def write_oldest(queue: Queue, facts: TopicFacts, unmoved: Collection[int] = fro
     for row in rows:
         at = oldest.get(row.partition)
         if at != row.oldest_waiting_at and row.partition not in unmoved:
-            queue.partitions.filter(pk=row.pk).update(oldest_waiting_at=at)
+            execute(_OLDEST, (at, row.pk))
 
 
 def _first(row: QueuePartition, facts: TopicFacts) -> int | None:

@@ -17,7 +17,7 @@ from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
-from integration.selectors.outbox import branches
+from integration.selectors.outbox.branches import commits_in_doubt
 from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
@@ -255,8 +255,9 @@ def _stuck(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_IN_DOUBT)
     for subject, text in cursor.fetchall():
         yield Condition(NoticeKind.BLOCKED, f"relay of {subject}", text)
-    for one in branches.doubts():
-        yield Condition(NoticeKind.BLOCKED, f"{one.queue}[{one.partition}]", one.text)
+    for one in commits_in_doubt():
+        subject = f"{one.queue}[{one.partition}]"
+        yield Condition(NoticeKind.BLOCKED, subject, one.situation.text)
 
 
 def _unread(cursor: Cursor) -> Iterator[Condition]:

@@ -216,6 +216,13 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
             yield Problem(what, lack, Way.ENDPOINT, rank=44, subject=row.name, is_grave=False)
 
 
+def commits_in_doubt(facts: Facts) -> Iterator[Problem]:
+    """Two-phase commits that Kafka does not tell the fate of."""
+    for doubt in facts.commits_in_doubt:
+        what = f"A commit of {doubt.queue}, partition {doubt.partition}, is in doubt"
+        yield Problem(what, doubt.situation, Way.OUTBOX, rank=11, subject=doubt.queue)
+
+
 def late_relays(facts: Facts) -> Iterator[Problem]:
     """A relay that is not there is a problem of its own."""
     if not facts.live_processes.relays:

@@ -17,6 +17,7 @@ from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
 from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
 from integration.models import EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
+from integration.selectors.outbox.branches import commits_in_doubt
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -64,6 +65,7 @@ def ask(
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
         unknown=_unknown(sending) if sending else {},
         slots=slots.look() if live_processes.workers else None,
+        commits_in_doubt=commits_in_doubt(),
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if live_processes.drivers else open_runs().waiting,
     )

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from crontasks.health.slots import Slots
 from integration.selectors.delivering.endpoints import EndpointRow
+from integration.selectors.outbox.branches import CommitInDoubt
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import LiveProcesses, Situation
@@ -113,6 +114,7 @@ class Facts:
     endpoints: Sequence[EndpointRow] = ()
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
+    commits_in_doubt: Sequence[CommitInDoubt] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False

@@ -19,6 +19,7 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     queues.hanging,
     around.endpoints,
     queues.unknown,
+    around.commits_in_doubt,
     around.late_relays,
     queues.blocked,
     queues.expiring,

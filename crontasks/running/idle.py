@@ -25,6 +25,7 @@ from integration.errors import IntegrationError
 from integration.models import Provider
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
+from integration.store.partition_state import not_held
 from integration.store.queue_stops import IS_AT_STOP
 from integration.store.starts import IS_WANTED
 
@@ -73,10 +74,10 @@ UPDATE crontasks_croninstance i SET last_scheduled_at = clock_timestamp()
 FROM integration_queue q WHERE q.id = i.queue_id AND q.provider_id = ANY(%s)
   AND i.active AND {IS_PROMPT}"""
 # Where the log ends at the position: the lag monitor need not ask for that.
-_REST: Final = """
+_REST: Final = f"""
 UPDATE integration_queuepartition SET idle_since = CASE WHEN id = ANY(%(ids)s)
     THEN clock_timestamp() END
-WHERE (idle_since IS NOT NULL) <> (id = ANY(%(ids)s))"""
+WHERE id IN ({not_held("(idle_since IS NOT NULL) <> (id = ANY(%(ids)s))")})"""
 _WATCHED: Final = f"SELECT v.id FROM integration_provider v WHERE {IS_WATCHED}"
 _IS_WATCHED: Final = f"""
 SELECT 1 FROM crontasks_croninstance i JOIN integration_queue q ON q.id = i.queue_id

@@ -7,6 +7,14 @@ from integration.delivery.batch_result import StateChange
 from integration.delivery.owned import Owned
 from integration.store import rows
 
+
+def not_held(condition: str) -> str:
+    """SQL: the `id` of partitions that meet the condition and that no transaction holds now."""
+    return (
+        f"SELECT id FROM integration_queuepartition WHERE {condition} FOR NO KEY UPDATE SKIP LOCKED"
+    )
+
+
 STATE: Final = """
 UPDATE integration_queuepartition SET
   state_since = CASE WHEN state = %(state)s AND state_code = %(code)s

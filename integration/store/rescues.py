@@ -92,7 +92,7 @@ WITH place AS MATERIALIZED (
   WHERE EXISTS (SELECT 1 FROM integration_rescue r WHERE r.partition_id = p.id
     AND r.from_offset < r.to_offset
     AND (r.from_offset < p.next_offset OR r.topic_uuid <> p.topic_uuid))
-  ORDER BY p.id FOR NO KEY UPDATE
+  ORDER BY p.id FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE integration_rescue r
 SET from_offset = CASE WHEN r.topic_uuid = place.topic_uuid
@@ -131,10 +131,12 @@ _FORGET: Final = "DELETE FROM integration_rescue WHERE swept_to = to_offset"
 
 # What is in no danger any more, by partition (queue, partition), except of the queues named.
 _OVER: Final = """
-UPDATE integration_queuepartition p SET rescue_code = '', rescue_text = ''
-WHERE p.rescue_code <> '' AND p.queue_id <> ALL(%s) AND NOT EXISTS (
-  SELECT 1 FROM unnest(%s::bigint[], %s::int[]) d (queue_id, partition)
-  WHERE d.queue_id = p.queue_id AND d.partition = p.partition)
+UPDATE integration_queuepartition SET rescue_code = '', rescue_text = '' WHERE id IN (
+  SELECT p.id FROM integration_queuepartition p
+  WHERE p.rescue_code <> '' AND p.queue_id <> ALL(%s) AND NOT EXISTS (
+    SELECT 1 FROM unnest(%s::bigint[], %s::int[]) d (queue_id, partition)
+    WHERE d.queue_id = p.queue_id AND d.partition = p.partition)
+  FOR NO KEY UPDATE OF p SKIP LOCKED)
 """
 
 

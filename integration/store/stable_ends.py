@@ -7,6 +7,8 @@ that runs as a code beside its state, which no state the engine writes leaves st
 
 from typing import Any, Final
 
+from integration.store.partition_state import not_held
+
 TRANSACTION_OPEN: Final = "TRANSACTION_OPEN"
 TRANSACTION_HANGS: Final = "TRANSACTION_HANGS"
 CODES: Final = frozenset({TRANSACTION_OPEN, TRANSACTION_HANGS})
@@ -32,9 +34,17 @@ _TOLD: Final = f"""
            '. The brokers let no transaction last so long: this one does not end by itself'
        ELSE to_char({_LAST} AT TIME ZONE 'UTC',
            '". The brokers end it by "' || {_MINUTE} || '" at the latest"') END"""
-_OF_PARTITION: Final = """
-    WHERE queue_id = %(queue)s AND partition = %(partition)s AND topic_uuid = %(topic_uuid)s
-      AND state = 'RUNNING'"""
+
+
+def _free(more: str) -> str:
+    """SQL: the partition's id, unless it has another state or a transaction holds its row."""
+    return not_held(
+        "queue_id = %(queue)s AND partition = %(partition)s AND topic_uuid = %(topic_uuid)s "
+        f"AND state = 'RUNNING' AND state_code IN ({more}'{TRANSACTION_OPEN}', "
+        f"'{TRANSACTION_HANGS}')"
+    )
+
+
 _NOTE: Final = f"""
     UPDATE integration_queuepartition SET
         state_since = {_SINCE},
@@ -43,12 +53,12 @@ _NOTE: Final = f"""
              AND state_since <= clock_timestamp() - make_interval(secs => %(limit)s)
             THEN '{TRANSACTION_HANGS}' ELSE '{TRANSACTION_OPEN}' END,
         state_text = {_TOLD}
-    {_OF_PARTITION} AND state_code IN ('', '{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')
+    WHERE id IN ({_free("'', ")})
     RETURNING state_code"""
 _FORGET: Final = f"""
     UPDATE integration_queuepartition
     SET state_code = '', state_text = '', state_since = clock_timestamp()
-    {_OF_PARTITION} AND state_code IN ('{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""
+    WHERE id IN ({_free("")})"""
 
 
 def note(

@@ -20,6 +20,7 @@ from integration.models import (
     Rescue,
     StoredObject,
 )
+from payments.models import Charge
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -34,6 +35,7 @@ def client() -> Client:
 # What Sluice itself writes can be looked at only; all else can be added.
 LOOKED_AT = {
     BatchLog,
+    Charge,
     Gap,
     Heartbeat,
     Notice,

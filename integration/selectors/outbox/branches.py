@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from integration.models import Queue
+from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import branches
 from integration.store.sessions import fetch_all
@@ -16,15 +17,18 @@ _WAITING: Final = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
     "AND 0 = ANY(pg_blocking_pids(pid))"
 )
+# Its locks have no process either, and the number of the session that has prepared it.
 _HELD: Final = """
-SELECT x.gid, array_agg(DISTINCT c.relname ORDER BY c.relname)
-FROM pg_prepared_xacts x JOIN pg_locks l ON l.virtualtransaction = '-1/' || x.transaction::text
+SELECT x.gid, array_agg(DISTINCT c.relname::text ORDER BY c.relname::text)
+FROM pg_prepared_xacts x
+JOIN pg_locks own ON own.transactionid = x.transaction AND own.pid IS NULL
+JOIN pg_locks l ON l.virtualtransaction = own.virtualtransaction AND l.pid IS NULL
 JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
 WHERE x.gid = ANY(%s) AND l.mode = 'RowExclusiveLock' GROUP BY x.gid"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchDoubt:
+class CommitInDoubt:
     """A prepared transaction of which nobody knows whether Kafka has committed its part.
 
     `waiting` counts the sessions that wait for any prepared transaction; `tables` are those in
@@ -41,15 +45,16 @@ class BranchDoubt:
     waiting: int
 
     @property
-    def text(self) -> str:
-        return (
-            f"The commit up to offset {self.last_offset} is prepared in the database, and Kafka "
+    def situation(self) -> Situation:
+        return Situation(
+            f"The batch up to offset {self.last_offset} is prepared in the database, and Kafka "
             "does not tell whether its part is committed. Until that is settled the partition "
-            "stands still. Decide on the outbox page."
+            "stands still.",
+            "Bring Kafka back if it is away; otherwise decide on the outbox page.",
         )
 
 
-def doubts(scope: Scope = EVERYTHING) -> list[BranchDoubt]:
+def commits_in_doubt(scope: Scope = EVERYTHING) -> list[CommitInDoubt]:
     """Every branch that was left, the oldest first; none for people who see some systems only."""
     left = [one for one in branches.left() if one.seconds > LEFT_AFTER_SECONDS]
     if not left or not scope.is_whole:
@@ -58,7 +63,7 @@ def doubts(scope: Scope = EVERYTHING) -> list[BranchDoubt]:
     held = dict(fetch_all(_HELD, [[str(one.branch) for one in left]]))
     queues = Queue.objects.in_bulk({one.branch.queue for one in left})
     return [
-        BranchDoubt(
+        CommitInDoubt(
             name=str(one.branch),
             queue=queues[one.branch.queue].name,
             topic=queues[one.branch.queue].topic,
