@@ -4,6 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from django.db import DatabaseError
+
 from integration.connections.factories import lookup
 from integration.errors import IntegrationError
 from integration.models import ConnectionFactory
@@ -25,7 +27,7 @@ def recover_all(should_stop: Callable[[], object] = lambda: None) -> Counter[str
             break
         try:
             counts += recover(lookup(name).xa(), should_stop)
-        except IntegrationError as problem:
+        except (IntegrationError, DatabaseError) as problem:
             counts["failed"] += 1
             log.warning("The branches of %s cannot be recovered now: %s", name, problem)
     return counts

@@ -26,6 +26,7 @@ FLUSH_SLICE_SECONDS: Final = 0.02
 FULL_QUEUE_SECONDS: Final = 0.1
 # After a refused record an abort may take as long as delivery.timeout.ms; a fence aborts as well.
 ABORT_SECONDS: Final = 0.1
+COORDINATORS: Final = "__transaction_state"
 # Where the records came to lie is told by the reports of success alone.
 REPORTS: Final = {"delivery.report.only.error": False}
 
@@ -67,6 +68,8 @@ class Slot:
         self._drop()
         producer = new_producer(self._to, self.id, {"error_cb": self._notice, **REPORTS})
         try:
+            # Asked before any broker is connected, the library waits half a second to ask again.
+            producer.list_topics(COORDINATORS, OPEN_SECONDS)
             producer.init_transactions(OPEN_SECONDS)
         except KafkaException as problem:
             if has_code(problem, {KafkaError.INVALID_TRANSACTION_TIMEOUT}):
@@ -115,9 +118,9 @@ class Slot:
         value: bytes | None,
         key: bytes | None,
         headers: Headers,
-        **where: int,
+        partition: int = -1,
     ) -> None:
-        """Inside `transaction`; `where` may be partition and timestamp.
+        """Inside `transaction`; without a partition the key decides.
 
         Raises SendFailedError for one that cannot be sent at all.
         """
@@ -125,7 +128,12 @@ class Slot:
         while True:
             try:
                 producer.produce(
-                    topic, value, key, headers=headers, on_delivery=self._reported, **where
+                    topic,
+                    value,
+                    key,
+                    partition=partition,
+                    headers=headers,
+                    on_delivery=self._reported,
                 )
                 return
             except BufferError:

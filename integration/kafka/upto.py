@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from integration.kafka.client import Connection, consumer_properties, new_admin, new_client
 from integration.kafka.errors import BrokerUnreachableError
@@ -108,7 +108,9 @@ class TopicReader:
             return offset
         if error.code() in UNKNOWN_TOPIC or error.code() in OUT_OF_RANGE:
             raise TopicGoneError
-        if kind_of(error.code()) is TroubleKind.UNAVAILABLE:
+        is_of_the_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        if is_of_the_group or kind_of(error.code()) is TroubleKind.UNAVAILABLE:
+            # Nothing is asked of the group, and a broker that is away comes back or is late.
             return 0
         raise BrokerUnreachableError(self._to.name, sentence(error))
 

@@ -117,7 +117,11 @@ def join(manager: Any, resource: XaResource, using: str | None) -> Xid:
     database = None if using is None else _database_in(current, manager, using)
     xid = decisions.fresh_xid(using) if using is not None else Xid.fresh(0)
     resource.start(xid)
-    current.join(KafkaDataManager(manager, resource, xid, database))
+    try:
+        current.join(KafkaDataManager(manager, resource, xid, database))
+    except BaseException:
+        resource.rollback(xid)
+        raise
     return xid
 
 
@@ -128,6 +132,11 @@ def _database_in(current: Any, manager: Any, using: str) -> DatabaseManager:
         found: DatabaseManager = current.data(key)
     except KeyError:
         found = DatabaseManager(manager, using)
+        try:
+            current.join(found)
+        except BaseException:
+            # The transaction takes nobody any more: Django's is not to stay open for it.
+            found.abort(current)
+            raise
         current.set_data(key, found)
-        current.join(found)
     return found

@@ -1,5 +1,6 @@
 """The resource: branches of transactions over several resources, as X/Open's XA has them."""
 
+import logging
 import threading
 import time
 import uuid
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypeVar
 
+from integration.errors import IntegrationError
 from integration.kafka.errors import SendFailedError
 from integration.kafka.slots import Headers, Slot, SlotLostError
 from integration.policy.states import BranchState
@@ -29,6 +31,7 @@ from integration.xa.side_topic import Outgoing, SideTopic
 from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Two that want the same branch fence each other in turn; after so many one of them gives up.
@@ -209,13 +212,19 @@ class XaResource:
         [(now,)] = fetch_all("SELECT clock_timestamp()")
         oldest = now - timedelta(seconds=self.timeout)
         for branch in self._log.branches():
-            if branch.state is BranchState.STARTED and branch.started_at < oldest:
-                self._expire(branch)
-            else:
+            is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
+            if not is_old or not self._expire(branch):
                 kept.append(branch)
         return kept
 
-    def _expire(self, branch: Branch) -> None:
+    def branches(self) -> list[Branch]:
+        """What is in the log, for people: nothing is done about it."""
+        self._check()
+        return self._log.branches()
+
+    def _expire(self, branch: Branch) -> bool:
+        """Roll back a started branch; False where it cannot be done now."""
+
         def expired(slot: Slot, found: Branch) -> None:
             # It may have been prepared since.
             if found.state is BranchState.STARTED and found.mark == branch.mark:
@@ -225,7 +234,12 @@ class XaResource:
             self._over(branch.xid, expired)
         except (XaUnknownError, XaProtocolError):
             # It is over, or was given to a new transaction meanwhile.
-            return
+            return True
+        except IntegrationError as problem:
+            # Those of others are not to wait for it.
+            log.warning("The branch %s cannot be rolled back now: %s", branch.xid, problem)
+            return False
+        return True
 
     def forget(self, xid: Xid) -> None:
         """The coordinator knows what a person has decided.
@@ -257,10 +271,7 @@ class XaResource:
         self._over(xid, decided)
 
     def close(self) -> None:
-        with self._turn:
-            active, self._active = list(self._active.values()), {}
-        for each in active:
-            each.let_go(is_whole=False)
+        """End what is open for looks; branches that are at work go on, and open it again."""
         self._log.close()
         self._side.close()
 

@@ -79,10 +79,8 @@ class SideTopic:
         """
         for message, topic in self._messages(branch):
             headers: Any = message.headers()
-            _, written_at = message.timestamp()
-            slot.send(
-                topic, message.value(), message.key(), headers[1:], timestamp=max(written_at, 0)
-            )
+            # With the time of now: a topic deletes at once what comes with one of last month.
+            slot.send(topic, message.value(), message.key(), headers[1:])
         slot.flush()
 
     def _messages(self, branch: Branch) -> Iterator[tuple[Record, str]]:

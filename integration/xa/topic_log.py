@@ -5,6 +5,7 @@ to the end is all there is, and nothing can come between the look and what is th
 """
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,11 +21,18 @@ from integration.models import Provider
 from integration.policy.states import BranchState
 from integration.store.sessions import fetch_all
 from integration.xa.branch import Branch, Place
-from integration.xa.errors import XaDuplicateError, XaTopicMissingError, XaTopicUnsafeError
+from integration.xa.errors import (
+    XaDuplicateError,
+    XaTopicMissingError,
+    XaTopicUnsafeError,
+    XidInvalidError,
+)
 from integration.xa.side_topic import HEADER
 from integration.xa.stalled import Stalls
 from integration.xa.steps import XaObserver, unobserved
 from integration.xa.xid import Xid
+
+log = logging.getLogger(__name__)
 
 # Compaction also drops tombstones in the end (delete.retention.ms, a day by default). Who has not
 # read for so long begins anew, so that no branch comes back to life for having missed its end.
@@ -123,10 +131,11 @@ class TopicLog:
             self._known, self._position = {}, low
         for message in reader.records(0, self._position, end, seconds):
             key, value = message.key() or b"", message.value()
-            if value is None:
+            branch = None if value is None else _branch(key, value)
+            if branch is None:
                 self._known.pop(key, None)
             else:
-                self._known[key] = Branch.read(key, value)
+                self._known[key] = branch
             self._position = (message.offset() or 0) + 1
         self._position, self._read_at = end, began
         return self._known
@@ -136,3 +145,12 @@ class TopicLog:
             if self._reader is not None:
                 self._reader.close()
             self._reader, self._read_at = None, 0.0
+
+
+def _branch(key: bytes, value: bytes) -> Branch | None:
+    """None for what is none: somebody else has written to the topic."""
+    try:
+        return Branch.read(key, value)
+    except (ValueError, TypeError, LookupError, XidInvalidError) as problem:
+        log.warning("A record %r of a log of transactions is no branch: %s", key[:300], problem)
+        return None

@@ -22,7 +22,7 @@ from tests.support.xa import LOGS, a_factory, read
 pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 # So many at a time: each has a row, a branch and an id of its own.
-AT_ONCE = 4
+AT_ONCE = 6
 ONLY_WITH_A_TABLE = {XaStep.MARKED, XaStep.DELIVERED}
 # From here on the database has committed.
 DECIDED = [
