@@ -28,6 +28,8 @@ from integration.xa.stalled import Stalls
 from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
+# A prepared branch as well: in a database that was restored it stands where it stood then.
+_MAY_BE_OUT: Final = {BranchState.DELIVERING, BranchState.PREPARED}
 _INSERT: Final = """
 INSERT INTO integration_xabranch (mark, factory_id, xid, state, owner, side_partition,
   first_offset, last_offset, messages, started_at)
@@ -41,12 +43,13 @@ UPDATE integration_xabranch SET state = 'DELIVERING', before = state, outcome = 
 WHERE mark = %s AND state = %s"""
 _TAKE_BACK: Final = """
 UPDATE integration_xabranch SET state = before, before = '', outcome = '', attempt = ''
-WHERE mark = %s AND attempt = %s"""
+WHERE mark = %s AND attempt = %s AND state = 'DELIVERING'"""
 _REMOVE_DELIVERED: Final = """
-DELETE FROM integration_xabranch WHERE mark = %s AND attempt = %s AND outcome = ''"""
+DELETE FROM integration_xabranch
+WHERE mark = %s AND attempt = %s AND state = 'DELIVERING' AND outcome = ''"""
 _MOVE_DELIVERED: Final = """
 UPDATE integration_xabranch SET state = outcome, before = '', outcome = '', attempt = ''
-WHERE mark = %s AND attempt = %s AND outcome <> ''"""
+WHERE mark = %s AND attempt = %s AND state = 'DELIVERING' AND outcome <> ''"""
 
 
 class DatabaseLog:
@@ -73,13 +76,15 @@ class DatabaseLog:
     def find_fenced(self, xid: Xid) -> Branch | None:
         while True:
             row = self._row(xid)
-            if row is None or row["state"] != BranchState.DELIVERING:
+            if row is None or row["state"] not in _MAY_BE_OUT:
                 return None if row is None else _branch(row)
             # Whoever was delivering is shut out, so it is known how far it came. Somebody else may
             # have looked since and begun anew: only what this look was about is changed.
-            look = partial(self._side.is_delivered, _branch(row))
-            if self._stalls.through(look):
+            if self._stalls.through(partial(self._side.is_delivered, _branch(row))):
                 self._delivered(row["mark"], row["attempt"])
+                self._change(_REMOVE, (row["mark"], BranchState.PREPARED))
+            elif row["state"] == BranchState.PREPARED:
+                return _branch(row)
             else:
                 self._change(_TAKE_BACK, (row["mark"], row["attempt"]))
 

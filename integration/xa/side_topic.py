@@ -115,9 +115,9 @@ class SideTopic:
     def is_delivered(self, branch: Branch, seconds: float) -> bool:
         """Whether a transaction that said so was committed. Ask it behind a fence.
 
-        What it said lies behind the messages, and a topic forgets from its front: as long as the
-        first place where it can stand is there, so is what it said.
-        Raises StalledError, XaTopicMissingError, XaSideLostError, BrokerUnreachableError.
+        What it said lies behind the messages, and a topic forgets from its front. Where it may be
+        forgotten, so are the messages, and nothing can be delivered again.
+        Raises StalledError, XaTopicMissingError, BrokerUnreachableError.
         """
         place = branch.place
         with closing(TopicReader(self._to, self.topic)) as reader:
@@ -130,8 +130,6 @@ class SideTopic:
                         return True
             except TopicGoneError:
                 raise XaTopicMissingError(self.topic, self._to.name) from None
-        if low > place.last + 1:
-            raise XaSideLostError(branch.xid, self.topic, 0, place.count)
         return False
 
     def close(self) -> None:

@@ -89,3 +89,37 @@ def test_both_have_it_or_neither_wherever_it_dies(broker, child_environment, coo
     assert left.state == "STARTED"
     assert not XaDecision.objects.exists()
     assert XaBranch.objects.count() == (log == "database")
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_who_stood_still_while_others_recovered_doubles_nothing_when_it_wakes(
+    broker, child_environment, log
+):
+    """Before the decision it is left alone; behind it, others deliver, and it finds that out."""
+    a_factory(broker, log)
+    topic = broker.topic()
+    steps = [XaStep.PREPARED, XaStep.DECIDED, XaStep.COPIED]
+    children = [
+        child(child_environment, "atomic", "payments", topic, str(n), step, "SIGSTOP")
+        for n, step in enumerate(steps)
+    ]
+    try:
+        for process in children:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "there\n"
+            process.wait_until_stopped()
+        assert connections.recover_all() == {"open": 1, "commit": 2}
+        assert account(broker, topic) == {1, 2}
+        for process in children:
+            process.send_signal(signal.SIGCONT)
+        for process in children:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "through\n", process.stdout.read()
+    finally:
+        for process in children:
+            process.kill()
+            assert process.stdout is not None
+            process.stdout.close()
+    assert account(broker, topic) == {0, 1, 2}
+    assert connections.lookup("payments").xa().recover() == []
+    assert not XaDecision.objects.exists()

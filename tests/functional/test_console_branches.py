@@ -7,9 +7,10 @@ from django.test import Client
 from django.urls import reverse
 
 from integration import connections
-from integration.models import ConfigurationChange
+from integration.models import ConfigurationChange, ConnectionFactory
 from integration.xa.decisions import fresh_xid
 from integration.xa.xid import Xid
+from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
 from tests.support.set_up import logged_in
 from tests.support.xa import a_factory, read
@@ -75,3 +76,16 @@ def test_a_log_that_cannot_be_read_is_told_on_the_page(broker, client):
     row = a_factory(broker, xa_log_topic="gone")
     shown = client.get(reverse("connection", args=[row.pk]), {"branches": 1})
     assert "XA_TOPIC_MISSING" in shown.text
+
+
+def test_a_log_in_a_topic_needs_two_topics_that_differ(broker, client):
+    provider = a_provider(broker.bootstrap)
+    sending = {"name": "pay", "provider": provider.pk, "goal": "balanced"}
+    pool = {"least": 0, "most": 8, "idle_seconds": 60, "wait_seconds": 5}
+    topics = {"xa": "topic", "xa_side_topic": "side", "xa_log_topic": ""}
+    entered = sending | pool | topics | {"xa_expires_seconds": 60}
+    address = reverse("connection-new")
+    for wrong in ({}, {"xa_log_topic": "side"}, {"xa": "database", "xa_side_topic": ""}):
+        assert client.post(address, entered | wrong).status_code == 422
+    assert client.post(address, entered | {"xa_log_topic": "log"}).status_code == 303
+    assert ConnectionFactory.objects.values_list("xa", "xa_log_topic").get() == ("topic", "log")

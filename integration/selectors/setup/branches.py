@@ -19,7 +19,7 @@ class BranchRow:
     state: BranchState
     started_at: datetime
     messages: int
-    coordinator: str
+    decider: str
     choices: tuple[str, ...]
 
 
@@ -42,16 +42,17 @@ def of_factory(factory: ConnectionFactory) -> Branches:
 
 def _row(branch: Branch) -> BranchRow:
     using = decisions.database_of(branch.xid)
+    decider = "another coordinator" if using is None else f"the database {using}"
     choices: tuple[str, ...] = ()
     if using is None and branch.state is BranchState.PREPARED:
         choices = ("commit", "rollback")
     elif branch.state in {BranchState.COMMITTED, BranchState.ROLLED_BACK}:
-        choices = ("forget",)
+        decider, choices = "a person", ("forget",)
     return BranchRow(
         xid=str(branch.xid),
         state=branch.state,
         started_at=branch.started_at,
         messages=branch.place.count,
-        coordinator="another one" if using is None else f"the database {using}",
+        decider=decider,
         choices=choices,
     )
