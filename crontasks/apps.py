@@ -23,6 +23,7 @@ class CrontasksConfig(AppConfig):
             reprocessing,
             rescue,
             retention_sync,
+            xa_recovery,
         )
         from crontasks.dispatch import resident
         from crontasks.instances import registration

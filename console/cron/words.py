@@ -103,6 +103,11 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "different": ("queue differs", "queues differ"),
             "unreachable": ("queue not checked", "queues not checked"),
         },
+        "xa_recovery": {
+            "commit": ("branch committed", "branches committed"),
+            "rollback": ("branch rolled back", "branches rolled back"),
+            "failed": ("not settled now", "not settled now"),
+        },
         "reprocessing": {"RELEASED": ("released", "released")},
         "dead_letters": {
             "queues": ("error queue made", "error queues made"),

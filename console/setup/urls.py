@@ -58,6 +58,7 @@ urlpatterns = [
     *(pattern for noun in NOUNS for pattern in addresses(noun)),
     path("channels/<int:number>/test/", channels.send_test, name="channel-test"),
     path("channels/<int:number>/subjects/", channels.subjects, name="channel-subjects"),
+    path("connections/<int:number>/branches/", connections.decide, name="connection-branch"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),

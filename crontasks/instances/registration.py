@@ -20,6 +20,7 @@ SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
     ("Retention sync", "retention_sync", "7 * * * *", None),
     ("Lag monitor", "lag_monitor", "", 15),
     ("Rescue", "rescue", "", 60),
+    ("Recovery of branches", "xa_recovery", "", 60),
 )
 
 

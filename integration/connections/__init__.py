@@ -13,10 +13,12 @@ from integration.connections.errors import (
     PoolExhaustedError,
 )
 from integration.connections.factories import Factory, close_all, lookup
-from integration.connections.session import Session
+from integration.connections.recovery import recover_all
+from integration.connections.session import BranchSession, Session
 from integration.kafka.errors import NotTransactionalError, SendFailedError
 
 __all__ = [
+    "BranchSession",
     "Factory",
     "FactoryUnknownError",
     "NotTransactionalError",
@@ -26,4 +28,5 @@ __all__ = [
     "Session",
     "close_all",
     "lookup",
+    "recover_all",
 ]

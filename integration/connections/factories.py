@@ -8,15 +8,19 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
-from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
 
 from integration.connections.errors import FactoryUnknownError
 from integration.connections.pool import Lease, Limits, Pool
-from integration.connections.session import Session
+from integration.connections.session import BranchSession, Session
 from integration.kafka.client import connection
 from integration.kafka.sessions import KafkaConnection
+from integration.kafka.slots import Slot
 from integration.models import ConnectionFactory
 from integration.store.sessions import alias
+from integration.xa import data_managers, decisions
+from integration.xa.opening import opened, prefix_of
+from integration.xa.resource import XaResource
 
 # Properties of producers, unless the provider sets them. What Kafka has confirmed is in every
 # in-sync copy with each of them.
@@ -35,6 +39,8 @@ class Factory:
         self.process = os.getpid()
         self.as_of = marks_of(row)
         self._row = row
+        self._resource: XaResource | None = None
+        self._turn = threading.Lock()
         limits = Limits(
             least=row.least,
             most=row.most,
@@ -42,6 +48,7 @@ class Factory:
             wait_seconds=row.wait_seconds,
         )
         self._pool: Pool[KafkaConnection] = Pool(row.name, self._opened, limits)
+        self._slots: Pool[Slot] = Pool(row.name, self._slot, limits)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -60,28 +67,65 @@ class Factory:
                 raise
             session.end()
 
+    @contextmanager
+    def atomic(self, using: str = DEFAULT_DB_ALIAS) -> Iterator[BranchSession]:
+        """A transaction of the database that Kafka takes part in: both commit, or neither does.
+
+        What is sent is kept here until the block has ended, and is visible once the database has
+        committed. Raises XaOffError, XaRolledBackError, XaUnavailableError and other errors with
+        a code, and DatabaseError; after each of them nothing was committed, unless the answer to
+        the database's own commit was lost.
+        """
+        resource = self.xa()
+        with decisions.atomic(resource, using) as xid:
+            yield BranchSession(resource, xid)
+
+    def join(self, manager: Any, using: str | None = None) -> BranchSession:
+        """Take part in the current transaction of a manager of the package `transaction`.
+
+        With `using`, a transaction of that database of Django takes part, too, and decides.
+        """
+        resource = self.xa()
+        return BranchSession(resource, data_managers.join(manager, resource, using))
+
+    def xa(self) -> XaResource:
+        """The resource for a coordinator of transactions. Raises XaOffError."""
+        with self._turn:
+            if self._resource is None:
+                self._resource = opened(self._row, _TUNING[self._row.goal], self._slots.taken)
+            return self._resource
+
     def leases(self) -> list[Lease]:
         """The connections that are out now, with the place in the code that took each."""
-        return self._pool.leases()
+        return [*self._pool.leases(), *self._slots.leases()]
 
     @property
     def idle(self) -> int:
         """How many connections nobody uses now."""
-        return self._pool.idle
+        return self._pool.idle + self._slots.idle
 
     def close(self) -> None:
         self._pool.close()
+        self._slots.close()
+        with self._turn:
+            resource, self._resource = self._resource, None
+        if resource is not None:
+            resource.close()
 
     def _opened(self) -> KafkaConnection:
         row = self._row
-        # Nobody else has this id: a connection takes nothing over from another one.
-        own = f"sluice.{settings.SLUICE_DEPLOYMENT}.{row.provider_id}.{row.name}.{uuid.uuid4()}"
+        own = self._fresh_id() if row.transactional else ""
         return KafkaConnection(
-            row.name,
-            connection(row.provider),
-            _TUNING[row.goal],
-            transactional_id=own if row.transactional else "",
+            row.name, connection(row.provider), _TUNING[row.goal], transactional_id=own
         )
+
+    def _slot(self) -> Slot:
+        row = self._row
+        return Slot(row.name, connection(row.provider), _TUNING[row.goal], self._fresh_id())
+
+    def _fresh_id(self) -> str:
+        """Nobody else has it: a connection takes nothing over from another one."""
+        return f"{prefix_of(self._row)}{self.name}.{uuid.uuid4()}"
 
 
 _factories: dict[str, Factory] = {}

@@ -14,7 +14,13 @@ from integration.connections.errors import PoolClosedError, PoolExhaustedError
 
 # Of what lies between the pool and whoever takes a connection, nobody is told.
 _PACKAGE: Final = Path(__file__).parent
-_OWN: Final = frozenset({*map(str, _PACKAGE.glob("*.py")), contextmanager.__code__.co_filename})
+_OWN: Final = frozenset(
+    {
+        *map(str, _PACKAGE.glob("*.py")),
+        *map(str, (_PACKAGE.parent / "xa").glob("*.py")),
+        contextmanager.__code__.co_filename,
+    }
+)
 _NAMED: Final = 5
 
 

@@ -22,6 +22,7 @@ from integration.models.restore import Restore, RestoreFinding
 from integration.models.structure import ArrivedObject, ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.models.tracking import MessageTrack, SeenMessage
+from integration.models.xa import XaBranch, XaDecision
 
 __all__ = [
     "ApiToken",
@@ -65,4 +66,6 @@ __all__ = [
     "RestoreFinding",
     "SeenMessage",
     "StoredObject",
+    "XaBranch",
+    "XaDecision",
 ]

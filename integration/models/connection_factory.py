@@ -17,6 +17,13 @@ class ConnectionFactory(models.Model):
         BALANCED = "balanced", "Balanced: records wait 5 ms for others"
         THROUGHPUT = "throughput", "Throughput: large packets, records wait up to 50 ms"
 
+    class XaLog(models.TextChoices):
+        """Where it is written which branches of transactions over several resources there are."""
+
+        OFF = "off", "None: they take no part"
+        TOPIC = "topic", "In a compacted topic of the provider"
+        DATABASE = "database", "In Sluice's database"
+
     name = models.SlugField(max_length=60, unique=True, help_text="What applications look up.")
     description = models.CharField(max_length=200, blank=True)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="factories")
@@ -24,6 +31,18 @@ class ConnectionFactory(models.Model):
     transactional = models.BooleanField(
         default=False,
         help_text="What a session sends is visible once it commits, all of it or nothing.",
+    )
+    xa = models.CharField(
+        "log of transactions",
+        max_length=12,
+        choices=XaLog.choices,
+        default=XaLog.OFF,
+        db_default=XaLog.OFF,
+    )
+    xa_side_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
+    xa_log_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
+    xa_expires_seconds = models.FloatField(
+        default=300, db_default=300.0, validators=[MinValueValidator(10), MaxValueValidator(86_400)]
     )
     least = models.PositiveSmallIntegerField(
         "connections kept", default=0, validators=[MaxValueValidator(64)]
@@ -47,3 +66,9 @@ class ConnectionFactory(models.Model):
         if hasattr(self, "provider") and self.provider.is_jms:
             text = "Connections are to Kafka. To send to a JMS broker, make an endpoint there."
             raise ValidationError({"provider": text})
+        if self.xa != self.XaLog.OFF and not self.xa_side_topic:
+            raise ValidationError({"xa_side_topic": "Messages wait there until it is decided."})
+        if self.xa == self.XaLog.TOPIC and not self.xa_log_topic:
+            raise ValidationError({"xa_log_topic": "The log is to be in a topic: name it."})
+        if self.xa == self.XaLog.TOPIC and self.xa_log_topic == self.xa_side_topic:
+            raise ValidationError({"xa_log_topic": "Two different topics are needed."})

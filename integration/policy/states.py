@@ -202,3 +202,26 @@ class Ended(StrEnum):
     RETURNED = "RETURNED"  # a dead letter that was sent back to the topic it came from
     REFUSED = "REFUSED"  # run at once for its sender, failed, and the sender was told
     EXPIRED = "EXPIRED"  # gone from Kafka before it could be applied
+
+
+class BranchState(StrEnum):
+    """Where a branch of a transaction over several resources stands in the log of transactions."""
+
+    STARTED = "STARTED"  # the application has ended it: its messages are in the side topic
+    PREPARED = "PREPARED"  # it can be committed, whatever happens meanwhile
+    DELIVERING = "DELIVERING"  # in a log in the database alone: a transaction of Kafka has begun
+    COMMITTED = "COMMITTED"  # by a person, until its coordinator has heard of it
+    ROLLED_BACK = "ROLLED_BACK"  # by a person, until its coordinator has heard of it
+
+
+# One that is over is in no log. From DELIVERING back to where it was: that transaction of Kafka
+# was not committed. A log in a topic has the same moves without DELIVERING.
+BRANCH_MOVES: Final[Mapping[BranchState, frozenset[BranchState]]] = {
+    BranchState.STARTED: frozenset({BranchState.PREPARED, BranchState.DELIVERING}),
+    BranchState.PREPARED: frozenset({BranchState.DELIVERING, BranchState.ROLLED_BACK}),
+    BranchState.DELIVERING: frozenset(
+        {BranchState.STARTED, BranchState.PREPARED, BranchState.COMMITTED}
+    ),
+    BranchState.COMMITTED: frozenset(),
+    BranchState.ROLLED_BACK: frozenset(),
+}

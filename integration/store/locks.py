@@ -29,6 +29,7 @@ class LockClass(IntEnum):
     PROBE = 20_009  # what `doctor` tries things out with; id = any
     RUN = 20_010  # shared by all runs of a queue; id = Queue.id
     IDLE = 20_011  # the watch of idle queues that leads; id = 0
+    XA = 20_012  # a transaction that decides about a branch; id = a hash of its Xid
 
 
 TAKEOVER_PAUSE_SECONDS = 0.05

@@ -6,11 +6,20 @@ from enum import StrEnum
 import pytest
 from django.db import models
 
-from integration.models import BulkRun, MessageError, Operation, OutboxRow, QueuePartition
+from integration.models import (
+    BulkRun,
+    MessageError,
+    Operation,
+    OutboxRow,
+    QueuePartition,
+    XaBranch,
+)
 from integration.policy.operations import OPERATION_MOVES
 from integration.policy.states import (
+    BRANCH_MOVES,
     BULK_MOVES,
     TRANSITIONS,
+    BranchState,
     BulkState,
     ErrorState,
     OperationState,
@@ -54,6 +63,7 @@ def permitted(model: type[models.Model], name: str) -> set[str]:
         (OutboxState, OutboxRow, "outbox_state_known"),
         (OperationState, Operation, "operation_state_known"),
         (BulkState, BulkRun, "bulk_run_state_known"),
+        (BranchState, XaBranch, "xa_branch_state_known"),
     ],
 )
 def test_the_database_knows_the_same_states(
@@ -72,6 +82,11 @@ def test_a_failed_message_moves_as_it_is_drawn():
 def test_a_bulk_operation_moves_as_it_is_drawn():
     moves = {(old.value, new.value) for old, news in OPERATION_MOVES.items() for new in news}
     assert drawn("A bulk operation") == moves
+
+
+def test_a_branch_moves_as_it_is_drawn():
+    moves = {(old.value, new.value) for old, news in BRANCH_MOVES.items() for new in news}
+    assert drawn("A branch") == moves
 
 
 def test_a_bulk_run_moves_as_it_is_drawn():

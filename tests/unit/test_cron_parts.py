@@ -134,6 +134,7 @@ def test_every_shipped_cron_task_reads_its_own_defaults_and_says_what_it_does():
         "rescue",
         "retention_sync",
         "lag_monitor",
+        "xa_recovery",
     } <= set(names)
     for definition in registry:
         if definition.origin.startswith("crontasks."):

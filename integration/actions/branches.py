@@ -1,0 +1,42 @@
+"""What people decide about branches whose coordinator does not come back."""
+
+from enum import StrEnum
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.errors import ReasonMissingError
+from integration.connections import lookup
+from integration.models import ConnectionFactory
+from integration.xa import decisions
+from integration.xa.errors import XaProtocolError
+from integration.xa.xid import Xid
+
+
+class Choice(StrEnum):
+    """What is to happen to a branch."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    FORGET = "forget"  # its coordinator will never ask what a person has decided
+
+
+def decide(factory: ConnectionFactory, text: str, choice: Choice, author: Author) -> None:
+    """Commit, roll back or forget a branch instead of its coordinator.
+
+    Raises ReasonMissingError, XidInvalidError, XaUnknownError, XaSideLostError, XaProtocolError:
+    also for one about which a database of ours decides, as recovery will do what that says.
+    """
+    if not author.reason.strip():
+        raise ReasonMissingError(action=f"{choice} a branch")
+    xid = Xid.parse(text)
+    if decisions.database_of(xid) is not None:
+        raise XaProtocolError(xid, "a person's decision", "decided by our database")
+    resource = lookup(factory.name).xa()
+    # Kafka and the audit cannot be written together. What is told of and was refused does less
+    # harm than what was done and nobody knows.
+    after = {"branch": f"{xid}: {choice}"}
+    configuration.record(factory, {"branch": str(xid)}, after, author)
+    if choice is Choice.FORGET:
+        resource.forget(xid)
+    else:
+        resource.decide(xid, commit=choice is Choice.COMMIT)

@@ -1,0 +1,55 @@
+"""Makes the resource of a connection factory, as the factory is set up."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from django.conf import settings
+
+from integration.kafka.client import Connection, connection
+from integration.kafka.slots import Slot
+from integration.models import ConnectionFactory
+from integration.xa.database_log import DatabaseLog
+from integration.xa.errors import XaOffError
+from integration.xa.ports import TransactionLog
+from integration.xa.resource import XaResource
+from integration.xa.side_topic import SideTopic
+from integration.xa.stalled import Stalls
+from integration.xa.topic_log import TopicLog
+
+Taken = Callable[[], AbstractContextManager[Slot]]
+
+
+def prefix_of(row: ConnectionFactory) -> str:
+    """What all transactional ids begin with by which the installation writes to the provider."""
+    return f"sluice.{settings.SLUICE_DEPLOYMENT}.{row.provider_id}."
+
+
+class FactorySlots:
+    """Implements integration.xa.ports.Slots for one factory."""
+
+    def __init__(self, name: str, to: Connection, tuning: Mapping[str, Any], taken: Taken) -> None:
+        self._name, self._to, self._tuning, self._taken = name, to, tuning, taken
+
+    def taken(self) -> AbstractContextManager[Slot]:
+        return self._taken()
+
+    def of(self, owner: str) -> Slot:
+        return Slot(self._name, self._to, self._tuning, owner)
+
+
+def opened(row: ConnectionFactory, tuning: Mapping[str, Any], taken: Taken) -> XaResource:
+    """Nothing is asked yet. Raises XaOffError, ProviderUnusableError."""
+    to = connection(row.provider)
+    stalls = Stalls(row.name, to, prefix_of(row))
+    side = SideTopic(row.provider, to, row.xa_side_topic)
+    log: TransactionLog
+    match row.xa:
+        case ConnectionFactory.XaLog.TOPIC:
+            log = TopicLog(row.provider, to, row.xa_log_topic, stalls)
+        case ConnectionFactory.XaLog.DATABASE:
+            log = DatabaseLog(row.name, row.pk, side, stalls)
+        case _:
+            raise XaOffError(row.name)
+    slots = FactorySlots(row.name, to, tuning, taken)
+    return XaResource(row.name, log, side, slots, row.xa_expires_seconds)

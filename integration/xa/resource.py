@@ -1,0 +1,385 @@
+"""The resource: branches of transactions over several resources, as X/Open's XA has them."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from integration.errors import IntegrationError
+from integration.kafka.errors import SendFailedError
+from integration.kafka.slots import Headers, Slot, SlotLostError
+from integration.policy.states import BranchState
+from integration.store.sessions import fetch_all
+from integration.xa.branch import Branch, Place, Vote
+from integration.xa.errors import (
+    XaDuplicateError,
+    XaHeuristicCommitError,
+    XaHeuristicRollbackError,
+    XaProtocolError,
+    XaRolledBackError,
+    XaTimedOutError,
+    XaUnavailableError,
+    XaUnknownError,
+)
+from integration.xa.ports import Slots, TransactionLog
+from integration.xa.side_topic import Outgoing, SideTopic
+from integration.xa.steps import XaObserver, XaStep, unobserved
+from integration.xa.xid import Xid
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Two that want the same branch fence each other in turn; after so many one of them gives up.
+TRIES: Final = 4
+_BY_A_PERSON: Final = {
+    BranchState.COMMITTED: XaHeuristicCommitError,
+    BranchState.ROLLED_BACK: XaHeuristicRollbackError,
+}
+
+
+@dataclass(slots=True)
+class _Active:
+    """A branch that this process has begun: with its messages, later with its slot."""
+
+    started: float = field(default_factory=time.monotonic)
+    messages: list[Outgoing] = field(default_factory=list)
+    branch: Branch | None = None
+    slot: Slot | None = None
+    is_ended: bool = False
+    held: ExitStack = field(default_factory=ExitStack)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def let_go(self, *, is_whole: bool = True) -> None:
+        """Give the slot back; one with which something went wrong is not used again."""
+        if not is_whole and self.slot is not None:
+            self.slot.close()
+        self.held.close()
+
+
+class XaResource:
+    """The branches of one factory. Safe for several threads, each with branches of its own.
+
+    Every call may also raise BrokerUnreachableError and other errors with a code: to a
+    coordinator all of them are XAER_RMFAIL, see `errors.xa_code`.
+    """
+
+    def __init__(
+        self, name: str, log: TransactionLog, side: SideTopic, slots: Slots, timeout: float
+    ) -> None:
+        self.name = name
+        self.timeout = timeout
+        self.observer: XaObserver = unobserved
+        self._log, self._side, self._slots = log, side, slots
+        self._active: dict[Xid, _Active] = {}
+        self._turn = threading.Lock()
+        self._is_checked = False
+
+    def observe(self, observer: XaObserver) -> None:
+        """Tell of each step from now on."""
+        self.observer = self._log.observer = observer
+
+    def start(self, xid: Xid) -> None:
+        """Begin a branch. Raises XaDuplicateError, and what is wrong with the topics."""
+        self._check()
+        self._give_up_old()
+        if self._log.find(xid) is not None:
+            raise XaDuplicateError(xid)
+        with self._turn:
+            if xid in self._active:
+                raise XaDuplicateError(xid)
+            self._active[xid] = _Active()
+        self.observer(XaStep.STARTED)
+
+    def send(
+        self,
+        xid: Xid,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Put a message into the branch. It is with Kafka once the branch has ended.
+
+        Until then it is kept here: a transaction of Kafka that was open for as long as the
+        application's own would keep readers of the side topic waiting, or be over too soon.
+        """
+        active = self._own(xid)
+        if active is None or active.is_ended:
+            raise XaProtocolError(xid, "send", self._standing(xid))
+        active.messages.append(Outgoing(topic, value, key, headers or []))
+        self.observer(XaStep.SENT)
+
+    def has_sent(self, xid: Xid) -> bool:
+        """Whether there is anything in a branch that has not ended."""
+        active = self._own(xid)
+        return active is not None and bool(active.messages)
+
+    def end(self, xid: Xid) -> None:
+        """The application has sent all: it is in the side topic and in the log, or nothing is.
+
+        Raises XaRolledBackError, XaProtocolError.
+        """
+        active = self._own(xid)
+        if active is None or active.is_ended:
+            raise XaProtocolError(xid, "end", self._standing(xid))
+        if active.messages:
+            try:
+                self._write(xid, active)
+            except (SendFailedError, SlotLostError) as problem:
+                # Should it be in the log after all, it is a started one, which nobody prepares.
+                self._forget(xid, is_whole=False)
+                raise XaRolledBackError(xid, str(problem)) from problem
+            except BaseException:
+                self._forget(xid, is_whole=False)
+                raise
+        active.is_ended, active.messages = True, []
+        self.observer(XaStep.ENDED)
+
+    def prepare(self, xid: Xid) -> Vote:
+        """Promise that it can be committed, whatever happens meanwhile.
+
+        Raises XaTimedOutError, XaUnknownError, XaProtocolError.
+        """
+        active = self._own(xid)
+        if active is not None and not active.is_ended:
+            raise XaProtocolError(xid, "prepare", "started")
+        if active is not None and time.monotonic() - active.started > self.timeout:
+            self.rollback(xid)
+            raise XaTimedOutError(xid, self.timeout)
+        if active is not None and active.branch is None:
+            self._forget(xid)
+            return Vote.READ_ONLY
+        branch = self._act(xid, self._prepared)
+        if active is not None:
+            active.branch = branch
+        self.observer(XaStep.PREPARED)
+        return Vote.READY
+
+    def _prepared(self, slot: Slot, branch: Branch) -> Branch:
+        if branch.state is BranchState.PREPARED:
+            return branch
+        self._check_not_decided(branch)
+        return self._log.prepare(slot, branch)
+
+    def commit(self, xid: Xid, *, one_phase: bool = False) -> None:
+        """Deliver the messages and forget the branch, both at once.
+
+        With `one_phase` it needs no `prepare` before. Raises XaUnknownError, XaProtocolError,
+        XaSideLostError, XaHeuristicCommitError, XaHeuristicRollbackError.
+        """
+        if one_phase and self._is_empty(xid):
+            self._forget(xid)
+            return
+
+        def committed(slot: Slot, branch: Branch) -> None:
+            self._check_not_decided(branch)
+            if branch.state is not BranchState.PREPARED and not one_phase:
+                raise XaProtocolError(xid, "commit", branch.state)
+            self._deliver(slot, branch)
+
+        self._over(xid, committed)
+        self.observer(XaStep.COMMITTED)
+
+    def rollback(self, xid: Xid) -> None:
+        """Forget the branch, and with it what was sent.
+
+        Raises XaUnknownError, XaHeuristicCommitError, XaHeuristicRollbackError.
+        """
+        active = self._own(xid)
+        if active is not None and active.branch is None:
+            self._forget(xid)
+            return
+
+        def rolled_back(slot: Slot, branch: Branch) -> None:
+            self._check_not_decided(branch)
+            self._log.finish(slot, branch)
+
+        self._over(xid, rolled_back)
+
+    def recover(self) -> list[Branch]:
+        """The branches that are in the log: prepared ones, started ones, and decided by a person.
+
+        A started one that is older than the timeout is rolled back instead; a prepared one is the
+        coordinator's, however old it is.
+        """
+        self._check()
+        kept = []
+        [(now,)] = fetch_all("SELECT clock_timestamp()")
+        oldest = now - timedelta(seconds=self.timeout)
+        for branch in self._log.branches():
+            is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
+            if not is_old or not self._expire(branch):
+                kept.append(branch)
+        return kept
+
+    def branches(self) -> list[Branch]:
+        """What is in the log, for people: nothing is done about it."""
+        self._check()
+        return self._log.branches()
+
+    def _expire(self, branch: Branch) -> bool:
+        """Roll back a started branch; False where it cannot be done now."""
+
+        def expired(slot: Slot, found: Branch) -> None:
+            # It may have been prepared since.
+            if found.state is BranchState.STARTED and found.mark == branch.mark:
+                self._log.finish(slot, found)
+
+        try:
+            self._over(branch.xid, expired)
+        except (XaUnknownError, XaProtocolError):
+            # It is over, or was given to a new transaction meanwhile.
+            return True
+        except IntegrationError as problem:
+            # Those of others are not to wait for it.
+            log.warning("The branch %s cannot be rolled back now: %s", branch.xid, problem)
+            return False
+        return True
+
+    def forget(self, xid: Xid) -> None:
+        """The coordinator knows what a person has decided.
+
+        Raises XaUnknownError, XaProtocolError.
+        """
+
+        def forgotten(slot: Slot, branch: Branch) -> None:
+            if branch.state not in _BY_A_PERSON:
+                raise XaProtocolError(xid, "forget", branch.state)
+            self._log.finish(slot, branch)
+
+        self._over(xid, forgotten)
+
+    def decide(self, xid: Xid, *, commit: bool) -> None:
+        """A person decides instead of the coordinator, who is told when it asks.
+
+        Raises XaUnknownError, XaProtocolError for one that is not prepared, XaSideLostError.
+        """
+
+        def decided(slot: Slot, branch: Branch) -> None:
+            if branch.state is not BranchState.PREPARED:
+                raise XaProtocolError(xid, "decide", branch.state)
+            if commit:
+                self._deliver(slot, branch, BranchState.COMMITTED)
+            else:
+                self._log.finish(slot, branch, becomes=BranchState.ROLLED_BACK)
+
+        self._over(xid, decided)
+
+    def close(self) -> None:
+        """End what is open for looks; branches that are at work go on, and open it again."""
+        self._log.close()
+        self._side.close()
+
+    def _check(self) -> None:
+        if not self._is_checked:
+            self._log.check()
+            self._side.check()
+            self._is_checked = True
+
+    def _write(self, xid: Xid, active: _Active) -> None:
+        slot = active.slot = active.held.enter_context(self._slots.taken())
+        mark = uuid.uuid4().hex
+
+        def write() -> Place:
+            place = self._side.write(slot, mark, active.messages)
+            self.observer(XaStep.WRITTEN)
+            return place
+
+        active.branch = self._log.open(slot, xid, mark, write)
+
+    def _deliver(self, slot: Slot, branch: Branch, becomes: BranchState | None = None) -> None:
+        def copy() -> None:
+            self._side.copy(branch, slot)
+            self.observer(XaStep.COPIED)
+
+        self._log.finish(slot, branch, copy, becomes)
+
+    def _over(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
+        """Do what ends a branch, and give its slot back."""
+        try:
+            self._act(xid, action)
+        except XaUnknownError as unknown:
+            self._forget(xid)
+            lost = unknown.__cause__
+            # Nobody had fenced us: it was our own commit, whose answer was lost.
+            if not isinstance(lost, SlotLostError) or not lost.may_be_done:
+                raise
+        except (XaHeuristicCommitError, XaHeuristicRollbackError):
+            self._forget(xid)
+            raise
+        self._forget(xid)
+
+    def _act(self, xid: Xid, action: Callable[[Slot, Branch], T]) -> T:
+        """Do something to a branch under its id, as often as another one fences us meanwhile."""
+        active = self._own(xid)
+        if active is not None:
+            with active.turn:
+                if active.slot is None or active.branch is None:
+                    raise XaProtocolError(xid, "a decision", BranchState.STARTED)
+                return self._try(active.slot, active.branch, action)
+        self._check()
+        slot = self._slots.of(self._known(xid).owner)
+        try:
+            found = self._log.find_fenced(xid)
+            if found is None:
+                raise XaUnknownError(xid)
+            return self._try(slot, found, action)
+        finally:
+            slot.close()
+
+    def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], T]) -> T:
+        reason = ""
+        for _ in range(TRIES):
+            try:
+                return action(slot, branch)
+            except SlotLostError as lost:
+                reason = str(lost)
+                slot.fence()
+                found = self._log.find_fenced(branch.xid)
+                if found is None or found.mark != branch.mark:
+                    raise XaUnknownError(branch.xid) from lost
+                branch = found
+        raise XaUnavailableError(self.name, reason)
+
+    def _known(self, xid: Xid) -> Branch:
+        found = self._log.find(xid)
+        if found is None:
+            raise XaUnknownError(xid)
+        return found
+
+    def _own(self, xid: Xid) -> _Active | None:
+        with self._turn:
+            return self._active.get(xid)
+
+    def _is_empty(self, xid: Xid) -> bool:
+        active = self._own(xid)
+        return active is not None and active.is_ended and active.branch is None
+
+    def _standing(self, xid: Xid) -> str:
+        active = self._own(xid)
+        return "not begun here" if active is None else "ended"
+
+    def _check_not_decided(self, branch: Branch) -> None:
+        if branch.state in _BY_A_PERSON:
+            raise _BY_A_PERSON[branch.state](branch.xid)
+
+    def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
+        with self._turn:
+            active = self._active.pop(xid, None)
+        if active is not None:
+            active.let_go(is_whole=is_whole)
+
+    def _give_up_old(self) -> None:
+        """Let go of those that nobody came back for: the log has what is to be known of them."""
+        oldest = time.monotonic() - self.timeout
+        with self._turn:
+            old = [(xid, each) for xid, each in self._active.items() if each.started < oldest]
+        for xid, active in old:
+            if active.is_ended and active.turn.acquire(blocking=False):
+                self._forget(xid, is_whole=False)
+                active.turn.release()

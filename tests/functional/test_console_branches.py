@@ -1,0 +1,91 @@
+"""Branches on the page of their connection, and what people decide about them."""
+
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from integration import connections
+from integration.models import ConfigurationChange, ConnectionFactory
+from integration.xa.decisions import fresh_xid
+from integration.xa.xid import Xid
+from tests.support.builders import a_provider
+from tests.support.kafka_world import Kafka
+from tests.support.set_up import logged_in
+from tests.support.xa import a_factory, read
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers):
+    yield Kafka(servers.kafka_bootstrap)
+    connections.close_all()
+
+
+@pytest.fixture
+def client() -> Client:
+    return logged_in(name="anna")
+
+
+def prepared(topic: str, xid: Xid, value: bytes) -> None:
+    resource = connections.lookup("payments").xa()
+    resource.start(xid)
+    resource.send(xid, topic, value)
+    resource.end(xid)
+    resource.prepare(xid)
+
+
+def test_a_branch_that_nobody_comes_back_for_is_decided_with_a_reason(broker, client):
+    row, topic = a_factory(broker, "database"), broker.topic()
+    first, second, ours = Xid.fresh(1), Xid.fresh(1), fresh_xid("default")
+    for number, xid in enumerate((first, second, ours)):
+        prepared(topic, xid, b"%d" % number)
+    page, address = (
+        reverse("connection", args=[row.pk]),
+        reverse("connection-branch", args=[row.pk]),
+    )
+    assert str(first) not in client.get(page).text
+    shown = unescape(client.get(page, {"branches": 1}).text)
+    assert shown.count("PREPARED") == 3
+    assert shown.count('value="rollback"') == 2
+
+    def decided(xid: Xid, choice: str, reason: str = "it burnt down") -> int:
+        sent = {"xid": str(xid), "choice": choice, "reason": reason}
+        return client.post(address, sent).status_code
+
+    assert decided(first, "commit", reason="") == 422
+    assert decided(first, "break") == 422
+    assert decided(ours, "commit") == 422
+    assert read(broker, topic) == []
+    assert not ConfigurationChange.objects.exists()
+    assert decided(first, "commit") == 303
+    assert decided(second, "rollback") == 303
+    assert decided(second, "rollback") == 422
+    assert read(broker, topic) == [0]
+    told = ConfigurationChange.objects.order_by("id").values_list("actor", "reason", "after")
+    assert told[0] == ("anna", "it burnt down", {"branch": f"{first}: commit"})
+    shown = client.get(page, {"branches": 1}).text
+    assert shown.count('value="forget"') == 2
+    assert decided(first, "forget") == 303
+    assert client.get(page, {"branches": 1}).text.count('value="forget"') == 1
+
+
+def test_a_log_that_cannot_be_read_is_told_on_the_page(broker, client):
+    row = a_factory(broker, xa_log_topic="gone")
+    shown = client.get(reverse("connection", args=[row.pk]), {"branches": 1})
+    assert "XA_TOPIC_MISSING" in shown.text
+
+
+def test_a_log_in_a_topic_needs_two_topics_that_differ(broker, client):
+    provider = a_provider(broker.bootstrap)
+    sending = {"name": "pay", "provider": provider.pk, "goal": "balanced"}
+    pool = {"least": 0, "most": 8, "idle_seconds": 60, "wait_seconds": 5}
+    topics = {"xa": "topic", "xa_side_topic": "side", "xa_log_topic": ""}
+    entered = sending | pool | topics | {"xa_expires_seconds": 60}
+    address = reverse("connection-new")
+    for wrong in ({}, {"xa_log_topic": "side"}, {"xa": "database", "xa_side_topic": ""}):
+        assert client.post(address, entered | wrong).status_code == 422
+    assert client.post(address, entered | {"xa_log_topic": "log"}).status_code == 303
+    assert ConnectionFactory.objects.values_list("xa", "xa_log_topic").get() == ("topic", "log")

@@ -1,0 +1,168 @@
+"""Branches that Django's transactions and the package `transaction` coordinate."""
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models.functions import Now
+from transaction import TransactionManager
+from transaction.interfaces import TransactionFailedError
+
+from integration import connections
+from integration.models import ConnectionFactory, Provider, XaBranch, XaDecision
+from integration.xa.errors import (
+    XaRolledBackError,
+)
+from integration.xa.recovery import recover
+from integration.xa.xid import Xid
+from tests.support.xa import (  # noqa: F401 - fixtures are found by their names
+    LOGS,
+    given_broker,
+    given_log,
+    given_other,
+    given_topic,
+    prepared,
+    read,
+)
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+def fail_in(factory: connections.Factory, topic: str) -> None:
+    with factory.atomic() as session:
+        session.send(topic, {"n": 2}, key="k")
+        Provider.objects.create(name="two", bootstrap_servers="x:1")
+        raise ValueError("bad")
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_the_database_and_kafka_commit_together(broker, topic):
+    factory = connections.lookup("payments")
+    with factory.atomic() as session:
+        session.send(topic, {"n": 1}, key="k")
+        Provider.objects.create(name="one", bootstrap_servers="x:1")
+    assert read(broker, topic) == [{"n": 1}]
+    with pytest.raises(ValueError, match="bad"):
+        fail_in(factory, topic)
+    assert read(broker, topic) == [{"n": 1}]
+    assert Provider.objects.filter(name__in=["one", "two"]).count() == 1
+    assert not XaDecision.objects.exists()
+    assert not XaBranch.objects.exists()
+
+
+def test_what_kafka_refuses_rolls_the_branch_back(broker, topic):
+    small = broker.topic(**{"max.message.bytes": "2000"})
+    ConnectionFactory.objects.update(xa_side_topic=small, changed_at=Now())
+    with pytest.raises(XaRolledBackError):
+        send_too_much(connections.lookup("payments"), topic)
+    assert not Provider.objects.filter(name="one").exists()
+    assert connections.lookup("payments").xa().recover() == []
+
+
+def send_too_much(factory: connections.Factory, topic: str) -> None:
+    with factory.atomic() as session:
+        Provider.objects.create(name="one", bootstrap_servers="x:1")
+        session.send(topic, secrets.token_bytes(5_000))
+
+
+def test_a_decision_whose_answer_was_lost_is_found_out(broker, topic):
+    """The session dies as the database has committed, so that Django is told of an error."""
+    factory = connections.lookup("payments")
+
+    def lose() -> None:
+        raise OperationalError("the answer is lost")
+
+    def send() -> None:
+        with factory.atomic() as session:
+            session.send(topic, {"n": 1})
+            transaction.on_commit(lose)
+
+    with pytest.raises(OperationalError):
+        send()
+    assert read(broker, topic) == [{"n": 1}]
+    assert not XaDecision.objects.exists()
+    assert factory.xa().recover() == []
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_branch_is_left_alone_while_its_database_transaction_is_open(broker, topic, other):
+    factory = connections.lookup("payments")
+
+    def look(step: str) -> None:
+        if step == "prepared":
+            seen.append(in_a_thread(lambda: recover(other)))
+
+    seen: list[object] = []
+    factory.xa().observe(look)
+    with factory.atomic() as session:
+        session.send(topic, {"n": 1})
+    assert seen == [{"open": 1}]
+    assert read(broker, topic) == [{"n": 1}]
+
+
+def in_a_thread(call: Callable[[], object]) -> object:
+    def run() -> object:
+        try:
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as one:
+        return one.submit(run).result(60)
+
+
+def test_branches_of_other_coordinators_are_left_to_them(broker, topic):
+    xid = prepared(topic, b"1")
+    XaDecision.objects.create(xid=str(Xid.fresh(1)), factory="payments", decided_at=Now())
+    assert connections.recover_all() == {"foreign": 1}
+    assert not XaDecision.objects.exists()
+    connections.lookup("payments").xa().rollback(xid)
+
+
+def test_the_package_transaction_coordinates_it(broker, topic):
+    factory, manager = connections.lookup("payments"), TransactionManager()
+    with manager:
+        session, second = factory.join(manager, "default"), factory.join(manager, "default")
+        Provider.objects.create(name="one", bootstrap_servers="x:1")
+        session.send(topic, {"n": 1})
+        second.send(topic, {"n": 2})
+    assert sorted(each["n"] for each in read(broker, topic)) == [1, 2]
+    with pytest.raises(ValueError, match="bad"):
+        fail_in_the_package(manager, factory, topic)
+    with pytest.raises(TransactionFailedError):
+        factory.join(manager, "default")
+    assert not connection.in_atomic_block
+    manager.begin()
+    factory.join(manager, "default").send(topic, {"n": 5})
+    manager.abort()
+    with manager:
+        factory.join(manager).send(topic, {"n": 4})
+    assert sorted(each["n"] for each in read(broker, topic)) == [1, 2, 4]
+    assert set(Provider.objects.values_list("name", flat=True)) == {"main", "one"}
+    assert not XaDecision.objects.exists()
+    assert factory.xa().recover() == []
+
+
+def fail_in_the_package(manager, factory: connections.Factory, topic: str) -> None:
+    with manager:
+        factory.join(manager, "default").send(topic, {"n": 3})
+        Provider.objects.create(name="two", bootstrap_servers="x:1")
+        manager.get().join(Refusing())
+
+
+class Refusing:
+    """A resource that votes no, after all others have voted yes."""
+
+    transaction_manager = None
+
+    def abort(self, _transaction): ...
+
+    tpc_begin = commit = tpc_finish = tpc_abort = abort
+
+    def tpc_vote(self, _transaction):
+        raise ValueError("bad")
+
+    def sortKey(self):  # noqa: N802 - the interface's own name
+        return "~~last"
