@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('integration', '0017_connection_factory'),
+        ('integration', '0018_two_phase'),
     ]
 
     operations = [
