@@ -66,7 +66,7 @@ def test_a_broker_that_forgets_an_accept_doubles_nothing(
     queue = a_jms_queue(amqp_broker, batch_size=BATCH)
     put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(2 * BATCH)])
     killed_at(queue, child_environment, Step.COMMITTED, 1)
-    assert JmsReceipt.objects.count() == BATCH
+    assert JmsReceipt.objects.count() == Effect.objects.count() > 0
     amqp_broker.kill()
     amqp_broker.server.start()
     run_queue(queue.pk)
