@@ -11,7 +11,7 @@ from bench.chaos import accounting as endings
 from bench.faults import kills
 from bench.faults.processes import Processes
 from bench.faults.sequence import Faults
-from bench.faults.settling import LOOK_SECONDS, QUIET_SECONDS, State, settle
+from bench.faults.settling import QUIET_SECONDS, State, settle
 from bench.rig import BenchmarkError, Rig
 from devstack.artemis import Artemis
 from devstack.servers import Servers
@@ -26,6 +26,7 @@ INGRESS: Final = "to-jms"
 PARTITIONS: Final = 4
 AT_ONCE: Final = 10
 CONCURRENCY: Final = 4
+RETRY_SECONDS: Final = 2.0
 PER_SECOND: Final = 120.0
 # From one kill to the next, on the average.
 KILL_SECONDS: Final = 5.0
@@ -35,6 +36,9 @@ RECEIVED_WITHIN_SECONDS: Final = 600.0
 # Messages that were sent again have ids of their own where the broker did not drop them.
 _TRACKS: Final = """
 SELECT count(*), count(DISTINCT (queue_id, message_id)) FROM integration_messagetrack
+"""
+_STOPPED: Final = """
+SELECT count(*) FROM integration_queuepartition WHERE state IN ('BLOCKED', 'BRAKED')
 """
 _OPEN: Final = endings.total("open failures", "outgoing rows", "calls in doubt")
 
@@ -112,6 +116,9 @@ class BridgeRun:
             "kind": "continuous",
             "ordering": "key",
             "concurrency": CONCURRENCY,
+            # Behind a message whose answer was lost its whole group waits.
+            "retry_delay_seconds": RETRY_SECONDS,
+            "unlimited_retries": True,
             "address": "http://127.0.0.1/",
             "idempotent": True,
         }
@@ -126,14 +133,11 @@ class BridgeRun:
 
     def _until_sent(self, sender: Process) -> None:
         """Wait for the end of the client and of the kills. Raises BenchmarkError."""
-        until = time.monotonic() + LONGEST_SECONDS
-        while sender.is_alive() or self.faults.is_alive():
-            if time.monotonic() > until:
-                raise BenchmarkError(f"not everything is sent (log: {sender.log})")
-            time.sleep(LOOK_SECONDS)
+        self.rig.until(lambda: not sender.is_alive(), "everything is sent", LONGEST_SECONDS)
         told = len(jms_client.told(sender.log.read_text()))
         if told != self.plan.count:
             raise BenchmarkError(f"the client sent {told} messages (log: {sender.log})")
+        self.faults.join()
 
     def _state(self) -> State:
         ended, through = self.rig.rows(_TRACKS)[0]
@@ -149,6 +153,8 @@ class BridgeRun:
 
     def _line(self, sent: str, received: list[str], forced: list[str]) -> dict[str, Any]:
         left = endings.left(self.rig, endings.WITHOUT_BOOK, forced)
+        if stopped := int(self.rig.value(_STOPPED)):
+            left["partitions that wait for a person"] = stopped
         for queue in (SOURCE, TARGET):
             if untaken := len(jms.taken(self.broker, queue)):
                 left[f"messages in {queue}"] = untaken

@@ -58,6 +58,7 @@ public final class JmsClient {
   private static void send(Session session, Queue queue, int first, int count, long pace)
       throws Exception {
     MessageProducer producer = session.createProducer(queue);
+    Queue answers = session.createQueue("answers");
     long began = System.nanoTime();
     for (int number = first; number < first + count; number++) {
       long early = began + (number - first) * pace - System.nanoTime();
@@ -65,7 +66,7 @@ public final class JmsClient {
       Message message = made(session, number);
       message.setJMSCorrelationID("c" + number);
       message.setJMSType("ORDER");
-      message.setJMSReplyTo(session.createQueue("answers"));
+      message.setJMSReplyTo(answers);
       message.setStringProperty("JMSXGroupID", "g" + number % GROUPS);
       message.setIntProperty("number", number);
       message.setStringProperty("site", "Größe");
