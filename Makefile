@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 STARTER = $(or $(PYTHON),python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run stop status test smoke payments chaos soak fuzz drill check bench lock
+.PHONY: help setup run stop status test smoke payments bridges chaos soak fuzz drill check bench lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints on
 
 payments: setup ## COUNT=20000 payments by Kafka and by JMS amid SIGKILLs of processes and servers, by SEED=1: charged twice or not at all; prints one JSON line
 	@$(OURS) -m bench.payments --count $(or $(COUNT),20000) --seed $(or $(SEED),1)
+
+bridges: setup ## COUNT=20000 messages of a Java JMS client to Kafka and back to JMS amid KILLS=50 SIGKILLs, by SEED=1: each once, as it was sent; prints one JSON line
+	@$(OURS) -m bench.bridges --count $(or $(COUNT),20000) --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
 
 chaos: setup ## kills, stops and cuts off whatever runs, for SECONDS=600, by SEED=1; prints one JSON line
 	@$(OURS) -m bench.chaos --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)

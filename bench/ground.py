@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from bench.rig import Rig
+from bench.rig import BenchmarkError, Rig
 from devstack import paths, servers
 from devstack.app import App
 from devstack.servers import Servers
@@ -74,6 +74,10 @@ def prepared(*, quick: bool, integrations: str = INTEGRATION) -> Iterator[Ground
             _tell_commit_times(running)
             _make_template(running, environment)
             yield Ground(servers=running, folder=folder, quick=quick, environment=environment)
+    except BenchmarkError:
+        # It says where the logs are.
+        os.environ["BENCH_KEEP"] = "1"
+        raise
     finally:
         if "BENCH_KEEP" not in os.environ:
             shutil.rmtree(folder, ignore_errors=True)

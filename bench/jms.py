@@ -48,6 +48,28 @@ def fill(server: Artemis, address: str, count: int) -> None:
         raise ConnectionError("the broker has not taken every message")
 
 
+def login(server: Artemis) -> dict[str, object]:
+    """The broker as `bench_configure` takes it."""
+    return {"port": server.port, "user": USER, "password": server.password}
+
+
+def endpoint(name: str, server: Artemis, address: str, **more: object) -> dict[str, object]:
+    """An endpoint at a queue of the broker, as `bench_endpoint` takes it."""
+    return {
+        "name": name,
+        "endpoint_type": "amqp",
+        "properties": {
+            "host": "127.0.0.1",
+            "port": server.port,
+            "username": USER,
+            "private_network": True,
+            "address": address,
+            **more,
+        },
+        "secrets": {"password": server.password},
+    }
+
+
 class Left(NamedTuple):
     """Messages that the broker did not say to have: it may have those that it was sent."""
 

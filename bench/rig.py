@@ -137,14 +137,20 @@ class Rig:
     def spawn(
         self, name: str, words: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Process:
-        process = Process(name, self.folder)
-        process.spawn(
+        """Start a Python program with Sluice's environment."""
+        return self.begin(
+            name,
             Command(
                 argv=[paths.python(), *words],
                 environment={**self.environment, **(environment or {})},
                 folder=paths.ROOT,
-            )
+            ),
         )
+
+    def begin(self, name: str, command: Command) -> Process:
+        """Start any program; it ends with this benchmark at the latest."""
+        process = Process(name, self.folder)
+        process.spawn(command)
         self.processes[name] = process
         return process
 

@@ -46,7 +46,11 @@ CONFIGURATION = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq
     <permission type="browse" roles="sender"/>
   </security-setting></security-settings>
   <address-settings>
-    <address-setting match="#"><max-delivery-attempts>-1</max-delivery-attempts></address-setting>
+    <address-setting match="#">
+      <max-delivery-attempts>-1</max-delivery-attempts>
+      <auto-delete-queues>false</auto-delete-queues>
+      <auto-delete-addresses>false</auto-delete-addresses>
+    </address-setting>
     <address-setting match="full.#">
       <max-size-messages>1</max-size-messages>
       <address-full-policy>FAIL</address-full-policy>
@@ -97,15 +101,9 @@ class Artemis(Server):
 
     @override
     def prepare(self) -> None:
-        if self._logins.exists():
-            return
-        self._logins.mkdir(parents=True)
-        password = secrets.token_urlsafe(12)
-        (self._home / "password").write_text(password)
-        (self._logins / "login.config").write_text(LOGINS)
-        users = "".join(f"{user}={password}\n" for user in (USER, STRANGER))
-        (self._logins / "users.properties").write_text(users)
-        (self._logins / "roles.properties").write_text(f"sender={USER}\nnobody={STRANGER}\n")
+        if not self._logins.exists():
+            self._make_logins()
+        # Each time: what a release says of it counts for brokers that are there, too.
         words = {
             "data": self._home / "data",
             "ids": DUPLICATE_IDS,
@@ -138,6 +136,15 @@ class Artemis(Server):
                 return asked.recv(len(SASL_HEADER)) == SASL_HEADER
         except OSError:
             return False
+
+    def _make_logins(self) -> None:
+        self._logins.mkdir(parents=True)
+        password = secrets.token_urlsafe(12)
+        (self._home / "password").write_text(password)
+        (self._logins / "login.config").write_text(LOGINS)
+        users = "".join(f"{user}={password}\n" for user in (USER, STRANGER))
+        (self._logins / "users.properties").write_text(users)
+        (self._logins / "roles.properties").write_text(f"sender={USER}\nnobody={STRANGER}\n")
 
     def _acceptors(self) -> list[str]:
         spoken = "protocols=CORE,AMQP;amqpDuplicateDetection=true;securityDomain=activemq"

@@ -8,11 +8,11 @@ from bench import facts
 from bench.cases.http import outbound
 from bench.figure import Figure, at_least
 from bench.ground import Ground
-from bench.jms import broker, fill, taken
+from bench.jms import broker, endpoint, fill, login, taken
 from bench.pairs import run_pairs
 from bench.queue import BenchQueue, run_beside
 from bench.rig import BenchmarkError
-from devstack.artemis import USER, Artemis
+from devstack.artemis import Artemis
 
 AT_ONCE: Final = 500
 TARGET: Final = "from-jms"
@@ -25,7 +25,6 @@ def bridge_egress(ground: Ground) -> Figure:
     messages = 5_000 if ground.quick else 20_000
     with ground.rig("bridge_egress") as rig, broker(rig.folder) as server:
         rig.topic(TARGET)
-        login = {"port": server.port, "user": USER, "password": server.password}
         wanted = {
             "name": "bridge",
             "topic": "from-jms",
@@ -33,7 +32,7 @@ def bridge_egress(ground: Ground) -> Figure:
             "carrier": "row",
             "rescue": False,
             "enabled": False,
-            "jms": login,
+            "jms": login(server),
             "forwards_to": TARGET,
         }
         queue = BenchQueue(rig, rig.configure(wanted)["bridge"], "from-jms", messages)
@@ -88,8 +87,10 @@ def bridge_ingress(ground: Ground) -> Figure:
         worker = rig.start_worker()
 
         def ours() -> float:
+            # Each run has a JMS queue of its own.
             name = f"bridged-{next(numbers)}"
-            rig.manage("bench_endpoint", stdin=json.dumps(_endpoint(queue.topic, server, name)))
+            wanted = endpoint(queue.topic, server, name, at_once=AT_ONCE)
+            rig.manage("bench_endpoint", stdin=json.dumps(wanted))
             queue.run()
             rate = facts.rate(rig, facts.OURS)
             facts.every_one_once(rig, facts.OURS, messages)
@@ -123,20 +124,3 @@ def _every_one_once(server: Artemis, name: str, count: int) -> None:
     ids = taken(server, name)
     if len(ids) != count or len(set(ids)) != count:
         raise BenchmarkError(f"{name} should have {count} messages once each, but has {len(ids)}")
-
-
-def _endpoint(name: str, server: Artemis, address: str) -> dict[str, object]:
-    """As `bench_endpoint` takes it: each run has a JMS queue of its own."""
-    return {
-        "name": name,
-        "endpoint_type": "amqp",
-        "properties": {
-            "host": "127.0.0.1",
-            "port": server.port,
-            "username": USER,
-            "private_network": True,
-            "address": address,
-            "at_once": AT_ONCE,
-        },
-        "secrets": {"password": server.password},
-    }

@@ -7,7 +7,6 @@ and nothing that was to go wrong was left out.
 
 import argparse
 import json
-import os
 import sys
 
 from bench import interrupting
@@ -32,10 +31,8 @@ def main() -> int:
         interrupting.in_time()
         wrong = verdict.shortcomings(line)
         if wrong:
-            # Its logs are what tells why.
-            os.environ["BENCH_KEEP"] = "1"
             run.write_findings()
-            print(f"{'; '.join(wrong)} (logs: {rig.folder})", file=sys.stderr)
+        interrupting.keep(rig.folder, wrong)
     print(json.dumps(line), flush=True)
     return 1 if wrong else 0
 

@@ -71,6 +71,8 @@ LEFT: Final[Mapping[str, str]] = {
     "sessions": "SELECT count(*) FROM pg_stat_activity "
     "WHERE datname = current_database() AND application_name LIKE 'sluice%%'",
 }
+# The others of these need no book.
+WITHOUT_BOOK: Final = tuple(name for name in LEFT if name != "messages not read")
 _ACTIONS: Final = "SELECT action, count(*) FROM integration_errorchange GROUP BY action"
 _HELD: Final = "SELECT count(DISTINCT error_id) FROM integration_errorattempt WHERE ended = 'HOLD'"
 _CODES: Final = """
@@ -123,10 +125,18 @@ def _count(rig: Rig, sql: str) -> int:
     return int(rig.value(f"SELECT count(*) FROM ({sql}) rows"))
 
 
-def left(rig: Rig, names: Collection[str] = tuple(LEFT)) -> dict[str, int]:
-    """What should be there no more, by what it is."""
+def left(
+    rig: Rig, names: Collection[str] = tuple(LEFT), forced: Collection[str] = ()
+) -> dict[str, int]:
+    """What should be there no more, by what it is; `forced` are processes that did not end."""
     found = {name: int(rig.value(LEFT[name])) for name in names}
+    found |= {f"{name} killed at its end": 1 for name in forced}
     return {name: count for name, count in found.items() if count}
+
+
+def total(*names: str) -> str:
+    """The SQL that counts all of these, of LEFT."""
+    return "SELECT " + " + ".join(f"({LEFT[name]})" for name in names)
 
 
 def actions(rig: Rig) -> dict[str, int]:

@@ -3,13 +3,12 @@
 import json
 import random
 import secrets
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from bench import traffic
+from bench import interrupting, traffic
 from bench.cases.http import partner
 from bench.chaos import accounting, plan, reading, replies, tables
 from bench.chaos.deeds import World
@@ -32,9 +31,8 @@ STUCK_SECONDS: Final = 180.0
 LOOK_SECONDS: Final = 2.0
 ADMINISTRATOR: Final = "chaos"
 # Nothing waits any more: neither in Kafka, nor for a person, nor on its way out.
-_WAITING: Final = " + ".join(
-    f"({accounting.LEFT[name]})"
-    for name in ("open failures", "outgoing rows", "messages not read", "calls in doubt")
+_WAITING: Final = accounting.total(
+    "open failures", "outgoing rows", "messages not read", "calls in doubt"
 )
 
 
@@ -73,13 +71,13 @@ class ChaosRun:
         finally:
             # Whatever happens: nothing is started any more once the servers end.
             faults.heal()
-        _say("the faults are over")
+        interrupting.say("the faults are over")
         self.processes.start_dead()
         skew = self.processes.skew_shown()
         _end(senders)
         book = reading.book(self.rig.bootstrap, plan.INBOUND)
         accounting.remember(self.rig, book)
-        _say(f"{len(book)} messages are in Kafka; waiting for what is left of them")
+        interrupting.say(f"{len(book)} messages are in Kafka; waiting for what is left of them")
         took = self._until_over()
         duty.ending.set()
         duty.join()
@@ -133,13 +131,13 @@ class ChaosRun:
                 break
             if waiting is not None and (least is None or waiting < least):
                 least, least_at = waiting, time.monotonic()
-                _say(f"{waiting} wait")
+                interrupting.say(f"{waiting} wait")
             time.sleep(LOOK_SECONDS)
         return round(time.monotonic() - began, 1)
 
     def _waiting(self) -> int | None:
         """How much has not come to its end; None while the database does not answer."""
-        waiting: int | None = self.look.value(f"SELECT {_WAITING}")
+        waiting: int | None = self.look.value(_WAITING)
         if waiting == 0 and not replies.are_posted(self.look, self.partner):
             return 1
         return waiting
@@ -147,7 +145,7 @@ class ChaosRun:
     def _line(self, faults: Faults, skew: float, forced: list[str]) -> dict[str, Any]:
         account = accounting.account(self.rig)
         out = replies.account(self.rig, self.partner)
-        left = accounting.left(self.rig) | {f"{name} killed at its end": 1 for name in forced}
+        left = accounting.left(self.rig, forced=forced)
         done = accounting.actions(self.rig)
         is_skewed = abs(skew) > HOUR_SECONDS / 2
         return {
@@ -178,7 +176,3 @@ def _end(senders: Sequence[Sender]) -> None:
         sender.join(ENDED_WITHIN_SECONDS)
         if sender.is_alive() or sender.failure is not None:
             raise BenchmarkError(sender.failure or f"{sender.name} does not come to its end")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -24,7 +24,8 @@ LONGEST_UNDOING_SECONDS: Final = 400.0
 class Faults(threading.Thread):
     """Does one fault every few seconds until the time is over. `done` counts them by kind.
 
-    `shares` says how often a kind comes before all begin anew; once each without it.
+    `shares` says how often a kind comes before all begin anew; once each without it. After `most`
+    of them it is over as well.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class Faults(threading.Thread):
         log: Path,
         *,
         shares: Mapping[str, int] | None = None,
+        most: int | None = None,
     ) -> None:
         super().__init__(name="faults", daemon=True)
         self.choices = choices
         self.seconds = seconds
         self.log = log
+        self.most = most
         self.done: Counter[str] = Counter()
         self.ending = threading.Event()
         self._chance = random.Random(f"faults {seed}")
@@ -54,6 +57,8 @@ class Faults(threading.Thread):
         until = self._began + self.seconds
         self.ending.wait(FIRST_SECONDS)
         while time.monotonic() < until and not self.ending.is_set():
+            if self.done.total() == self.most:
+                return
             self._one()
             self.ending.wait(self._chance.uniform(*self._pause))
 

@@ -7,7 +7,6 @@ the topic once, and nothing is left over.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -36,10 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = PaymentRun(rig, ground.servers, broker, plan, options.seed).carry_out()
         interrupting.in_time()
         wrong = shortcomings(line)
-        if wrong:
-            # Its logs are what tells why.
-            os.environ["BENCH_KEEP"] = "1"
-            print(f"{'; '.join(wrong)} (logs: {rig.folder})", file=sys.stderr)
+        interrupting.keep(rig.folder, wrong)
     print(json.dumps(line), flush=True)
     return 1 if wrong else 0
 

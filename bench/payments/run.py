@@ -1,17 +1,17 @@
 """One payment run, from its start to its account."""
 
-import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
-from bench import jms, traffic
+from bench import interrupting, jms, traffic
 from bench.chaos import accounting as endings
+from bench.faults import kills
 from bench.faults.looking import Look
 from bench.faults.processes import Processes
 from bench.faults.sequence import Faults
-from bench.payments import accounting, kills
+from bench.faults.settling import LOOK_SECONDS, QUIET_SECONDS, State, settle
+from bench.payments import accounting
 from bench.payments.plan import Plan
 from bench.payments.sending import Door, JmsDoor, KafkaDoor
 from bench.rig import BenchmarkError, Rig
@@ -25,14 +25,6 @@ LEAST_SECONDS: Final = 40.0
 # The kills go on until so many of the payments are charged.
 NEARLY: Final = 0.95
 LONGEST_SECONDS: Final = 3_600.0
-LOOK_SECONDS: Final = 1.0
-# After everything seems to be over: a second copy of anything would come now.
-QUIET_SECONDS: Final = 5.0
-# Where nothing has moved for so long, it has come to a stand.
-STUCK_SECONDS: Final = 180.0
-SHOWN: Final = 10
-# Of what the other accounts look for, these need no book of theirs.
-LEFT: Final = ("open failures", "outgoing rows", "leases", "relays in doubt", "locks", "sessions")
 _CHARGED: Final = "SELECT count(DISTINCT payment) FROM payments_charge"
 # A repeat may be known by the receipt of the first, and then leaves no track.
 _TRACKS: Final = """
@@ -43,15 +35,7 @@ _POSITIONS: Final = """
 SELECT p.partition, p.next_offset FROM integration_queuepartition p
 JOIN integration_queue q ON q.id = p.queue_id WHERE q.name = %s
 """
-_OPEN: Final = " + ".join(f"({endings.LEFT[name]})" for name in ("open failures", "outgoing rows"))
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far it has come: what has ended so far, and what still waits."""
-
-    ended: int
-    waiting: int
+_OPEN: Final = endings.total("open failures", "outgoing rows")
 
 
 class PaymentRun:
@@ -88,7 +72,7 @@ class PaymentRun:
                 door.ending.set()
             # Whatever happens: nothing is started any more once the servers end.
             self.faults.heal()
-        _say(f"{self.faults.done.total()} kills; waiting for what is left")
+        interrupting.say(f"{self.faults.done.total()} kills; waiting for what is left")
         self.processes.start_dead()
         for door in doors:
             door.join()
@@ -126,16 +110,7 @@ class PaymentRun:
         ends: Counter[int] = Counter()
         for record in records:
             ends[record.partition()] = max(ends[record.partition()], record.offset() + 1)
-        began = moved_at = time.monotonic()
-        before = None
-        while time.monotonic() - moved_at < STUCK_SECONDS:
-            state = self._state(ends)
-            if state != before:
-                before, moved_at = state, time.monotonic()
-            elif state.waiting == 0 and time.monotonic() - moved_at > QUIET_SECONDS:
-                break
-            time.sleep(LOOK_SECONDS)
-        return round(moved_at - began, 1)
+        return settle(lambda: self._state(ends))
 
     def _state(self, ends: Counter[int]) -> State:
         ended, by_jms = self.rig.rows(_TRACKS, [names.JMS_REQUESTS])[0]
@@ -143,18 +118,16 @@ class PaymentRun:
         unread = sum(max(end - positions.get(each, 0), 0) for each, end in ends.items())
         untaken = max(len({sent.message_id for sent in self.plan.by_jms}) - by_jms, 0)
         uncharged = len(self.plan.payments) - int(self.rig.value(_CHARGED))
-        waiting = unread + untaken + uncharged + int(self.rig.value(f"SELECT {_OPEN}"))
+        waiting = unread + untaken + uncharged + int(self.rig.value(_OPEN))
         return State(ended, waiting)
 
     def _line(self, forced: list[str], doors: tuple[Door, Door]) -> dict[str, Any]:
-        left = endings.left(self.rig, LEFT) | {f"{name} killed at its end": 1 for name in forced}
+        left = endings.left(self.rig, endings.WITHOUT_BOOK, forced)
         untaken = len(jms.taken(self.broker, names.JMS_ADDRESS))
         if untaken:
             left["messages at the JMS broker"] = untaken
         self.wrong = accounting.account(self.rig, self.plan.payments)
-        for name, ones in self.wrong.items():
-            if ones:
-                _say(f"{name}: {', '.join(ones[:SHOWN])}")
+        interrupting.show(self.wrong)
         return {
             "payments": len(self.plan.payments),
             **{name: len(ones) for name, ones in self.wrong.items()},
@@ -167,7 +140,3 @@ class PaymentRun:
             "left_over": left,
             "reconciled": accounting.reconciled(self.rig),
         }
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

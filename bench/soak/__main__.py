@@ -6,7 +6,6 @@ threads, files, sessions and locks have not grown since the first ten minutes.
 
 import argparse
 import json
-import os
 import sys
 
 from bench import interrupting
@@ -23,10 +22,7 @@ def main() -> int:
     with prepared(quick=False) as ground, ground.rig("soak") as rig:
         line = Soak(rig, options.seconds).carry_out()
         wrong = shortcomings(line)
-        if wrong:
-            # Its logs are what tells why.
-            os.environ["BENCH_KEEP"] = "1"
-            print(f"{'; '.join(wrong)} (logs: {rig.folder})", file=sys.stderr)
+        interrupting.keep(rig.folder, wrong)
     print(json.dumps(line), flush=True)
     return 1 if wrong else 0
 

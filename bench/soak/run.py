@@ -1,14 +1,13 @@
 """One soak, from its start to its line: half of what it can do, for hours."""
 
 import secrets
-import sys
 import threading
 import time
 import urllib.error
 from dataclasses import asdict
 from typing import Any, Final
 
-from bench import traffic
+from bench import interrupting, traffic
 from bench.cases.http import partner
 from bench.chaos import accounting as endings
 from bench.chaos.duty import OnDuty
@@ -36,15 +35,8 @@ PAGES: Final = ("", "queues/", "failures/", "delivery/")
 READ_EVERY_SECONDS: Final = 2.0
 OVER_WITHIN_SECONDS: Final = 600.0
 GRACE_SECONDS: Final = 40.0
-# Of what the other accounts look for, these need no book of theirs.
-LEFT: Final = (
-    *("open failures", "outgoing rows", "leases", "relays in doubt"),
-    *("calls in doubt", "locks", "sessions"),
-)
 _EFFECTS: Final = "SELECT count(*) FROM bench_effect"
-_OPEN: Final = " + ".join(
-    f"({endings.LEFT[name]})" for name in ("open failures", "outgoing rows", "calls in doubt")
-)
+_OPEN: Final = endings.total("open failures", "outgoing rows", "calls in doubt")
 
 
 class Reader(threading.Thread):
@@ -84,7 +76,7 @@ class Soak:
         duty.start()
         can_do = [self._burst(count) for count in BURSTS][-1]
         self.sender.per_second = can_do * SHARE
-        _say(f"it can do {can_do:.0f} messages a second")
+        interrupting.say(f"it can do {can_do:.0f} messages a second")
         began = time.monotonic()
         threads = (self.samples, duty, reader, self.sender)
         for each in (self.samples, reader, self.sender):
@@ -101,7 +93,7 @@ class Soak:
             each.join()
         # The partner's own process, for its account, lives on.
         forced = [name for name in (*PARTS, "worker", "web") if not self._stopped(name)]
-        left = endings.left(self.rig, LEFT) | {f"{name} killed at its end": 1 for name in forced}
+        left = endings.left(self.rig, endings.WITHOUT_BOOK, forced)
         sums = account(self.rig, self.sender.sent, self.partner)
         return self._line(can_do, sums, self._grown(began, ended)) | {
             "pages": reader.read,
@@ -144,7 +136,7 @@ class Soak:
 
     def _is_over(self) -> bool:
         applied = int(self.rig.value(_EFFECTS))
-        return applied >= sum(self.sender.sent.values()) and not self.rig.value(f"SELECT {_OPEN}")
+        return applied >= sum(self.sender.sent.values()) and not self.rig.value(_OPEN)
 
     def _stopped(self, name: str) -> bool:
         return self.rig.processes[name].stop(grace_seconds=GRACE_SECONDS)
@@ -180,7 +172,3 @@ def shortcomings(line: dict[str, Any]) -> list[str]:
     if not (line["first"] and line["last"]):
         wrong.append("no sample was taken")
     return wrong
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -37,6 +37,8 @@ BODIES: Final = {
     5: JmsBody.TEXT,
 }
 USUAL_PRIORITY: Final = 4
+# The library makes a symbol of what is not there, too.
+NO_CONTENT_TYPE: Final = "None"
 TYPE_NAMES: Final[dict[type, str]] = {
     bool: "boolean",
     byte: "byte",
@@ -162,7 +164,8 @@ def _standard(message: Any) -> Iterator[tuple[str, str]]:
     yield "JMSXUserID", (message.user_id or b"").decode("utf-8", "replace")
     yield "JMSXGroupID", message.group_id or ""
     yield "JMSXGroupSeq", str(int(message.group_sequence or 0) or "")
-    yield "content-type", str(message.content_type or "")
+    content = str(message.content_type)
+    yield "content-type", "" if content == NO_CONTENT_TYPE else content
 
 
 def _property(value: Any) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from proton import byte
 
+from bench import jms
 from devstack import ports
 from devstack.artemis import STRANGER
 from devstack.certificates import Authority
@@ -139,3 +140,16 @@ def test_a_broker_that_was_killed_has_what_it_took(amqp_broker: Broker) -> None:
     endpoint.close()
     ids = [got.id for got in amqp_broker.received(properties["address"])]
     assert ids == [f"m{number}" for number in range(51)]
+
+
+def test_a_broker_knows_after_a_restart_what_has_been_received_from_it(
+    amqp_broker: Broker,
+) -> None:
+    properties = amqp_broker.properties()
+    for expected in (["m1"], []):
+        endpoint = opened(an_endpoint("amqp", properties, password=amqp_broker.server.password))
+        assert isinstance(endpoint.deliver([an_outbound_message("m1")])[0], Accepted)
+        endpoint.close()
+        assert jms.taken(amqp_broker.server, properties["address"]) == expected
+        amqp_broker.kill()
+        amqp_broker.server.start()

@@ -7,13 +7,10 @@ nothing of AMQP or Sluice; it writes down each message that it sends and that it
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from devstack import java
-from devstack.artemis import JARS, USER
-from devstack.kafka import QUICK_START
+from bench import jms_client
 from integration.models import MessageError, OutboxRow
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
@@ -25,25 +22,21 @@ from tests.support.partners import an_endpoint, an_outbound_queue
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-CLIENT = Path(__file__).parent.parent / "support" / "JmsClient.java"
 # Five kinds of messages, each a few times.
 MESSAGES = 25
 
 
 def by_java(jms: Broker, verb: str, queue: str, count: int) -> list[str]:
     """What the program tells of each message; it is compiled as it is started."""
-    jars = ":".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
-    url = f"tcp://127.0.0.1:{jms.port}"
-    arguments = [verb, url, USER, jms.server.password, queue, str(count), "0"]
     said = subprocess.run(
-        [java.find(), "-Xmx128m", *QUICK_START, "-cp", jars, str(CLIENT), *arguments],
+        jms_client.command(jms.server, verb, queue, count).argv,
         capture_output=True,
         encoding="utf-8",
         check=False,
         timeout=120,
     )
     assert said.returncode == 0, said.stderr[-2_000:] or said.stdout
-    return [line for line in said.stdout.splitlines() if " | " in line]
+    return jms_client.told(said.stdout)
 
 
 @pytest.mark.timeout(300)

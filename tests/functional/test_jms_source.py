@@ -223,6 +223,13 @@ def test_headers_and_properties_are_kept_with_their_types():
     assert json.loads(headers["jms-types"]) == types
 
 
+def test_only_a_message_with_a_content_type_has_a_header_for_it():
+    plain, typed = Message(id="m0", body="{}"), Message(id="m1", body="{}")
+    typed.content_type = "application/json"
+    found = [dict(arrived(one.encode(), 0).record.headers) for one in (plain, typed)]
+    assert [headers.get("content-type") for headers in found] == [None, b"application/json"]
+
+
 @pytest.mark.parametrize("data", [b"", b"\x00", b"no AMQP"])
 def test_what_is_no_message_is_kept_as_it_is(data):
     record, receipt = arrived(data, 0)

@@ -1,6 +1,7 @@
 import jakarta.jms.BytesMessage;
 import jakarta.jms.Connection;
 import jakarta.jms.DeliveryMode;
+import jakarta.jms.JMSException;
 import jakarta.jms.MapMessage;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
@@ -10,6 +11,8 @@ import jakarta.jms.Queue;
 import jakarta.jms.Session;
 import jakarta.jms.StreamMessage;
 import jakarta.jms.TextMessage;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.TreeMap;
@@ -20,17 +23,22 @@ import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
  * receives them, and writes what each of them is as one line.
  *
  * <p>Arguments: send or receive, the broker's address, user, password, queue, how many, from which
- * number on.
+ * number on, over how many seconds.
  */
 public final class JmsClient {
   private static final long PATIENCE = 20_000;
   private static final int KINDS = 5;
+  private static final int GROUPS = 21;
+  private static final int TRIES = 100;
+  private static final long PAUSE = 200;
   // Not the usual one; the same for all, as brokers let those with a higher one pass.
   private static final int PRIORITY = 7;
 
   public static void main(String[] arguments) throws Exception {
     int count = Integer.parseInt(arguments[5]);
     int first = Integer.parseInt(arguments[6]);
+    long pace = Long.parseLong(arguments[7]) * 1_000_000_000 / count;
+    System.setOut(new PrintStream(System.out, true, StandardCharsets.UTF_8));
     try (ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory(arguments[1])) {
       factory.setDeserializationAllowList("java.lang,java.util");
       try (Connection connection = factory.createConnection(arguments[2], arguments[3])) {
@@ -38,7 +46,7 @@ public final class JmsClient {
         try (Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE)) {
           Queue queue = session.createQueue(arguments[4]);
           if (arguments[0].equals("send")) {
-            send(session, queue, first, count);
+            send(session, queue, first, count, pace);
           } else {
             receive(session, queue, count);
           }
@@ -47,14 +55,19 @@ public final class JmsClient {
     }
   }
 
-  private static void send(Session session, Queue queue, int first, int count) throws Exception {
+  private static void send(Session session, Queue queue, int first, int count, long pace)
+      throws Exception {
     MessageProducer producer = session.createProducer(queue);
+    Queue answers = session.createQueue("answers");
+    long began = System.nanoTime();
     for (int number = first; number < first + count; number++) {
+      long early = began + (number - first) * pace - System.nanoTime();
+      Thread.sleep(Math.max(0, early / 1_000_000));
       Message message = made(session, number);
       message.setJMSCorrelationID("c" + number);
       message.setJMSType("ORDER");
-      message.setJMSReplyTo(session.createQueue("answers"));
-      message.setStringProperty("JMSXGroupID", "g" + number % 3);
+      message.setJMSReplyTo(answers);
+      message.setStringProperty("JMSXGroupID", "g" + number % GROUPS);
       message.setIntProperty("number", number);
       message.setStringProperty("site", "Größe");
       message.setBooleanProperty("urgent", number % 2 == 0);
@@ -63,8 +76,26 @@ public final class JmsClient {
       message.setLongProperty("far", 1L << 40);
       message.setFloatProperty("share", 0.25f);
       message.setDoubleProperty("price", 9.99);
-      producer.send(message, DeliveryMode.PERSISTENT, PRIORITY, 0);
+      // Whatever is sent twice since its answer was lost, the broker knows by this.
+      message.setStringProperty("_AMQ_DUPL_ID", "java-" + number);
+      sendUntilAnswered(producer, message);
       System.out.println(told(message));
+    }
+  }
+
+  private static void sendUntilAnswered(MessageProducer producer, Message message)
+      throws Exception {
+    for (int tries = 1; ; tries++) {
+      try {
+        producer.send(message, DeliveryMode.PERSISTENT, PRIORITY, 0);
+        return;
+      } catch (JMSException lost) {
+        if (tries == TRIES) {
+          throw lost;
+        }
+        System.out.println("sent again: " + lost.getMessage());
+        Thread.sleep(PAUSE);
+      }
     }
   }
 

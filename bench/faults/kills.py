@@ -1,4 +1,4 @@
-"""What is killed by SIGKILL in the payment run, and in which shares."""
+"""What is killed by SIGKILL where a JMS broker is there, too, and in which shares."""
 
 from collections.abc import Mapping
 from typing import Final
