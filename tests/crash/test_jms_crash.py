@@ -97,3 +97,29 @@ def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
     run_relay(provider.pk, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
     assert [json.loads(one.value())["n"] for one in kafka.read_all(target)] == [1, 2, 3, 4]
     assert left(amqp_broker, queue) == []
+
+
+def test_a_bridge_that_saves_its_state_afterwards_doubles_messages(
+    servers, amqp_broker: Broker
+) -> None:
+    """The same crashes as above and in test_amqp_crash.py, with what they do elsewhere."""
+    from tests.support import plain_bridge  # noqa: PLC0415 - only where the library is installed
+
+    kafka = Kafka(servers.kafka_bootstrap)
+    diverted = kafka.topic()
+    source = a_jms_queue(amqp_broker)
+    road = (amqp_broker, source.topic, kafka.bootstrap, diverted)
+    for first, bodies, dies in ((1, [1], False), (2, [2, 3], True), (4, [4], False)):
+        put(amqp_broker, source, [{"n": n} for n in bodies], first=first)
+        waiting = len(left(amqp_broker, source))
+        plain_bridge.egress(*road, take=waiting, dies=dies)
+    seen = [json.loads(one.value())["n"] for one in kafka.read_all(diverted)]
+    assert seen == [1, 2, 3, 2, 3, 4]
+
+    polled = kafka.topic()
+    road = (amqp_broker, f"out-{polled}", kafka.bootstrap, polled)
+    for batch, dies_after in (([1, 2, 3], 0), ([4, 5, 6], 2), ([7], 0)):
+        kafka.send(polled, batch)
+        plain_bridge.ingress(*road, dies_after=dies_after)
+    received = [json.loads(one.body) for one in amqp_broker.received(f"out-{polled}")]
+    assert received == [1, 2, 3, 4, 5, 4, 5, 6, 7]

@@ -27,7 +27,7 @@ class ATopic(LinkOption):
 def waiting(port: int, login: tuple[str, str], address: str) -> list[Message]:
     """All messages that wait at an address, in order; they stay there."""
     messages = []
-    with _connected(port, login) as connection:
+    with connected(port, login) as connection:
         receiver = connection.create_receiver(address, credit=1_000, options=[Copy(), AQueue()])
         try:
             while True:
@@ -38,7 +38,7 @@ def waiting(port: int, login: tuple[str, str], address: str) -> list[Message]:
 
 def put(port: int, login: tuple[str, str], address: str, message_id: str) -> None:
     """Send a message with that id and nothing else."""
-    with _connected(port, login) as connection:
+    with connected(port, login) as connection:
         sender = connection.create_sender(address, options=[AQueue()])
         sender.send(Message(id=message_id, durable=True, body=message_id))
 
@@ -49,7 +49,7 @@ def put_texts(
     """Send each body as a text of JSON, or as it is, with ids from `first` on; None for no id."""
     first = fields.pop("first", 0)
     kind = ATopic() if fields.pop("to_topic", False) else AQueue()
-    with _connected(port, login) as connection:
+    with connected(port, login) as connection:
         sender = connection.create_sender(address, options=[kind])
         for number, body in enumerate(bodies, first):
             text = body if isinstance(body, (str, bytes)) else json.dumps(body)
@@ -58,7 +58,7 @@ def put_texts(
 
 
 @contextmanager
-def _connected(port: int, login: tuple[str, str]) -> Iterator[BlockingConnection]:
+def connected(port: int, login: tuple[str, str]) -> Iterator[BlockingConnection]:
     user, password = login
     connection = BlockingConnection(
         f"127.0.0.1:{port}",
