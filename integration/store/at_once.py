@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
-from integration.delivery.sending.values import Dispatch, Intent
+from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.tracing import Track
 from integration.store import deliveries, rows
@@ -29,9 +29,9 @@ WITH fenced AS (
 ), ended AS (
   UPDATE integration_delivery d SET state = v.state, ended_at = clock_timestamp(),
     took_ms = v.took, status = v.status, code = v.code, text = v.text, excerpt = v.excerpt
-  FROM fenced, json_to_recordset(%s::json) v (id bigint, state text, took int, status int,
+  FROM fenced, json_to_recordset(%s::json) v (ids bigint[], state text, took int, status int,
     code text, text text, excerpt text)
-  WHERE d.id = v.id AND d.state = 'SENDING'
+  WHERE d.id = ANY(v.ids) AND d.state = 'SENDING'
 ), tracked AS (
   INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
     interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload, schema_id)
@@ -54,7 +54,7 @@ WITH fenced AS (
 )
 SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM intended
 """
-END: Final = ("id", "state", "took", "status", "code", "text", "excerpt")
+END: Final = ("ids", "state", "took", "status", "code", "text", "excerpt")
 TRACK: Final = (
     *("at", "message", "interface", "ended", "key", "ms"),
     *("external", "a", "b", "cause", "payload", "schema"),
@@ -87,7 +87,7 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResu
     tracks = batch_result.tracks if queue.tracks else []
     parameters = [
         *fence,
-        _recordset(END, [deliveries.end_values(end) for end in dispatch.ends]),
+        _ends(dispatch.ends),
         _recordset(TRACK, [_track(track) for track in tracks]),
         _recordset(INTENT, [_intent(intent) for intent in dispatch.intents]),
     ]
@@ -99,8 +99,25 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResu
 
 
 def _recordset(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
-    """Rows as one parameter: two dozen arrays of one element each cost more than the statement."""
-    return json.dumps([dict(zip(names, row, strict=True)) for row in values])
+    """Rows as one parameter: two dozen arrays of one element each cost more than the statement.
+
+    What is NULL is left out: that is what a missing member is read as.
+    """
+    named = (zip(names, row, strict=True) for row in values)
+    return json.dumps([{name: value for name, value in row if value is not None} for row in named])
+
+
+def _ends(ends: Sequence[DeliveryEnd]) -> str:
+    """The calls' ends; of many messages in one call all but the number is the same."""
+    alike: dict[Any, list[DeliveryEnd]] = {}
+    for end in ends:
+        how = end.state, end.took_ms, end.status, end.code, end.text, end.excerpt
+        alike.setdefault(how, []).append(end)
+    values = [
+        [[end.id for end in group], *deliveries.end_values(group[0])[1:]]
+        for group in alike.values()
+    ]
+    return _recordset(END, values)
 
 
 def _track(track: Track) -> list[Any]:

@@ -242,7 +242,9 @@ class Choosing:
             attempt = 1 if unit.row is None else unit.row.attempts + 1
             call.intents.append(self._intent(call, unit, attempt))
             if unit.message is not None:  # Without one it has ended: see _known.
-                call.messages.append(replace(outbound_of(unit.message), attempt=attempt))
+                message = outbound_of(unit.message)
+                is_numbered = message.attempt == attempt
+                call.messages.append(message if is_numbered else replace(message, attempt=attempt))
         call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
         self._busy |= call.keys
         self._on_the_way += 1
