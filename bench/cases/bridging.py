@@ -46,16 +46,14 @@ def bridge_egress(ground: Ground) -> Figure:
             rig.until(lambda: rig.value(_PUBLISHED) == messages, "all are in Kafka")
             rate = facts.rate(rig, _OUTBOX)
             queue.switch_off()
-            if taken(server, queue.topic):
-                raise BenchmarkError("the broker still has some")
+            _none_left(server, queue.topic)
             return rate
 
         def theirs() -> float:
             fill(server, queue.topic, messages)
             words = ["from", TARGET, str(messages), str(server.port), server.password, queue.topic]
             run_beside(queue, ["bench.handbridge", *words], worker)
-            if taken(server, queue.topic):
-                raise BenchmarkError("the broker still has some")
+            _none_left(server, queue.topic)
             return float(rig.processes["handwritten"].log.read_text().split()[-1])
 
         paired = run_pairs(ours, theirs, quick=ground.quick)
@@ -117,6 +115,12 @@ def bridge_ingress(ground: Ground) -> Figure:
         target=at_least("ratio", 0.7),
         facts=paired.facts,
     )
+
+
+def _none_left(server: Artemis, name: str) -> None:
+    """Raise BenchmarkError unless the JMS queue is empty."""
+    if taken(server, name):
+        raise BenchmarkError("the broker still has some")
 
 
 def _every_one_once(server: Artemis, name: str, count: int) -> None:

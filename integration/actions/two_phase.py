@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from integration.actions.errors import ReasonMissingError, RowBusyError
 from integration.errors import IntegrationError
-from integration.models import OutboxChange, Queue, QueuePartition
-from integration.policy.branches import Branch, Decision, branch_named
+from integration.models import OutboxChange, QueuePartition
+from integration.policy.branches import Branch, Decision
 from integration.runs.branches import publisher_of
 from integration.store import branches, locks
 from integration.store.sessions import Session, database_now, raw_connection
@@ -39,10 +39,9 @@ def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
     decision = Decision.COMMIT if commit else Decision.ROLLBACK
     if not reason.strip():
         raise ReasonMissingError(action="decide about a commit in doubt")
-    left = next((one for one in branches.left() if str(one.branch) == name), None)
-    branch = branch_named(name)
+    branch = next((one.branch for one in branches.left() if str(one.branch) == name), None)
     row = None if branch is None else _partition_of(branch)
-    if left is None or branch is None or row is None:
+    if branch is None or row is None:
         raise BranchNotInDoubtError
     with raw_connection("sluice-branches") as session:
         if not locks.take(session, [locks.LockClass.PARTITION, row.pk]):
@@ -69,7 +68,7 @@ def _partition_of(branch: Branch) -> QueuePartition | None:
 
 
 def _finish(session: Session, branch: Branch, decision: Decision) -> None:
-    with suppress(IntegrationError, Queue.DoesNotExist):
+    with suppress(IntegrationError):
         publisher = publisher_of(branch.queue, branch.partition)
         try:
             publisher.open()
