@@ -27,6 +27,7 @@ class SettingsError(Exception):
         self.mistakes = mistakes
 
 
+ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
 # Environments where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 # Readers of the figures of a laptop where nothing else is said: itself.
@@ -146,10 +147,24 @@ class Reader:
                 )
         return keys
 
+    def databases(self, name: str) -> dict[str, dict[str, object]]:
+        """Databases `alias=URL`, by commas or spaces."""
+        found = {}
+        for word in self.text(name, "").replace(",", " ").split():
+            alias, _, url = word.partition("=")
+            if not ALIAS.fullmatch(alias) or alias == "default":
+                self.mistakes.append(
+                    f"{name} holds {alias!r}; write alias=postgresql://…, the alias of at most 20 "
+                    "letters, digits, hyphens and underscores, and another one than default"
+                )
+            found[alias] = self._database(name, url)
+        return found
+
     def database(self, name: str) -> dict[str, object]:
         url = self.text(name, None)
-        if not url:
-            return {}
+        return self._database(name, url) if url else {}
+
+    def _database(self, name: str, url: str) -> dict[str, object]:
         try:
             parts = urlsplit(url)
             port = parts.port or 5432
@@ -193,6 +208,7 @@ class Env:
 
     def __init__(self, r: Reader) -> None:
         self.database = r.database("SLUICE_DATABASE_URL")
+        self.other_databases = r.databases("SLUICE_OTHER_DATABASES")
         self.celery_broker_url = r.text("SLUICE_CELERY_BROKER_URL")
         self.kafka_bootstrap = r.text("SLUICE_KAFKA_BOOTSTRAP", "")
         self.environment = r.text("SLUICE_ENVIRONMENT")

@@ -102,28 +102,30 @@ TEMPLATES = [
 
 # The engine's sessions die soon after their process: PostgreSQL itself looks whether the client
 # is still there, also in the middle of a statement, and TCP keepalives find a vanished host.
+POSTGRESQL = {
+    # A fresh session reads the catalogue anew, so the first look at each table takes longer.
+    "CONN_MAX_AGE": 600,
+    "CONN_HEALTH_CHECKS": True,
+    "OPTIONS": {
+        # Compiling pays where a statement reads for long, and is chosen by a guess: among a
+        # million failures the dispatcher's look took 2,860 ms with it, 7 ms without.
+        "options": "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off",
+        "connect_timeout": 5,
+        "keepalives": 1,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "application_name": "sluice",
+        # Binding on the server with statements prepared at their fifth use: a handler's
+        # upsert costs 57 µs instead of 109 µs with Django's default (measured in bench/).
+        "server_side_binding": True,
+        "prepare_threshold": 5,
+    },
+}
+# Those beside the first take part in two-phase commits; Sluice has no tables in them.
 DATABASES = {
-    "default": {
-        **ENV.database,
-        # A fresh session reads the catalogue anew, so the first look at each table takes longer.
-        "CONN_MAX_AGE": 600,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {
-            # Compiling pays where a statement reads for long, and is chosen by a guess: among a
-            # million failures the dispatcher's look took 2,860 ms with it, 7 ms without.
-            "options": "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off",
-            "connect_timeout": 5,
-            "keepalives": 1,
-            "keepalives_idle": 5,
-            "keepalives_interval": 2,
-            "keepalives_count": 3,
-            "application_name": "sluice",
-            # Binding on the server with statements prepared at their fifth use: a handler's
-            # upsert costs 57 µs instead of 109 µs with Django's default (measured in bench/).
-            "server_side_binding": True,
-            "prepare_threshold": 5,
-        },
-    }
+    alias: {**where, **POSTGRESQL}
+    for alias, where in {"default": ENV.database, **ENV.other_databases}.items()
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

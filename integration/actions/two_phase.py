@@ -9,7 +9,7 @@ from integration.errors import IntegrationError
 from integration.models import OutboxChange, QueuePartition
 from integration.policy.branches import Branch, Decision
 from integration.runs.branches import publisher_of
-from integration.store import branches, locks
+from integration.store import branches, locks, prepared, second_database
 from integration.store.sessions import Session, database_now, raw_connection
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
     """Commit the branch of that name, or roll it back, whatever Kafka knows of it.
 
     The partition is locked meanwhile, and whoever prepared the branch is shut out of Kafka where
-    that answers. Raises ReasonMissingError, BranchNotInDoubtError, and RowBusyError while a run is
-    at work on it.
+    that answers. Raises ReasonMissingError, BranchNotInDoubtError, RowBusyError while a run is at
+    work on it, and SecondDatabaseDownError.
     """
     decision = Decision.COMMIT if commit else Decision.ROLLBACK
     if not reason.strip():
@@ -74,4 +74,5 @@ def _finish(session: Session, branch: Branch, decision: Decision) -> None:
             publisher.open()
         finally:
             publisher.close()
-    branches.finish(session, branch, decision)
+    second_database.settle(branch, decision)
+    prepared.finish_left(session, str(branch), decision)

@@ -93,6 +93,8 @@ class QueueSnapshot:
     retry_wrapper: bool = False
     two_phase: bool = False
     """what its handlers publish is written by Kafka's transaction of the same commit"""
+    second_database: str = ""
+    """alias of another database whose transaction is part of the same commit; "" for none"""
     is_jms: bool = False
     """its messages come from a JMS broker, as records of one partition"""
     batch_size: int = 500

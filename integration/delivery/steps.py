@@ -18,8 +18,9 @@ class Step(StrEnum):
     CHECKED = "checked"  # deferred constraints hold
     SETTLED = "settled"  # all consequences written, not committed
     WRITTEN = "written"  # two-phase commit: what it publishes is in Kafka's open transaction
-    PREPARED = "prepared"  # two-phase commit: the transaction is prepared
+    PREPARED = "prepared"  # two-phase commit: a database's transaction is prepared
     DECIDED = "decided"  # two-phase commit: Kafka's transaction is committed
+    FINISHED = "finished"  # two-phase commit: a database has committed or rolled back
     COMMITTED = "committed"  # the instant after the commit
     UNDONE = "undone"  # a batch was rolled back and is narrowed down
     GROUP_COMMITTED = "group_committed"  # the group offset for lag tools is on its way

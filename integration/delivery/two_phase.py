@@ -47,7 +47,7 @@ class NotPublishedError(IntegrationError):
 
 
 class Preparable(Protocol):
-    """The open transaction of a batch. Raises Django's database errors."""
+    """An open transaction of a batch. Raises Django's database errors."""
 
     def prepare(self, branch: Branch) -> None:
         """Write it to disk under the branch's name: it outlives this session, and the server."""
@@ -68,39 +68,54 @@ class TwoPhase:
         self._observer = observer
         self._publishers: dict[int, tuple[int, Publisher]] = {}
 
-    def commit(self, branch: Branch, rows: Sequence[Outgoing], database: Preparable) -> None:
-        """Commit the batch in Kafka and in the database, or in neither.
+    def commit(
+        self, branch: Branch, rows: Sequence[Outgoing], databases: Sequence[Preparable]
+    ) -> None:
+        """Commit the batch in Kafka and in the databases, or nowhere.
 
-        Raises NotPublishedError where nothing of it was done, LostError where the partition is
-        somebody else's by now or the branch has to be settled by the next owner, and what
-        `database` raises.
+        They are prepared in this order and finished in the other: while any is prepared, the first
+        one is. Raises NotPublishedError where nothing of it was done, LostError where the partition
+        is somebody else's by now or the branch has to be settled by the next owner, and what the
+        databases raise.
         """
-        is_prepared = False
-
-        def prepare() -> None:
-            nonlocal is_prepared
-            self._observer.step(Step.WRITTEN)
-            database.prepare(branch)
-            is_prepared = True
-            self._observer.step(Step.PREPARED)
-
+        prepared: list[Preparable] = []
         try:
-            verdict = self._publish(branch, rows, prepare)
+            verdict = self._publish(
+                branch, rows, lambda: self._prepare(branch, databases, prepared)
+            )
         except FencedError as e:
             raise LostError(str(e)) from e
         except BaseException:
             self._forget(branch.partition)
+            if len(prepared) < len(databases):
+                # Kafka was not asked to commit, and nobody will.
+                self._finish(branch, Decision.ROLLBACK, prepared)
             raise
         if isinstance(verdict, Refused):
             raise NotPublishedError(Failure(FailureClass.PERMANENT, verdict.code, verdict.text))
-        if isinstance(verdict, Unavailable) and not is_prepared:
+        if isinstance(verdict, Unavailable) and not prepared:
             self._forget(branch.partition)
             raise NotPublishedError(_outage(verdict.text))
         decision = Decision.COMMIT if isinstance(verdict, Sent) else self._settled(branch)
         self._observer.step(Step.DECIDED)
-        database.finish(branch, decision)
+        self._finish(branch, decision, databases)
         if decision is Decision.ROLLBACK:
             raise NotPublishedError(_outage("Kafka did not commit what the batch publishes."))
+
+    def _prepare(
+        self, branch: Branch, databases: Sequence[Preparable], prepared: list[Preparable]
+    ) -> None:
+        """Prepare them in turn, and note those that are."""
+        self._observer.step(Step.WRITTEN)
+        for database in databases:
+            database.prepare(branch)
+            prepared.append(database)
+            self._observer.step(Step.PREPARED)
+
+    def _finish(self, branch: Branch, decision: Decision, databases: Sequence[Preparable]) -> None:
+        for database in reversed(databases):
+            database.finish(branch, decision)
+            self._observer.step(Step.FINISHED)
 
     def _publish(
         self, branch: Branch, rows: Sequence[Outgoing], prepare: Callable[[], None]

@@ -77,8 +77,8 @@ class ForeignDatabaseError(HandlerError):
     def __init__(self, alias: str) -> None:
         super().__init__(
             f"The handler sent a statement to the database {alias!r}, which is not part of the "
-            "transaction: after a crash it would be applied twice. "
-            "Declare the handler with at_least_once=True if that does no harm."
+            "transaction: after a crash it would be applied twice. Make it the queue's second "
+            "database, or declare the handler with at_least_once=True if that does no harm."
         )
 
 

@@ -209,7 +209,7 @@ class KafkaPublisher:
             if trouble is not None:
                 self._unknown.remember(trouble, rows)
                 return self._abort(producer, trouble)
-            self._put_watermark(producer, rows[-1].id, str(batch))
+            self._put_watermark(producer, rows[-1].id if rows else 0, str(batch))
             observer(RelayStep.WATERMARKED)
             prepare()
             producer.commit_transaction(COMMIT_SECONDS)

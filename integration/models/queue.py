@@ -6,12 +6,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration.endpoints.properties import forwards
-from integration.models import order_paths
+from integration.models import order_paths, two_phase
 from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.policy import groups, jms
+from integration.policy.branches import LONGEST_ALIAS
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import OPEN, in_order
 
@@ -161,6 +162,7 @@ class Queue(Retrying):
         db_default=False,
         help_text="Commit what handlers publish together with their effects, without the outbox.",
     )
+    second_database = models.CharField(max_length=LONGEST_ALIAS, blank=True, db_default="")
     retention_seconds = models.PositiveBigIntegerField(
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )
@@ -336,10 +338,8 @@ class Queue(Retrying):
         }
         if wrong := jms.mistakes(wants, is_jms=self.provider.is_jms):
             raise ValidationError(wrong)
-        may = is_read and not self.is_error_queue and self.concurrency == 1
-        if self.two_phase and (not may or self.provider.is_jms):
-            text = "Only an inbound queue of Kafka with a concurrency of 1 can: leave it off."
-            raise ValidationError({"two_phase": text})
+        if wrong := two_phase.mistakes(self, is_read=is_read, is_jms=self.provider.is_jms):
+            raise ValidationError(wrong)
 
     def _check_end(self) -> None:
         """Raises ValidationError where a message could end at another partner's endpoint."""

@@ -12,11 +12,13 @@ from typing import Final
 from uuid import UUID
 
 # PostgreSQL takes names of up to 199 bytes.
-LONGEST_DEPLOYMENT: Final = 100
+LONGEST_DEPLOYMENT: Final = 50
+LONGEST_ALIAS: Final = 20
 _NAME: Final = re.compile(
     r"sluice:(?P<deployment>.+):(?P<queue>\d+):(?P<partition>\d+):(?P<next>\d+):(?P<epoch>\d+)"
-    r":(?P<batch>[0-9a-f]{32})"
+    r":(?P<batch>[0-9a-f]{32})(?:@(?P<second>[\w.-]+)=(?P<xid>\d+))?"
 )
+_IN_SECOND: Final = ":2"
 
 
 class Decision(StrEnum):
@@ -28,11 +30,20 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Second:
+    """A batch's transaction in another database: its alias, and the number it has there."""
+
+    alias: str
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """One batch whose transaction is prepared. `next_offset` is the position once it commits.
 
     As text it is the name of the prepared transaction. Those belong to the whole server, so that it
-    tells the deployment as well.
+    tells the deployment as well. With a `second` the batch is in two databases, and a branch of its
+    own stands prepared in the other one.
     """
 
     deployment: str
@@ -41,10 +52,17 @@ class Branch:
     next_offset: int
     epoch: int
     batch: UUID
+    second: Second | None = None
 
     def __str__(self) -> str:
         place = f"{self.queue}:{self.partition}:{self.next_offset}:{self.epoch}"
-        return f"{prefix(self.deployment)}{place}:{self.batch.hex}"
+        also = "" if self.second is None else f"@{self.second.alias}={self.second.xid}"
+        return f"{prefix(self.deployment)}{place}:{self.batch.hex}{also}"
+
+    @property
+    def name_in_second(self) -> str:
+        """Another one: both databases may be of one server, which knows each name once."""
+        return f"{self}{_IN_SECOND}"
 
 
 def prefix(deployment: str) -> str:
@@ -53,8 +71,8 @@ def prefix(deployment: str) -> str:
 
 
 def branch_named(name: str) -> Branch | None:
-    """Return the branch of that name; None for a name that is none of ours."""
-    found = _NAME.fullmatch(name)
+    """Return the branch of that name, in either database; None for a name that is none of ours."""
+    found = _NAME.fullmatch(name.removesuffix(_IN_SECOND))
     if found is None:
         return None
     return Branch(
@@ -64,6 +82,7 @@ def branch_named(name: str) -> Branch | None:
         next_offset=int(found["next"]),
         epoch=int(found["epoch"]),
         batch=UUID(found["batch"]),
+        second=Second(found["second"], int(found["xid"])) if found["second"] else None,
     )
 
 

@@ -16,9 +16,9 @@ from integration.delivery.two_phase import TwoPhase, decision_of
 from integration.errors import IntegrationError
 from integration.kafka.client import connection
 from integration.kafka.publisher import KafkaPublisher
-from integration.models import Provider, QueuePartition
+from integration.models import Provider, Queue, QueuePartition
 from integration.policy.branches import Branch, Decision
-from integration.store import branches, deployments, locks
+from integration.store import branches, deployments, locks, second_database
 from integration.store.sessions import Session, alias, django_connection, raw_connection
 
 # Most of the time Kafka is waited for.
@@ -58,7 +58,8 @@ def settle_left(
 
     def decide(branch: Branch) -> Decision:
         try:
-            decision = decision_of(branch, open_publisher(branch.queue, branch.partition))
+            told = decision_of(branch, open_publisher(branch.queue, branch.partition))
+            decision = second_database.settle(branch, told)
         except IntegrationError:
             log.exception("The branch %s stays in doubt", branch)
             return Decision.UNKNOWN
@@ -75,7 +76,10 @@ def settle_all() -> int:
     database. Raises psycopg.Error, DatabaseError.
     """
     with django_connection().cursor() as cursor:
-        left = branches.left() if deployments.may_act(cursor) else []
+        if not deployments.may_act(cursor):
+            return 0
+    roll_back_halves()
+    left = branches.left()
     if not left:
         return 0
     places = {(one.branch.queue, one.branch.partition) for one in left}
@@ -86,6 +90,22 @@ def settle_all() -> int:
     with ThreadPoolExecutor(min(AT_ONCE, len(ids) or 1)) as threads:
         list(threads.map(_settle_free, ids))
     return len(branches.left())
+
+
+def roll_back_halves() -> None:
+    """Roll back what is prepared in a second database alone. Raises DatabaseError.
+
+    That is left where its session ended as it was being prepared. The engine's is prepared before
+    and finished after: where it is missing now, nothing was decided.
+    """
+    rows = Queue.objects.using(alias()).exclude(second_database="")
+    for name in sorted(set(rows.values_list("second_database", flat=True))):
+        try:
+            there = second_database.left(name)
+            here = {str(one.branch) for one in branches.left()} if there else set()
+            second_database.roll_back(name, [one for one in there if str(one) not in here])
+        except second_database.SecondDatabaseDownError:
+            log.exception("What is prepared in %s is not known", name)
 
 
 def _settle_free(partition: int) -> None:

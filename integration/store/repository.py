@@ -30,6 +30,7 @@ from integration.store import (
     queue_stops,
     rescues,
     rows,
+    second_database,
     strict_order,
     waiting,
 )
@@ -37,6 +38,7 @@ from integration.store.batch_sessions import BatchSessions
 from integration.store.branches import TwoPhaseWork
 from integration.store.partition_state import STATE, state_parameters
 from integration.store.positions import add_new_partitions
+from integration.store.second_database import SecondTransaction
 from integration.store.sessions import (
     alias,
     django_connection,
@@ -136,9 +138,10 @@ class DatabaseRepository:
             self._sessions.record(owned, self.queue)
             with (
                 waiting.filled(connection.connection, meanwhile),
+                second_database.beside(self.queue) as second,
                 transaction.atomic(using=alias(), durable=True),
             ):
-                work = self._begun(connection, owned)
+                work = self._begun(connection, owned, second)
                 yield work
                 work.end()
         except (DatabaseError, InterfaceError, LostError) as e:
@@ -149,9 +152,11 @@ class DatabaseRepository:
             if work is None or not work.settled or not self._committed(owned, work):
                 raise LostError(str(e).strip()) from e
 
-    def _begun(self, connection: BaseDatabaseWrapper, owned: Owned) -> DatabaseUnitOfWork:
+    def _begun(
+        self, connection: BaseDatabaseWrapper, owned: Owned, second: SecondTransaction
+    ) -> DatabaseUnitOfWork:
         if self._two_phase is not None and self.queue.two_phase:
-            return TwoPhaseWork(connection, self.queue, owned, self._two_phase)
+            return TwoPhaseWork(connection, self.queue, owned, self._two_phase, second)
         work = DatabaseUnitOfWork(connection, self.queue, owned)
         work.receipt_of = self._receipt_of
         return work

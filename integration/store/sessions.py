@@ -67,13 +67,14 @@ def next_arrival() -> int:
     return int(number)
 
 
-def raw_connection(application_name: str) -> Session:
+def raw_connection(application_name: str, of: str = "") -> Session:
     """An autocommit session of its own; Django's may be replaced silently, this one never is.
 
     Must reach the server directly: a transaction pooler would hand each statement to another
-    session, and session locks would protect nothing. Raises psycopg.OperationalError.
+    session, and session locks would protect nothing. `of` is another alias than the engine's.
+    Raises psycopg.OperationalError, ConnectionDoesNotExist.
     """
-    where = django_connection().settings_dict
+    where = connections[of or alias()].settings_dict
     return psycopg.connect(
         dbname=where["NAME"],
         user=where["USER"] or None,

@@ -6,11 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGresult
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import OpenBatch, Owned
@@ -25,25 +21,15 @@ from integration.store import (
     rows,
     tracks,
 )
+from integration.store.open_transaction import BEGIN, OpenTransaction
 from integration.store.partition_state import STATE, state_parameters
 from integration.store.queue_stops import KEEPS_STOP
 from integration.values import content_hash
 
-# What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
-# would forget every prepared statement at each ROLLBACK, whatever it rolls back to.
-BEGIN: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT nextval('integration_arrival')"
+BEGIN_WITH_ARRIVAL: Final = BEGIN + b"; SELECT nextval('integration_arrival')"
 # Of a batch that is worked side by side the number is known. Which transaction this is, is not to
 # be read off the partition's row afterwards: others have written it since.
-BEGIN_BESIDE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_current_xact_id()"
-SAVE: Final = b"SAVEPOINT sluice"
-# Deferred constraints are checked where the message that broke them is still known, and are
-# deferred again for the next one.
-KEEP: Final = (
-    b"SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; "
-    b"RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
-)
-UNDO: Final = b"ROLLBACK TO SAVEPOINT sluice"
-CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
+BEGIN_BESIDE: Final = BEGIN + b"; SELECT pg_current_xact_id()"
 
 # The fence: no row comes back when the epoch or the position is no longer this run's, or when a
 # person wants the partition to stop before the position it would have.
@@ -118,76 +104,40 @@ REMEMBER_IDS: Final = (
 )
 
 
-IN_TRANSACTION: Final = int(TransactionStatus.INTRANS)
-DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
-
-
-class DatabaseUnitOfWork:
+class DatabaseUnitOfWork(OpenTransaction):
     """See ports.Work. Talks to psycopg directly: Django's wrapper costs more than savepoints do."""
 
     receipt_of: jms_receipts.ReceiptOf | None = None
 
     def __init__(self, connection: BaseDatabaseWrapper, queue: QueueSnapshot, owned: Owned) -> None:
-        self.connection = connection
-        self.raw: Any = connection.connection
+        super().__init__(connection)
         self.queue = queue
         self.owned = owned
         self.batch = uuid.uuid4()
         self.abandoned = False
         self.settled = False
-        self._hooks = 0
-        self._session = self.raw.pgconn
         self.number = b""
         self.arrival = self._begin()
 
     def _begin(self) -> int:
         """Open the transaction; returns its arrival number."""
         if self.owned.in_work is None:
-            return int(self._frame(BEGIN).get_value(0, 0) or b"0")
-        self.number = self._frame(BEGIN_BESIDE).get_value(0, 0) or b""
+            return int(self.frame(BEGIN_WITH_ARRIVAL).get_value(0, 0) or b"0")
+        self.number = self.frame(BEGIN_BESIDE).get_value(0, 0) or b""
         return self.owned.in_work.arrival
 
     def _run(self, sql: str, parameters: Any = None) -> Any:
         with self.connection.wrap_database_errors:
             return self.raw.execute(sql, parameters)
 
-    def _frame(self, sql: bytes) -> PGresult:
-        with self.connection.wrap_database_errors:
-            result: PGresult = self._session.exec_(sql)
-            if result.status not in DONE:
-                raise error_from_result(result)
-        return result
-
-    def savepoint(self) -> None:
-        self._frame(SAVE)
-        self._hooks = len(self.connection.run_on_commit)
-
-    def keep(self) -> None:
-        self._frame(KEEP)
-        self._hooks = len(self.connection.run_on_commit)
-
-    def undo(self) -> None:
-        self._frame(UNDO)
-        self.connection.needs_rollback = False
-        del self.connection.run_on_commit[self._hooks :]
-
-    def check(self) -> None:
-        self._frame(CHECK)
-
     def abandon(self) -> None:
         self.abandoned = True
-        transaction.set_rollback(True, using=self.connection.alias)
+        super().abandon()
 
     def end(self) -> None:
         """Called at the end of the block: effects without their position are rolled back."""
         if not self.settled:
             self.abandon()
-
-    def is_broken(self) -> bool:
-        return self._session.transaction_status != IN_TRANSACTION or self.connection.needs_rollback
-
-    def is_lost(self) -> bool:
-        return self.raw is not self.connection.connection or bool(self.raw.closed)
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         values = [self.queue.id, list(ids)]

@@ -41,7 +41,7 @@ MESSAGES, BATCH = 200, 40
 SHORT_LEASE = {"SLUICE_LEASE_SECONDS": "0.5"}
 # Not reached by an ordinary run: only a crash suspect gets a marker, and a kill of its own below.
 # An inbound queue calls no endpoint; tests.crash.test_sending_crash has the steps of one that does.
-TWO_PHASE = {Step.WRITTEN, Step.PREPARED, Step.DECIDED}
+TWO_PHASE = {Step.WRITTEN, Step.PREPARED, Step.DECIDED, Step.FINISHED}
 SPECIAL = {Step.MARKED, Step.INTENDED, Step.SENT} | TWO_PHASE
 STEPS = [step for step in Step if step not in SPECIAL]
 

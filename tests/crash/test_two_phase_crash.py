@@ -10,7 +10,6 @@ where its session with the database ends.
 import random
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 from django.db import connection
@@ -26,6 +25,7 @@ from integration.store import branches
 from integration.store.sessions import raw_connection
 from integration.values import TopicFacts
 from tests.support import warm
+from tests.support.at_step import AtStep
 from tests.support.builders import a_brief_queue, a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
@@ -50,19 +50,6 @@ def queue(broker: Kafka) -> Queue:
     limit = {"max.message.bytes": "20000"}
     a_queue(broker, name="out", direction="outbound", topic=broker.topic(**limit))
     return made
-
-
-class At:
-    """An observer that acts once, when a run gets to a step."""
-
-    def __init__(self, step: Step, act: Callable[[], None]) -> None:
-        self.at: Step | None = step
-        self.act = act
-
-    def step(self, step: Step) -> None:
-        if step is self.at:
-            self.at = None
-            self.act()
 
 
 def end_session() -> None:
@@ -136,7 +123,7 @@ def test_a_session_that_ends_in_between_doubles_nothing(
     broker: Kafka, queue: Queue, step: Step
 ) -> None:
     send(broker, queue, 2 * BATCH)
-    report = run_queue(queue.pk, observer=At(step, end_session))
+    report = run_queue(queue.pk, observer=AtStep(step, 1, end_session))
     assert report.ending is RunEnding.LOST
     run_queue(queue.pk)
     assert applied() == published(broker) == list(range(2 * BATCH))

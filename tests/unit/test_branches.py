@@ -5,7 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from integration.policy.branches import Branch, Decision, branch_named, decided
+from integration.policy.branches import (
+    LONGEST_ALIAS,
+    Branch,
+    Decision,
+    Second,
+    branch_named,
+    decided,
+)
 
 pytestmark = pytest.mark.fast
 BATCH, OTHER = UUID(int=1), UUID(int=2)
@@ -16,6 +23,16 @@ def test_a_name_leads_back_to_its_branch() -> None:
     assert branch_named(str(BRANCH)) == BRANCH
     assert branch_named(str(replace(BRANCH, deployment="x" * 300))) is not None
     assert len(str(replace(BRANCH, deployment="x" * 300))) < 200
+
+
+def test_a_name_tells_of_the_second_database_and_is_another_one_there() -> None:
+    both = replace(BRANCH, second=Second("ledger-2", 12_345))
+    assert branch_named(str(both)) == both
+    assert both.name_in_second != str(both)
+    assert branch_named(both.name_in_second) == both
+    far = replace(both, deployment="x" * 300, next_offset=2**63 - 1, epoch=2**63 - 1)
+    longest = replace(far, queue=2**31, second=Second("x" * LONGEST_ALIAS, 2**64 - 1))
+    assert len(longest.name_in_second) < 200
 
 
 @pytest.mark.parametrize("name", ["", "sluice:a:1:2:3:4:xyz", "other:a:1:2:3:4:" + "0" * 32])

@@ -42,7 +42,10 @@ PARTS: Final[Mapping[str, Part]] = {
     "part-messages": (
         "Messages",
         "",
-        ("default_service", "dedupe", "ordering", "order_path", "retry_wrapper", "two_phase"),
+        (
+            *("default_service", "dedupe", "ordering", "order_path", "retry_wrapper"),
+            *("two_phase", "second_database"),
+        ),
     ),
     RETRY: (
         "Retries",
@@ -163,6 +166,7 @@ LABELS: Final = {
     "max_parked": "Most parked of one key",
     "retry_wrapper": "Retry wrapper",
     "two_phase": "Two-phase commit",
+    "second_database": "Second database",
     "endpoint": "Endpoint",
     "concurrency": "Concurrency",
     "max_retries": "Retries",
@@ -248,6 +252,8 @@ HELPS: Final = {
     "database, and nothing of it goes through the outbox. Needs PostgreSQL's "
     "max_prepared_transactions, and a concurrency of 1. Each batch waits for Kafka: slower than "
     "the outbox.",
+    "second_database": "For a two-phase commit: handlers write to this database as well, and both "
+    "commit or neither does. It needs max_prepared_transactions, too.",
     "max_parked": "Where keys keep their order: with more messages of one key behind its first "
     "failure, the queue stops reading and shows why.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",

@@ -17,6 +17,7 @@ from integration.actions.configuration import Author
 from integration.actions.queue_setup import Making
 from integration.errors import IntegrationError
 from integration.models import Queue
+from integration.models.two_phase import other_databases
 from integration.policy.retry import Backoff
 from integration.selectors.setup import queues as selectors
 
@@ -57,6 +58,7 @@ class QueueForm(SetupForm):
     )
     create_error_queue = forms.BooleanField(required=False)
     error_queue_strict = forms.BooleanField(required=False)
+    second_database = forms.ChoiceField(required=False)
     endpoint = EndpointChoice(None, required=False, empty_label=outbound.NO_ENDPOINT)
     retention_seconds = WholeSecondsField(least_seconds=1)
     retry_delay_seconds = DurationField()
@@ -219,9 +221,21 @@ class QueueForm(SetupForm):
         for name, label in words.EMPTY.items():
             if name in self.fields:
                 self.fields[name].empty_label = label  # type: ignore[attr-defined] # as above
+        if "second_database" in self.fields:
+            self._offer_databases()
         if not self.scope.is_whole:
             system.required = True
             system.empty_label = None  # type: ignore[attr-defined] # as above
+
+    def _offer_databases(self) -> None:
+        """Offer the other databases; where there is none, nothing is asked."""
+        stored = self.instance.second_database
+        offered = sorted({*other_databases(), *filter(None, [stored])})
+        choices = [("", "None"), *((alias, alias) for alias in offered)]
+        if not offered:
+            del self.fields["second_database"]
+            return
+        self.fields["second_database"].choices = choices  # type: ignore[attr-defined] # as above
 
     def _close_bound(self) -> None:
         """Close the fields that the stored position refers to, and say why."""

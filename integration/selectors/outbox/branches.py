@@ -32,7 +32,7 @@ class CommitInDoubt:
     """A prepared transaction of which nobody knows whether Kafka has committed its part.
 
     `waiting` counts the sessions that wait for any prepared transaction; `tables` are those in
-    which it holds rows.
+    which it holds rows; `second` is the other database in which it stands prepared, if any.
     """
 
     name: str
@@ -43,6 +43,7 @@ class CommitInDoubt:
     since: datetime
     tables: tuple[str, ...]
     waiting: int
+    second: str
 
     @property
     def situation(self) -> Situation:
@@ -72,6 +73,7 @@ def commits_in_doubt(scope: Scope = EVERYTHING) -> list[CommitInDoubt]:
             since=one.prepared_at,
             tables=tuple(held.get(str(one.branch), ())),
             waiting=waiting,
+            second="" if one.branch.second is None else one.branch.second.alias,
         )
         for one in left
         if one.branch.queue in queues

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, connections, transaction
 
 from integration.handlers import Constant, Failure, arrived, inbound
 from integration.handlers.failures import (
@@ -32,6 +32,12 @@ def write(message: Message) -> None:
         arrival_batch=message.arrival.batch,
         arrival_place=message.arrival.place,
     )
+
+
+def enter(n: int) -> None:
+    """Write to the other database."""
+    with connections["ledger"].cursor() as cursor:
+        cursor.execute("INSERT INTO entry VALUES (%s)", [n])
 
 
 def swallow() -> None:
@@ -139,6 +145,8 @@ FAILURES = {
 def obey(message: Message) -> None:
     """Write first, then do or fail: what failed must leave no trace."""
     write(message)
+    if message.body.get("ledger"):
+        enter(message.body["n"])
     do = message.body.get("do", "ok")
     if do in FAILURES:
         failure = FAILURES[do]()
