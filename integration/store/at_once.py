@@ -7,18 +7,22 @@ has more to say (a failure, a state, a row of the error table) goes the long way
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.tracing import Track
-from integration.store import deliveries, rows
+from integration.delivery.tracing import Trace, Track
+from integration.store import rows
 from integration.store.queue_stops import KEEPS_STOP
 
 Run = Callable[[str, Any], Any]
+Values = tuple[Any, ...]
+# What it has in common with others, and what it has of its own.
+Row = tuple[Values, Values]
+Names = tuple[Sequence[str], Sequence[str]]
 # Everything hangs on `fenced`: where it finds no row, nothing is written.
 SETTLE: Final = f"""
 WITH fenced AS (
@@ -35,31 +39,36 @@ WITH fenced AS (
 ), tracked AS (
   INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
     interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload, schema_id)
-  SELECT f.queue_id, f.partition, v.at, a.number, v.message, v.interface, v.ended, v.key, v.ms,
-    v.external, v.a, v.b, v.cause, decode(v.payload, 'hex'), v.schema
+  SELECT f.queue_id, f.partition, t.at, a.number, t.message, v.interface, v.ended, t.key, t.ms,
+    t.external, t.a, t.b, t.cause, decode(t.payload, 'hex'), t.schema
   FROM fenced f, (SELECT nextval('integration_arrival') AS number) a,
-    json_to_recordset(%s::json) v (at bigint, message text, interface text, ended text, key text,
-    ms bigint, external text, a text, b text, cause text, payload text, schema int)
+    json_to_recordset(%s::json) v (interface text, ended text, at bigint[], message text[],
+    key text[], ms bigint[], external text[], a text[], b text[], cause text[], payload text[],
+    schema int[]),
+    unnest(v.at, v.message, v.key, v.ms, v.external, v.a, v.b, v.cause, v.payload, v.schema)
+    t (at, message, key, ms, external, a, b, cause, payload, schema)
 ), intended AS (
   INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
     message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
-  SELECT f.queue_id, v.endpoint, f.topic_uuid, f.partition, v.at, v.message, v.interface,
+  SELECT f.queue_id, v.endpoint, f.topic_uuid, f.partition, i.at, i.message, v.interface,
     v.attempt, 'SENDING', f.epoch, clock_timestamp(), '', '', ''
-  FROM fenced f, json_to_recordset(%s::json)
-    v (endpoint bigint, at bigint, message text, interface text, attempt int, circuit bigint)
+  FROM fenced f, json_to_recordset(%s::json) v (endpoint bigint, interface text, attempt int,
+    circuit bigint, at bigint[], message text[])
   JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
     AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
-  WHERE f.stop_at IS NULL OR v.at < f.stop_at
+  CROSS JOIN LATERAL unnest(v.at, v.message) i (at, message)
+  WHERE f.stop_at IS NULL OR i.at < f.stop_at
   RETURNING id, "offset"
 )
 SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM intended
 """
-END: Final = ("ids", "state", "took", "status", "code", "text", "excerpt")
+# What messages of one call or one batch mostly have in common, and what each has of its own.
+END: Final = (("state", "took", "status", "code", "text", "excerpt"), ("ids",))
 TRACK: Final = (
-    *("at", "message", "interface", "ended", "key", "ms"),
-    *("external", "a", "b", "cause", "payload", "schema"),
+    ("interface", "ended"),
+    (*("at", "message", "key", "ms"), *("external", "a", "b", "cause", "payload", "schema")),
 )
-INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
+INTENT: Final = (("endpoint", "interface", "attempt", "circuit"), ("at", "message"))
 
 
 def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
@@ -87,9 +96,9 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResu
     tracks = batch_result.tracks if queue.tracks else []
     parameters = [
         *fence,
-        _ends(dispatch.ends),
-        _recordset(TRACK, [_track(track) for track in tracks]),
-        _recordset(INTENT, [_intent(intent) for intent in dispatch.intents]),
+        _together(END, map(_end, dispatch.ends), _plain_end),
+        _together(TRACK, map(_track, tracks)),
+        _together(INTENT, map(_intent, dispatch.intents)),
     ]
     written = run(SETTLE, parameters).fetchall()
     ids = {offset: id_ for id_, offset in written if id_ is not None}
@@ -98,40 +107,57 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResu
     return bool(written)
 
 
-def _recordset(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
+def _as_it_is(*common: Any) -> Values:
+    return common
+
+
+def _together(names: Names, rows_: Iterable[Row], shared: Callable[..., Values] = _as_it_is) -> str:
     """Rows as one parameter: two dozen arrays of one element each cost more than the statement.
 
-    What is NULL is left out: that is what a missing member is read as.
+    One object for all rows that have the same in common, with an array for each thing of their own.
+    What is NULL is left out: that is what a missing member is read as. `shared` makes columns of
+    what they have in common.
     """
-    named = (zip(names, row, strict=True) for row in values)
-    return json.dumps([{name: value for name, value in row if value is not None} for row in named])
+    alike: dict[Values, list[Values]] = {}
+    for common, own in rows_:
+        alike.setdefault(common, []).append(own)
+    return json.dumps([_object(names, shared(*common), owns) for common, owns in alike.items()])
 
 
-def _ends(ends: Sequence[DeliveryEnd]) -> str:
-    """The calls' ends; of many messages in one call all but the number is the same."""
-    alike: dict[Any, list[DeliveryEnd]] = {}
-    for end in ends:
-        how = end.state, end.took_ms, end.status, end.code, end.text, end.excerpt
-        alike.setdefault(how, []).append(end)
-    values = [
-        [[end.id for end in group], *deliveries.end_values(group[0])[1:]]
-        for group in alike.values()
-    ]
-    return _recordset(END, values)
+def _object(names: Names, common: Values, owns: Sequence[Values]) -> dict[str, Any]:
+    members = {name: one for name, one in zip(names[0], common, strict=True) if one is not None}
+    columns = zip(names[1], zip(*owns, strict=True), strict=True)
+    return members | {
+        name: column for name, column in columns if any(one is not None for one in column)
+    }
 
 
-def _track(track: Track) -> list[Any]:
+def _end(end: DeliveryEnd) -> Row:
+    return (end.state, end.took_ms, end.status, end.code[:60], end.text, end.excerpt), (end.id,)
+
+
+def _plain_end(state: str, took_ms: int | None, status: int | None, *words: str) -> Values:
+    return state, took_ms, status, *map(rows.plain, words)
+
+
+def _track(track: Track) -> Row:
     at, message_id, interface, ended, key, kafka_ms, trace = track
-    facts = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
-    ids = (None,) * 4 if trace is None else trace[:4]
-    searched = [None if text is None else rows.plain(text, 1_000) for text in ids]
-    payload = None if trace is None or trace[4] is None else trace[4].hex()
-    schema = None if trace is None else trace.schema
-    return [*facts, text, kafka_ms or 0, *searched, payload, schema]
+    own = at, rows.plain(message_id, 1_000), text, kafka_ms or 0
+    return (rows.plain(interface, 1_000), ended), (*own, *_searched(trace))
 
 
-def _intent(intent: Intent) -> list[Any]:
+def _searched(trace: Trace | None) -> Values:
+    """What can be found by it, its payload and the schema of that."""
+    if trace is None:
+        return (None,) * 6
+    ids = [None if text is None else rows.plain(text, 1_000) for text in trace[:4]]
+    payload = None if trace[4] is None else trace[4].hex()
+    return (*ids, payload, trace.schema)
+
+
+def _intent(intent: Intent) -> Row:
     unit = intent.unit
-    names = [rows.plain(unit.message_id, 1_000), rows.plain(unit.interface, 100)]
-    return [intent.endpoint, unit.record.offset, *names, intent.attempt, intent.circuit_version]
+    interface = rows.plain(unit.interface, 100)
+    common = intent.endpoint, interface, intent.attempt, intent.circuit_version
+    return common, (unit.record.offset, rows.plain(unit.message_id, 1_000))

@@ -167,6 +167,8 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
 def plain(text: str, limit: int = 8_000) -> str:
     """Text that the database can hold: no NUL, no lone surrogate, bounded."""
     cleaned = text[:limit].replace("\x00", "\ufffd")
+    if cleaned.isascii():
+        return cleaned
     return cleaned.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -161,8 +161,11 @@ class Choosing:
             return False
         at = unit.record.offset
         is_delivered = self.past.delivered.get(at) == unit.message_id
-        is_deleted = self.past.deleted.get(at) == content_hash(unit.record.value)
-        return is_delivered or is_deleted or unit.known is HAS_ROW
+        return is_delivered or unit.known is HAS_ROW or self._is_deleted(unit)
+
+    def _is_deleted(self, unit: Unit) -> bool:
+        deleted = self.past.deleted.get(unit.record.offset)
+        return deleted is not None and deleted == content_hash(unit.record.value)
 
     def _known(self, unit: Unit) -> Outcome | None:
         if unit.known is not None:
@@ -224,7 +227,8 @@ class Choosing:
         """The message at `place` and what may share its call; taken out of those pending."""
         units = [self.pending.pop(place)]
         while len(units) < most:
-            self._busy |= {u.record.key for u in units if u.record.key is not None}
+            if units[-1].record.key is not None:
+                self._busy.add(units[-1].record.key)
             following = self._startable()
             if following is None or not self._may_follow(self.pending[following], endpoint):
                 break
