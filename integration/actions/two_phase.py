@@ -39,13 +39,16 @@ def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
     decision = Decision.COMMIT if commit else Decision.ROLLBACK
     if not reason.strip():
         raise ReasonMissingError(action="decide about a commit in doubt")
-    branch = next((one.branch for one in branches.left() if str(one.branch) == name), None)
+    branch = _left(name)
     row = None if branch is None else _partition_of(branch)
     if branch is None or row is None:
         raise BranchNotInDoubtError
     with raw_connection("sluice-branches") as session:
         if not locks.take(session, [locks.LockClass.PARTITION, row.pk]):
             raise RowBusyError
+        # A run or the lag monitor may have settled it up to now; nobody does any more.
+        if _left(name) is None:
+            raise BranchNotInDoubtError
         _finish(session, branch, decision)
     OutboxChange.objects.create(
         provider_id=row.queue.provider_id,
@@ -60,6 +63,10 @@ def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
         reason=reason.strip(),
     )
     log.warning("%s decided about the branch %s: %s", actor, branch, decision)
+
+
+def _left(name: str) -> Branch | None:
+    return next((one.branch for one in branches.left() if str(one.branch) == name), None)
 
 
 def _partition_of(branch: Branch) -> QueuePartition | None:
