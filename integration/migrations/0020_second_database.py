@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='queue',
             name='second_database',
-            field=models.CharField(blank=True, db_default='', max_length=20),
+            field=models.CharField(blank=True, db_default='', default='', max_length=20),
         ),
     ]

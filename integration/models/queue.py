@@ -11,8 +11,7 @@ from integration.models.forwards import circle_through, forwarding
 from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
-from integration.policy import groups, jms
-from integration.policy.branches import LONGEST_ALIAS
+from integration.policy import branches, groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import OPEN, in_order
 
@@ -162,11 +161,12 @@ class Queue(Retrying):
         db_default=False,
         help_text="Commit what handlers publish together with their effects, without the outbox.",
     )
-    second_database = models.CharField(max_length=LONGEST_ALIAS, blank=True, db_default="")
+    second_database = models.CharField(
+        max_length=branches.LONGEST_ALIAS, blank=True, default="", db_default=""
+    )
     retention_seconds = models.PositiveBigIntegerField(
         default=604_800, help_text="How long closed failures are kept; as the topic's retention."
     )
-
     rescue = models.BooleanField(
         default=True,
         db_default=True,
