@@ -25,6 +25,7 @@ from proton import (
 
 from integration.envelope.fields import MAX_FIELD_LENGTH
 from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
+from integration.policy.forwards import TRAIL, TRAIL_PROPERTY
 from integration.values import Record, content_hash
 
 MESSAGE_TYPE: Final = symbol("x-opt-jms-msg-type")
@@ -129,6 +130,9 @@ def _headers(message: Any) -> Iterator[tuple[str, bytes]]:
     types: dict[str, str] = {}
     for name, value in (message.properties or {}).items():
         if value is None or name == FLAW:
+            continue
+        if name == TRAIL_PROPERTY:
+            yield TRAIL, str(value).encode()
             continue
         if not isinstance(value, str):
             types[str(name)] = TYPE_NAMES.get(type(value)) or type(value).__name__
