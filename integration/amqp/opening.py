@@ -15,7 +15,10 @@ from integration.amqp.errors import (
     JmsError,
     JmsInUseError,
     JmsRefusedError,
+    JmsRightsError,
+    JmsSelectorError,
     JmsUnreachableError,
+    is_lack_of_rights,
 )
 from integration.amqp.receiving import Address, ReceivingLink
 from integration.certificates import tls_context
@@ -28,7 +31,8 @@ GONE_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.05
 # AMQP 1.0, part 2.8.14 and after it; a name in use is told as an invalid field.
 NOT_FOUND: Final = "amqp:not-found"
-IN_USE: Final = "amqp:invalid-field"
+INVALID: Final = "amqp:invalid-field"
+IN_USE: Final = INVALID
 
 
 def open_receiver(provider: Provider, address: Address, *, name: str, credit: int) -> ReceivingLink:
@@ -145,6 +149,10 @@ def _not_open(name: str, address: Address, problem: Exception) -> JmsError:
     condition = problem.condition if isinstance(problem, EndedError) else ""
     if condition == NOT_FOUND:
         return JmsAddressUnknownError(name, address.name)
+    if is_lack_of_rights(condition, str(problem)):
+        return JmsRightsError(name, f"{address.name}: {problem}")
+    if condition == INVALID and address.selector:
+        return JmsSelectorError(name, f"“{address.selector}”: {problem}")
     if condition.startswith("amqp:"):
         return JmsAddressRefusedError(name, f"{address.name}: {problem}")
     return JmsUnreachableError(name, f"{address.name}: {problem}")

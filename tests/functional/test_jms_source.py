@@ -36,6 +36,11 @@ def applied() -> list[int]:
     return list(Effect.objects.order_by("id").values_list("n", flat=True))
 
 
+def standing(queue: Queue) -> tuple[str, str]:
+    place = QueuePartition.objects.get(queue=queue)
+    return place.state, place.state_code
+
+
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_messages_are_applied_in_order_and_accepted(servers, amqp_broker: Broker, kind: str):
     queue = a_jms_queue(amqp_broker, kind, batch_size=10)
@@ -106,6 +111,7 @@ def test_a_second_connection_for_the_same_queue_waits_for_the_first(servers, amq
             second.facts()
         second.close()
         assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+        assert standing(queue) == ("OUTAGE", "JMS_IN_USE")
     finally:
         first.close()
     QueuePartition.objects.update(resume_at=timezone.now())
@@ -118,6 +124,7 @@ def test_a_broker_that_is_gone_is_an_outage_and_loses_nothing(servers, amqp_brok
     put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(3)])
     amqp_broker.kill()
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert standing(queue) == ("OUTAGE", "JMS_UNREACHABLE")
     amqp_broker.server.start()
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.DRAINED
@@ -133,7 +140,13 @@ def test_a_selector_chooses_and_one_that_is_none_is_told(servers, amqp_broker: B
     assert left(amqp_broker, queue) == ["m0"]
     Queue.objects.filter(pk=queue.pk).update(selector="site = = 'X'")
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+    assert standing(queue) == ("OUTAGE", "JMS_SELECTOR")
+    assert "site = = 'X'" in QueuePartition.objects.get(queue=queue).state_text
+    # Once it is corrected the queue goes on by itself.
+    Queue.objects.filter(pk=queue.pk).update(selector="site = 'NASHUA'")
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert (applied(), standing(queue)) == ([1, 0], ("RUNNING", ""))
 
 
 def test_a_topic_is_read_by_a_durable_subscription(servers, amqp_broker: Broker):
@@ -149,11 +162,11 @@ def test_a_user_without_the_right_is_an_outage_that_says_so(servers, amqp_broker
     provider = a_jms_provider(amqp_broker, username=STRANGER)
     queue = a_jms_queue(amqp_broker, provider=provider)
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+    assert standing(queue) == ("OUTAGE", "JMS_RIGHTS")
     Provider.objects.filter(pk=provider.pk).update(password="wrong")
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_REFUSED"
+    assert standing(queue) == ("OUTAGE", "JMS_REFUSED")
 
 
 def test_a_test_of_the_connection_says_how_far_it_came(servers, amqp_broker: Broker):
