@@ -12,6 +12,7 @@ import signal
 
 import pytest
 
+from devstack.artemis import USER
 from integration.delivery.steps import Step
 from integration.models import JmsReceipt, MessageError, OutboxRow, Queue, QueuePartition
 from integration.runs.queues import run_queue
@@ -74,6 +75,32 @@ def test_a_broker_that_forgets_an_accept_doubles_nothing(
     assert applied == list(range(2 * BATCH))
     assert not JmsReceipt.objects.exists()
     assert left(amqp_broker, queue) == []
+
+
+def test_a_message_that_nobody_reads_is_held_once_however_often_it_is_delivered(
+    servers, child_environment, amqp_broker: Broker
+) -> None:
+    """A broker that counts a delivery changes the message's bytes: these cannot tell it."""
+    # Only where the library is installed.
+    from proton import UNDESCRIBED, Array, Data, Message, char  # noqa: PLC0415
+
+    from tests.support import amqp_client  # noqa: PLC0415
+
+    queue = a_jms_queue(amqp_broker, "continuous")
+    raw = bytes(Message(id="m1", body=Array(UNDESCRIBED, Data.CHAR, char("a"))).encode())
+    login = USER, amqp_broker.server.password
+    amqp_client.put_raw(amqp_broker.port, login, queue.topic, raw)
+    killed_at(queue, child_environment, Step.COMMITTED, 1)
+    held = MessageError.objects.get()
+    assert (held.code, held.state, held.message_id) == ("JMS_NOT_READ", "HOLD", "m1")
+    assert bytes(held.payload or b"") == raw
+    taken = [amqp_client.give_back(amqp_broker.port, login, queue.topic) for _ in range(2)]
+    # The process that died may be counted, too.
+    assert taken[-1].delivery_count > taken[0].delivery_count
+    run_queue(queue.pk)
+    assert MessageError.objects.get().pk == held.pk
+    assert left(amqp_broker, queue) == []
+    assert not JmsReceipt.objects.exists()
 
 
 def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(

@@ -1,10 +1,21 @@
 """Queues that read from a JMS broker: the same runs, failures and repair as from Kafka."""
 
 import json
+import struct
 
 import pytest
 from django.utils import timezone
-from proton import Message, int32
+from proton import (
+    UNDESCRIBED,
+    Array,
+    Data,
+    Message,
+    char,
+    decimal32,
+    decimal64,
+    decimal128,
+    int32,
+)
 
 from crontasks.health import flow_set_up
 from devstack.artemis import STRANGER
@@ -249,6 +260,91 @@ def test_what_is_no_message_is_kept_as_it_is(data):
     assert record.value == data
     assert receipt is not None
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+def nested(levels: int) -> bytes:
+    """Lists in a list, as AMQP writes them."""
+    body = b"\x45"
+    for _ in range(levels):
+        body = b"\xd0" + struct.pack(">II", len(body) + 4, 1) + body
+    return body
+
+
+# What stands before a body.
+PROPERTIES = bytes(Message(id="m1").encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(Message(id="m1", body=Array(UNDESCRIBED, Data.CHAR, char("a"))).encode()),
+        bytes(Message(id="m1", body=decimal128(bytes(16))).encode()),
+        bytes(Message(id="m1", body=[{"price": decimal64(5)}]).encode()),
+        bytes(Message(id="m1", body="x", properties={"price": decimal32(5)}).encode()),
+        bytes(Message(id="m1", body=[float("nan")]).encode()),
+        PROPERTIES + b"\x00\x53\x77" + nested(3_000),
+        # A body that breaks off.
+        PROPERTIES + b"\x00\x53\x77\xa1\x09x",
+        PROPERTIES + b"\x00\x53\x75\xa0\x09x",
+        PROPERTIES + b"\x00\x53",
+    ],
+    ids=[
+        "array",
+        "decimal",
+        "decimal in a map",
+        "decimal property",
+        "NaN",
+        "deep",
+        "cut",
+        "bytes",
+        "word",
+    ],
+)
+def test_what_only_amqp_has_a_word_for_is_known_by_its_id(data: bytes) -> None:
+    record, receipt = arrived(data, 0)
+    assert record.value == data
+    assert jms_flaw(record).code == "JMS_NOT_READ"
+    assert dict(record.headers)["sluice-message-id"] == b"m1"
+    assert receipt == arrived(bytes(Message(id="m1", body="x").encode()), 0).receipt
+
+
+@pytest.mark.parametrize("end", [b"", b"\x00\x53\x77\x40", b"\x00\x53\x78\xc1\x01\x00"])
+def test_a_message_without_a_body_is_one_that_has_been_read(end: bytes) -> None:
+    record, _ = arrived(PROPERTIES + end, 0)
+    assert (record.value, dict(record.headers)["jms-body"]) == (b"", b"message")
+    assert jms_flaw(record) is None
+
+
+def test_an_unreadable_message_without_an_id_is_not_taken_for_another_one_like_it() -> None:
+    data = bytes(Message(body=decimal128(bytes(16)), delivery_count=1).encode())
+    record, receipt = arrived(data, 0)
+    assert (jms_flaw(record).code, receipt) == ("JMS_NOT_READ", None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x00\x53\x70\x45",
+        b"\x00\x53\x70\xc0\x07\x05\x41\x40\x40\x40\x52\x01",
+        b"\x00\x53\x70\xd0\x00\x00\x00\x0a\x00\x00\x00\x05\x41\x40\x40\x40\x52\x02",
+        b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x70\x45",
+        b"\x00\xa3\x10amqp:header:list\x45",
+        b"\x00\x53\x70\x45\x00\x53\x71\xc1\x01\x00",
+    ],
+    ids=["empty", "short", "long", "wide code", "named", "and annotations of the delivery"],
+)
+def test_what_is_no_message_is_the_same_one_however_often_it_was_delivered(header: bytes) -> None:
+    broken = b"\x00\x53\x73\xd0\xff"
+    record, receipt = arrived(header + broken, 0)
+    assert (record.value, receipt) == (header + broken, arrived(broken, 0).receipt)
+    assert receipt != arrived(header + broken + b"\x01", 0).receipt
+
+
+@pytest.mark.parametrize("data", [b"\x00\x53\x70", b"\x00\x53\x70\xd0\xff", b"\x00\xa3\xff"])
+def test_a_header_that_breaks_off_is_kept_as_it_is(data: bytes) -> None:
+    record, receipt = arrived(data, 0)
+    assert record.value == data
+    assert receipt is not None
 
 
 def test_a_run_that_ends_costs_no_delivery_attempt(servers, amqp_broker: Broker):

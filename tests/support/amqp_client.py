@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from proton import Message, Timeout, symbol
+from proton import Delivery, Message, Timeout, symbol
 from proton.reactor import Copy, LinkOption
 from proton.utils import BlockingConnection
 
@@ -41,6 +41,26 @@ def put(port: int, login: tuple[str, str], address: str, message_id: str) -> Non
     with connected(port, login) as connection:
         sender = connection.create_sender(address, options=[AQueue()])
         sender.send(Message(id=message_id, durable=True, body=message_id))
+
+
+def put_raw(port: int, login: tuple[str, str], address: str, data: bytes) -> None:
+    """Send a message that is encoded already, or is none at all; returns once the broker has it."""
+    with connected(port, login) as connection:
+        sender = connection.create_sender(address, options=[AQueue()])
+        delivery = sender.link.delivery("raw")
+        sender.link.stream(data)
+        sender.link.advance()
+        connection.wait(lambda: delivery.settled)
+
+
+def give_back(port: int, login: tuple[str, str], address: str) -> Message:
+    """Take a message and say that it could not be dealt with: the broker counts that."""
+    with connected(port, login) as connection:
+        receiver = connection.create_receiver(address, credit=1, options=[AQueue()])
+        message = receiver.receive(timeout=TIMEOUT_SECONDS)
+        receiver.fetcher.unsettled[0].local.failed = True
+        receiver.settle(Delivery.MODIFIED)
+    return message
 
 
 def put_texts(
