@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from proton import Delivery, Message, Timeout, symbol
-from proton.reactor import Copy, LinkOption
-from proton.utils import BlockingConnection
+from proton.reactor import Container, Copy, LinkOption
+from proton.utils import BlockingConnection, BlockingReceiver
 
 from bench.jms import AQueue
 
@@ -77,12 +77,26 @@ def put_texts(
             sender.send(Message(**values))
 
 
+def soon(receiver: BlockingReceiver) -> Message | None:
+    """The next message; None when nothing comes."""
+    try:
+        return receiver.receive(timeout=QUIET_SECONDS)
+    except Timeout:
+        return None
+
+
 @contextmanager
-def connected(port: int, login: tuple[str, str]) -> Iterator[BlockingConnection]:
+def connected(
+    port: int, login: tuple[str, str], *, container: str | None = None
+) -> Iterator[BlockingConnection]:
+    """A connection; brokers know durable subscriptions by its container's name."""
     user, password = login
+    named = Container()
+    named.container_id = container or named.container_id
     connection = BlockingConnection(
         f"127.0.0.1:{port}",
         timeout=TIMEOUT_SECONDS,
+        container=named,
         user=user,
         password=password,
         allow_insecure_mechs=True,
