@@ -2,6 +2,7 @@
 
 import json
 import struct
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -36,6 +37,7 @@ from integration.models import (
 from integration.runs.queues import run_queue
 from integration.runs.sources import source_of
 from integration.selectors.setup.examination import examined
+from integration.values import content_hash
 from tests.support.amqp import Broker
 from tests.support.jms import a_jms_provider, a_jms_queue, left, put
 from tests.support.world.models import Effect
@@ -66,6 +68,33 @@ def test_messages_are_applied_in_order_and_accepted(servers, amqp_broker: Broker
     put(amqp_broker, queue, [{"n": 35, "do": "ok"}], first=35)
     run_queue(queue.pk)
     assert applied() == list(range(36))
+
+
+def a_receipt(queue: Queue, message_id: str, days: int) -> None:
+    receipt = content_hash(message_id.encode())
+    at = timezone.now() - timedelta(days=days)
+    JmsReceipt.objects.create(queue=queue, message=receipt, received_at=at)
+
+
+def test_a_receipt_whose_message_never_comes_again_goes_after_a_day(
+    servers, amqp_broker: Broker
+) -> None:
+    """The broker had accepted those messages; only its answer was lost."""
+    queue = a_jms_queue(amqp_broker)
+    a_receipt(queue, "m0", days=2)
+    a_receipt(queue, "m1", days=2)
+    a_receipt(queue, "m2", days=0)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}])
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    # However old: what comes again is known, and what has just been lost may still come.
+    assert applied() == []
+    assert left(amqp_broker, queue) == []
+    run_queue(queue.pk)
+    [kept] = JmsReceipt.objects.values_list("message", flat=True)
+    assert bytes(kept) == content_hash(b"m2")
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1)
+    run_queue(queue.pk)
+    assert applied() == [1]
 
 
 def test_a_failure_is_a_row_and_stops_a_sequential_queue_until_it_is_released(
