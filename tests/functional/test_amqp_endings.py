@@ -51,6 +51,24 @@ def test_each_message_of_a_call_ends_in_its_own_way() -> None:
     assert broker.ids == ["m0", "m7"]
 
 
+def test_what_is_larger_than_the_broker_takes_is_refused_and_the_others_arrive() -> None:
+    texts = [b"{}", b"x" * 1_000, b"y" * 1_001, b"{}"]
+    messages = [
+        an_outbound_message(f"m{at}", interface="accepted", body=text)
+        for at, text in enumerate(texts)
+    ]
+    properties = AmqpProperties(host="h", address="orders", subject="{interface}")
+    most = len(Writer(properties).encoded(messages[1]))
+    with SettlingBroker(most_bytes=most) as broker:
+        endpoint = at(broker)
+        told = endpoint.deliver(messages)
+        endpoint.close()
+    assert [one.code for one in told] == ["", "", "AMQP_TOO_LARGE", ""]
+    assert isinstance(told[2], Refused)
+    assert f"{most + 1:,} bytes, and the broker takes {most:,}" in told[2].text
+    assert broker.ids == ["m0", "m1", "m3"]
+
+
 @pytest.mark.parametrize("wanted", ["settled", "silent", "detached", "ended", "dropped"])
 def test_what_the_broker_says_nothing_of_may_have_arrived(wanted: str) -> None:
     with SettlingBroker() as broker:

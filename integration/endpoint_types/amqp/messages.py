@@ -16,10 +16,12 @@ from integration.endpoint_types.amqp.restoring import (
     properties_of,
     restore,
 )
+from integration.endpoint_types.forwards import place_of
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refused
 from integration.endpoints.templates import Fields, Template
 from integration.jms_headers import JmsBody
+from integration.policy.forwards import TRAIL, TRAIL_PROPERTY, goes_round, onward, trail_of
 
 JMS_TYPE: Final = symbol("x-opt-jms-msg-type")
 DESTINATION: Final = symbol("x-opt-jms-dest")
@@ -69,6 +71,7 @@ class Writer:
             **(properties_of(message.headers) if own.restores else {}),
             **{name: template.filled(fields) for name, template in self._own.items()},
             own.duplicate_property: message.message_id,
+            **_trail(message),
         }
         made.annotations = {DESTINATION: byte(int(own.address_kind == TOPIC))}
         self._fill(made, message)
@@ -90,6 +93,20 @@ class Writer:
         content = message.content_type
         made.content_type = symbol(content) if content and NUL not in content else None
         made.annotations[JMS_TYPE] = BYTES_MESSAGE
+
+
+def _trail(message: OutboundMessage) -> dict[str, str]:
+    """The forwards that it came by and this one, by which whoever reads it notices a circle.
+
+    A sample is forwarded by none. Raises NotDeliveredError for what would go round.
+    """
+    if not message.queue:
+        return {}
+    trail = trail_of([(TRAIL, message.headers.get(TRAIL, "").encode())])
+    place = place_of(message.queue)
+    if why := goes_round(trail, place):
+        raise NotDeliveredError(Refused(code=EndpointCode.FORWARD_LOOP, text=why))
+    return {TRAIL_PROPERTY: onward(trail, place)}
 
 
 def _text(body: bytes) -> str:
