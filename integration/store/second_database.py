@@ -17,7 +17,7 @@ from integration.delivery.ports import LostError
 from integration.delivery.snapshot import QueueSnapshot
 from integration.handlers.databases import enrolled
 from integration.handlers.failures import OutageError
-from integration.policy.branches import Branch, Decision, Second, branch_named, prefix
+from integration.policy.branches import Branch, Decision, Second, branch_of, prefix
 from integration.store import prepared
 from integration.store.open_transaction import BEGIN, OpenTransaction
 from integration.store.sessions import Session, raw_connection
@@ -164,9 +164,10 @@ def settle(branch: Branch, decision: Decision) -> Decision:
 
 def left(alias: str) -> Sequence[Branch]:
     """Return this deployment's branches that stand prepared there. Raises as `settle`."""
+    own = settings.SLUICE_DEPLOYMENT
     with _session(alias) as session:
-        rows = session.execute(_LEFT, [prefix(settings.SLUICE_DEPLOYMENT)]).fetchall()
-    branches = [branch_named(gid) for (gid,) in rows]
+        rows = session.execute(_LEFT, [prefix(own)]).fetchall()
+    branches = [branch_of(own, gid) for (gid,) in rows]
     return [branch for branch in branches if branch is not None]
 
 

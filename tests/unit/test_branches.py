@@ -11,6 +11,7 @@ from integration.policy.branches import (
     Decision,
     Second,
     branch_named,
+    branch_of,
     decided,
 )
 
@@ -38,6 +39,15 @@ def test_a_name_tells_of_the_second_database_and_is_another_one_there() -> None:
 @pytest.mark.parametrize("name", ["", "sluice:a:1:2:3:4:xyz", "other:a:1:2:3:4:" + "0" * 32])
 def test_a_foreign_name_is_none(name: str) -> None:
     assert branch_named(name) is None
+
+
+@pytest.mark.parametrize("own", ["a", "a:b", "a:b:7", "x" * 50 + "1"])
+@pytest.mark.parametrize("other", ["a:b:7:3", "A", "a:", "x" * 50 + "2", "x" * 50])
+def test_a_deployment_knows_its_own_names_whatever_others_are_called(own: str, other: str) -> None:
+    branch = branch_of(own, str(replace(BRANCH, deployment=own)))
+    assert branch is not None
+    assert str(branch) == str(replace(BRANCH, deployment=own))
+    assert branch_of(own, str(replace(BRANCH, deployment=other))) is None
 
 
 @pytest.mark.parametrize(
