@@ -218,8 +218,11 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
 
 
 def commits_in_doubt(facts: Facts) -> Iterator[Problem]:
-    """Two-phase commits that Kafka does not tell the fate of."""
+    """Two-phase commits that Kafka does not tell the fate of, of queues that may be seen."""
+    visible = {row.name for row in facts.rows}
     for doubt in facts.commits_in_doubt:
+        if doubt.queue not in visible:
+            continue
         what = f"A commit of {doubt.queue}, partition {doubt.partition}, is in doubt"
         yield Problem(what, doubt.situation, Way.OUTBOX, rank=11, subject=doubt.queue)
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 # PostgreSQL takes names of up to 199 bytes.
 LONGEST_DEPLOYMENT: Final = 25
+_TOLD_APART: Final = 8
 LONGEST_ALIAS: Final = 20
 _NAME: Final = re.compile(
     r"sluice:(?P<deployment>.+):(?P<queue>\d+):(?P<partition>\d+):(?P<next>\d+):(?P<epoch>\d+)"
@@ -72,13 +73,23 @@ class Branch:
 
 
 def prefix(deployment: str) -> str:
-    """Return how the names of all branches of a deployment begin, and of some others."""
-    return f"sluice:{deployment[:LONGEST_DEPLOYMENT]}:"
+    """Return how the names of all branches of a deployment begin."""
+    return f"sluice:{_short(deployment)}:"
 
 
-def is_of(branch: Branch, deployment: str) -> bool:
-    """Return whether the branch is of that deployment."""
-    return branch.deployment == deployment[:LONGEST_DEPLOYMENT]
+def _short(deployment: str) -> str:
+    """A deployment's name as branches have it: long ones that begin alike stay two."""
+    if len(deployment) <= LONGEST_DEPLOYMENT:
+        return deployment
+    told = hashlib.sha256(deployment.encode()).hexdigest()[:_TOLD_APART]
+    return f"{deployment[: LONGEST_DEPLOYMENT - _TOLD_APART - 1]}~{told}"
+
+
+def branch_of(deployment: str, name: str) -> Branch | None:
+    """As `branch_named`; None also for a name of another deployment, however alike the two are."""
+    branch = branch_named(name)
+    is_own = branch is not None and branch.deployment == _short(deployment)
+    return branch if is_own else None
 
 
 def branch_named(name: str) -> Branch | None:

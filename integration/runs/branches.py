@@ -114,5 +114,7 @@ def _settle_free(partition: int) -> None:
         with raw_connection("sluice-branches") as session:
             if locks.take(session, [locks.LockClass.PARTITION, partition]):
                 settle_left(session, [partition])
+                # At once: the server notices the session's end a moment later.
+                session.execute(locks.RELEASE, [locks.LockClass.PARTITION, partition])
     finally:
         connections[alias()].close()

@@ -13,7 +13,7 @@ from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.two_phase import InDoubtError, Preparable, TwoPhase
-from integration.policy.branches import Branch, Decision, branch_named, is_of, prefix
+from integration.policy.branches import Branch, Decision, branch_of, prefix
 from integration.policy.states import OutboxKind
 from integration.store import prepared
 from integration.store.second_database import SecondTransaction
@@ -144,13 +144,10 @@ def left() -> list[Left]:
     Those of runs that are between the two commits at this moment are among them. Raises
     DatabaseError.
     """
-    rows = fetch_all(LEFT, [prefix(settings.SLUICE_DEPLOYMENT)])
-    named = [(branch_named(gid), at, seconds) for gid, at, seconds in rows]
-    return [
-        Left(branch, at, seconds)
-        for branch, at, seconds in named
-        if branch is not None and is_of(branch, settings.SLUICE_DEPLOYMENT)
-    ]
+    own = settings.SLUICE_DEPLOYMENT
+    rows = fetch_all(LEFT, [prefix(own)])
+    named = [(branch_of(own, gid), at, seconds) for gid, at, seconds in rows]
+    return [Left(branch, at, seconds) for branch, at, seconds in named if branch is not None]
 
 
 def settle_left(
@@ -161,12 +158,14 @@ def settle_left(
     Whoever calls this holds their locks: nobody prepares anything for them any more once `decide`
     has shut the last owner out. Raises psycopg.Error.
     """
-    name = prefix(settings.SLUICE_DEPLOYMENT)
+    own = settings.SLUICE_DEPLOYMENT
     doubted = set()
-    for gid, partition in session.execute(LEFT_OF, [name, list(partitions)]).fetchall():
-        branch = branch_named(gid)
-        decision = Decision.UNKNOWN if branch is None else decide(branch)
-        if branch is None or decision is Decision.UNKNOWN:
+    for gid, partition in session.execute(LEFT_OF, [prefix(own), list(partitions)]).fetchall():
+        branch = branch_of(own, gid)
+        if branch is None:
+            continue
+        decision = decide(branch)
+        if decision is Decision.UNKNOWN:
             doubted.add(partition)
         else:
             prepared.finish_left(session, str(branch), decision)

@@ -7,7 +7,6 @@ rows and records are counted. The same where a session ends, where the second da
 where Kafka has forgotten what it decided.
 """
 
-from collections.abc import Iterator
 from signal import SIGCONT, SIGKILL
 
 import psycopg
@@ -25,11 +24,12 @@ from integration.store.sessions import Session, raw_connection
 from tests.support import warm
 from tests.support.builders import a_brief_queue, a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.prepared import LEDGER, given_ledger  # noqa: F401 - a fixture, by its name
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
-MESSAGES, BATCH, LEDGER = 60, 5, "ledger"
+MESSAGES, BATCH = 60, 5
 HELD = range(0, MESSAGES, 20)
 # With the first or the second of its occurrences. Each batch is prepared and finished twice.
 STEPS = [
@@ -39,30 +39,9 @@ STEPS = [
 ]
 
 
-PREPARED_HERE = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
-
-
 @pytest.fixture
 def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
-
-
-@pytest.fixture
-def ledger(transactional_db) -> Iterator[Session]:
-    """The other database, of the same server, known to this process and empty."""
-    with raw_connection("tests") as session:
-        name = f"ledger_{session.info.dbname}"
-        session.execute(f'CREATE DATABASE "{name}"')
-        connections.settings[LEDGER] = {**connections.settings["default"], "NAME": name}
-        with raw_connection("tests", LEDGER) as other:
-            other.execute("CREATE TABLE entry (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
-            yield other
-            # What a failed test has left would hold up whoever empties the tables.
-            for one in (other, session):
-                for (gid,) in one.execute(PREPARED_HERE).fetchall():
-                    one.execute(f"ROLLBACK PREPARED '{gid}'")
-        del connections[LEDGER], connections.settings[LEDGER]
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 def at_port(ledger: Session, port: int) -> dict[str, str]:

@@ -12,9 +12,9 @@ from integration.policy.branches import (
     Second,
     branch_in_second,
     branch_named,
+    branch_of,
     decided,
     home_of,
-    is_of,
 )
 
 pytestmark = pytest.mark.fast
@@ -45,6 +45,15 @@ def test_a_foreign_name_is_none(name: str) -> None:
     assert branch_named(name) is None
 
 
+@pytest.mark.parametrize("own", ["a", "a:b", "a:b:7", "x" * 50 + "1"])
+@pytest.mark.parametrize("other", ["a:b:7:3", "A", "a:", "x" * 50 + "2", "x" * 50])
+def test_a_deployment_knows_its_own_names_whatever_others_are_called(own: str, other: str) -> None:
+    branch = branch_of(own, str(replace(BRANCH, deployment=own)))
+    assert branch is not None
+    assert str(branch) == str(replace(BRANCH, deployment=own))
+    assert branch_of(own, str(replace(BRANCH, deployment=other))) is None
+
+
 @pytest.mark.parametrize(
     ("mark", "decision"),
     [
@@ -62,8 +71,3 @@ def test_a_foreign_name_is_none(name: str) -> None:
 )
 def test_only_its_own_name_commits_it(mark: str | None, decision: Decision) -> None:
     assert decided(BRANCH, mark) is decision
-
-
-def test_a_deployment_owns_what_bears_its_whole_name() -> None:
-    assert is_of(BRANCH, "a:b")
-    assert not is_of(BRANCH, "a")
