@@ -227,6 +227,14 @@ def commits_in_doubt(facts: Facts) -> Iterator[Problem]:
         yield Problem(what, doubt.situation, Way.OUTBOX, rank=11, subject=doubt.queue)
 
 
+def branches(facts: Facts) -> Iterator[Problem]:
+    """Connections whose transactions over several resources wait for a person."""
+    for one in facts.branches:
+        lack = Situation(one.text, "Open the connection; its page shows the branches.")
+        what = f"Transactions of the connection {one.factory} wait"
+        yield Problem(what, lack, Way.CONNECTION, rank=14, subject=one.factory, number=one.number)
+
+
 def late_relays(facts: Facts) -> Iterator[Problem]:
     """A relay that is not there is a problem of its own."""
     if not facts.live_processes.relays:

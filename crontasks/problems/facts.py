@@ -31,6 +31,7 @@ class Way(StrEnum):
     PROVIDER = "provider"
     INSTANCE = "instance"
     ENDPOINT = "endpoint"
+    CONNECTION = "connection"
     OUTBOX_WAITING = "what waits in the outbox"
     TERMINAL = "terminal"
 
@@ -95,6 +96,14 @@ class Late(NamedTuple):
     trouble: str = ""
 
 
+class Branches(NamedTuple):
+    """A connection factory whose branches wait for a person, and why."""
+
+    factory: str
+    number: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
@@ -118,6 +127,7 @@ class Facts:
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
     commits_in_doubt: Sequence[CommitInDoubt] = ()
+    branches: Sequence[Branches] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False

@@ -16,10 +16,9 @@ from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 
 from integration.errors import IntegrationError
-from integration.kafka.errors import BrokerUnreachableError, SendFailedError
 from integration.store.locks import LockClass
 from integration.xa.branch import Vote
-from integration.xa.errors import XaUnavailableError, XaUnknownError
+from integration.xa.errors import XaUnknownError
 from integration.xa.resource import XaResource
 from integration.xa.steps import XaStep
 from integration.xa.xid import Xid
@@ -52,6 +51,15 @@ class Verdict(StrEnum):
 def fresh_xid(using: str) -> Xid:
     """An Xid that says which database of which installation decides."""
     return Xid.fresh(FORMAT, f"{settings.SLUICE_DEPLOYMENT}/{using}".encode())
+
+
+def decider_of(xid: Xid) -> str:
+    """Who decides about a branch, for people."""
+    using = database_of(xid)
+    if using is not None:
+        return f"the database {using}"
+    deployment = xid.branch.decode(errors="replace").rpartition("/")[0]
+    return f"the deployment {deployment}" if xid.format_id == FORMAT else "another coordinator"
 
 
 def database_of(xid: Xid) -> str | None:
@@ -123,14 +131,15 @@ def settle(resource: XaResource, xid: Xid) -> Verdict:
 def finish(resource: XaResource, xid: Xid, using: str) -> None:
     """The database has committed: deliver the branch, and forget the decision.
 
-    Where Kafka does not answer now, recovery does it: it is decided, and nothing to raise for.
+    Where that cannot be done now, recovery does it, or tells people: it is decided, and nothing to
+    raise for.
     """
     try:
         resource.commit(xid)
     except XaUnknownError:
         # Recovery was faster.
         pass
-    except (XaUnavailableError, BrokerUnreachableError, SendFailedError) as problem:
+    except IntegrationError as problem:
         log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
         return
     forget(xid, using)

@@ -157,6 +157,21 @@ class XaTopicUnsafeError(XaError):
         )
 
 
+class XaLogReplacedError(XaError):
+    """The log is not the one that branches were written to, or has lost records."""
+
+    code = "XA_LOG_REPLACED"
+    # Whoever asks again finds it out once a person has looked; nothing is decided by it.
+    xa, number = "XAER_RMFAIL", -7
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(
+            f"The log of transactions {topic} may lack branches that were prepared: {reason}.",
+            next_step="Nothing is committed or rolled back by what is left in it. Compare what the "
+            "other resources have done, then accept the log on the page of the connection.",
+        )
+
+
 class XaSideLostError(XaError):
     """Messages of a prepared branch are not in the side topic any more."""
 

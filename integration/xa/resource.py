@@ -5,9 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from integration.errors import IntegrationError
@@ -15,6 +13,7 @@ from integration.kafka.errors import SendFailedError
 from integration.kafka.slots import Headers, Slot, SlotLostError
 from integration.policy.states import BranchState
 from integration.store.sessions import fetch_all
+from integration.xa.active import Active
 from integration.xa.branch import Branch, Place, Vote
 from integration.xa.errors import (
     XaDuplicateError,
@@ -36,29 +35,12 @@ T = TypeVar("T")
 
 # Two that want the same branch fence each other in turn; after so many one of them gives up.
 TRIES: Final = 4
+# Recovery, which comes every minute, looks each time and tells people.
+CHECKED_SECONDS: Final = 600.0
 _BY_A_PERSON: Final = {
     BranchState.COMMITTED: XaHeuristicCommitError,
     BranchState.ROLLED_BACK: XaHeuristicRollbackError,
 }
-
-
-@dataclass(slots=True)
-class _Active:
-    """A branch that this process has begun: with its messages, later with its slot."""
-
-    started: float = field(default_factory=time.monotonic)
-    messages: list[Outgoing] = field(default_factory=list)
-    branch: Branch | None = None
-    slot: Slot | None = None
-    is_ended: bool = False
-    held: ExitStack = field(default_factory=ExitStack)
-    turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def let_go(self, *, is_whole: bool = True) -> None:
-        """Give the slot back; one with which something went wrong is not used again."""
-        if not is_whole and self.slot is not None:
-            self.slot.close()
-        self.held.close()
 
 
 class XaResource:
@@ -75,9 +57,9 @@ class XaResource:
         self.timeout = timeout
         self.observer: XaObserver = unobserved
         self._log, self._side, self._slots = log, side, slots
-        self._active: dict[Xid, _Active] = {}
+        self._active: dict[Xid, Active] = {}
         self._turn = threading.Lock()
-        self._is_checked = False
+        self._checked_at: float | None = None
 
     def observe(self, observer: XaObserver) -> None:
         """Tell of each step from now on."""
@@ -92,7 +74,7 @@ class XaResource:
         with self._turn:
             if xid in self._active:
                 raise XaDuplicateError(xid)
-            self._active[xid] = _Active()
+            self._active[xid] = Active()
         self.observer(XaStep.STARTED)
 
     def send(
@@ -204,22 +186,30 @@ class XaResource:
     def recover(self) -> list[Branch]:
         """The branches that are in the log: prepared ones, started ones, and decided by a person.
 
-        A started one that is older than the timeout is rolled back instead; a prepared one is the
-        coordinator's, however old it is.
+        A started one of this deployment that is older than the timeout is rolled back instead; a
+        prepared one is the coordinator's, however old it is.
         """
-        self._check()
-        kept = []
+        self._check(anew=True)
+        oldest = self.oldest()
+        return [one for one in self._log.branches() if not self._is_expired(one, oldest)]
+
+    def oldest(self) -> datetime:
+        """The moment before which nothing was started that may still be under way."""
         [(now,)] = fetch_all("SELECT clock_timestamp()")
-        oldest = now - timedelta(seconds=self.timeout)
-        for branch in self._log.branches():
-            is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
-            if not is_old or not self._expire(branch):
-                kept.append(branch)
-        return kept
+        moment: datetime = now - timedelta(seconds=self.timeout)
+        return moment
+
+    def is_ours(self, branch: Branch) -> bool:
+        """Return whether this deployment has written it; others may share the log."""
+        return self._slots.is_ours(branch.owner)
+
+    def _is_expired(self, branch: Branch, oldest: datetime) -> bool:
+        is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
+        return is_old and self.is_ours(branch) and self._expire(branch)
 
     def branches(self) -> list[Branch]:
         """What is in the log, for people: nothing is done about it."""
-        self._check()
+        self._check(anew=True)
         return self._log.branches()
 
     def _expire(self, branch: Branch) -> bool:
@@ -257,10 +247,14 @@ class XaResource:
     def decide(self, xid: Xid, *, commit: bool) -> None:
         """A person decides instead of the coordinator, who is told when it asks.
 
-        Raises XaUnknownError, XaProtocolError for one that is not prepared, XaSideLostError.
+        What is not prepared can be rolled back only, and is forgotten: nothing was promised.
+        Raises XaUnknownError, XaProtocolError, XaSideLostError.
         """
 
         def decided(slot: Slot, branch: Branch) -> None:
+            if branch.state is BranchState.STARTED and not commit:
+                self._log.finish(slot, branch)
+                return
             if branch.state is not BranchState.PREPARED:
                 raise XaProtocolError(xid, "decide", branch.state)
             if commit:
@@ -275,13 +269,16 @@ class XaResource:
         self._log.close()
         self._side.close()
 
-    def _check(self) -> None:
-        if not self._is_checked:
+    def _check(self, *, anew: bool = False) -> None:
+        """See that the topics are what they have to be: they may be changed at any time."""
+        now, checked_at = time.monotonic(), self._checked_at
+        if anew or checked_at is None or now - checked_at > CHECKED_SECONDS:
+            self._checked_at = None
             self._log.check()
             self._side.check()
-            self._is_checked = True
+            self._checked_at = now
 
-    def _write(self, xid: Xid, active: _Active) -> None:
+    def _write(self, xid: Xid, active: Active) -> None:
         slot = active.slot = active.held.enter_context(self._slots.taken())
         mark = uuid.uuid4().hex
 
@@ -352,7 +349,7 @@ class XaResource:
             raise XaUnknownError(xid)
         return found
 
-    def _own(self, xid: Xid) -> _Active | None:
+    def _own(self, xid: Xid) -> Active | None:
         with self._turn:
             return self._active.get(xid)
 

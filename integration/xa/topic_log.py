@@ -27,6 +27,7 @@ from integration.xa.errors import (
     XaTopicUnsafeError,
     XidInvalidError,
 )
+from integration.xa.seen import Seen, SeenLog
 from integration.xa.side_topic import HEADER
 from integration.xa.stalled import Stalls
 from integration.xa.steps import XaObserver, unobserved
@@ -42,9 +43,12 @@ FRESH_SECONDS: Final = 600.0
 class TopicLog:
     """Implements integration.xa.ports.TransactionLog. Safe for several threads."""
 
-    def __init__(self, provider: Provider, to: Connection, topic: str, stalls: Stalls) -> None:
+    def __init__(
+        self, provider: Provider, to: Connection, topic: str, stalls: Stalls, seen: SeenLog
+    ) -> None:
         self.topic = topic
         self.observer: XaObserver = unobserved
+        self._seen = seen
         self._provider, self._to, self._stalls = provider, to, stalls
         self._reader: TopicReader | None = None
         self._known: dict[bytes, Branch] = {}
@@ -57,6 +61,7 @@ class TopicLog:
             found = admin.describe(self._provider, self.topic)
         except TopicUnknownError:
             raise XaTopicMissingError(self.topic, self._to.name) from None
+        self._seen.check(Seen(found.topic_uuid, found.facts.low[0]))
         if not found.is_compacted or found.deletes_old:
             reason = "what was not decided for long is deleted from it"
             raise XaTopicUnsafeError(self.topic, reason, "cleanup.policy=compact")
@@ -125,10 +130,16 @@ class TopicLog:
 
     def _read_on(self, seconds: float) -> dict[bytes, Branch]:
         reader = self._reader = self._reader or TopicReader(self._to, self.topic)
-        low, end = (each[0] for each in reader.ends([0]))
-        began = time.monotonic()
-        if began - self._read_at > FRESH_SECONDS or self._position > end:
+        lows, ends, uuid = reader.ends_and_id([0])
+        low, end, began = lows[0], ends[0], time.monotonic()
+        is_fresh = began - self._read_at > FRESH_SECONDS
+        if not self._seen.is_known(Seen(uuid, low)):
+            self._seen.check(Seen(uuid, low))
+            is_fresh = True
+        if is_fresh:
             self._known, self._position = {}, low
+        elif self._position > end:
+            self._seen.tell_shortened()
         for message in reader.records(0, self._position, end, seconds):
             key, value = message.key() or b"", message.value()
             branch = None if value is None else _branch(key, value)

@@ -92,7 +92,7 @@ def test_a_branch_is_left_alone_while_its_database_transaction_is_open(broker, t
 
     def look(step: str) -> None:
         if step == "prepared":
-            seen.append(in_a_thread(lambda: recover(other)))
+            seen.append(in_a_thread(lambda: recover(other).counts))
 
     seen: list[object] = []
     factory.xa().observe(look)
