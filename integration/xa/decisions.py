@@ -135,14 +135,13 @@ def finish(resource: XaResource, xid: Xid, using: str) -> None:
     raise for.
     """
     try:
-        resource.commit(xid)
-    except XaUnknownError:
-        # Recovery was faster.
-        pass
-    except IntegrationError as problem:
+        # Recovery may have been faster.
+        with suppress(XaUnknownError):
+            resource.commit(xid)
+        forget(xid, using)
+    except (IntegrationError, DatabaseError) as problem:
         log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
         return
-    forget(xid, using)
     resource.observer(XaStep.FORGOTTEN)
 
 
