@@ -141,6 +141,7 @@ def finish(resource: XaResource, xid: Xid, using: str) -> None:
         forget(xid, using)
     except (IntegrationError, DatabaseError) as problem:
         log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
+        resource.leave(xid)
         return
     resource.observer(XaStep.FORGOTTEN)
 
@@ -155,6 +156,7 @@ def give_up(resource: XaResource, xid: Xid, *, may_be_decided: bool) -> None:
     except (DatabaseError, IntegrationError) as problem:
         if not isinstance(problem, XaUnknownError):
             log.warning("The branch %s is left to recovery: %s", xid, problem)
+            resource.leave(xid)
 
 
 @contextmanager

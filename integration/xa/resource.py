@@ -373,6 +373,10 @@ class XaResource:
         if branch.state in _BY_A_PERSON:
             raise _BY_A_PERSON[branch.state](branch.xid)
 
+    def leave(self, xid: Xid) -> None:
+        """Give back what a branch holds here: recovery is to end it."""
+        self._forget(xid, is_whole=False)
+
     def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
         with self._turn:
             active = self._active.pop(xid, None)
