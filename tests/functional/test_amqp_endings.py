@@ -160,3 +160,14 @@ def test_a_link_that_is_refused_is_told_with_its_reason() -> None:
         assert endings(endpoint, "accepted") == [(Unreachable, "AMQP_ADDRESS")]
         assert "no such queue" in endpoint.connect().text
         endpoint.close()
+
+
+@pytest.mark.parametrize("body", ["text", "bytes"])
+def test_what_one_message_has_is_not_in_the_next(body: str) -> None:
+    own = {"body": body, "key_is_group": True, "message_properties": {"of": "{message_id}"}}
+    writer = Writer(AmqpProperties(host="h", address="a", **own))
+    full = an_outbound_message("m1", key="k", content_type="text/plain")
+    bare = an_outbound_message("m2", key="", content_type="", sent_at=None)
+    blank = writer.blank()
+    for message in (full, bare, full):
+        assert writer.encoded(message, blank) == writer.encoded(message)

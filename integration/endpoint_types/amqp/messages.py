@@ -41,30 +41,39 @@ class Writer:
         self._correlation = Template(properties.correlation_id)
         self._own = {name: Template(text) for name, text in properties.message_properties.items()}
 
-    def encoded(self, message: OutboundMessage) -> bytes:
-        """Raises FieldMissingError, NotDeliveredError."""
-        try:
-            data: bytes = self._made(message).encode()
-        except (ValueError, OverflowError, ProtonException) as problem:
-            raise _unwritable(f"it cannot be written: {problem}") from problem
-        return data
+    def blank(self) -> Any:
+        """What all messages have in common, to be filled in for one after the other.
 
-    def _made(self, message: OutboundMessage) -> Any:
-        own, fields = self._properties, Fields(message)
-        made: Any = Message(
-            id=message.message_id,
+        To make one costs a third of what it takes to write it.
+        """
+        own = self._properties
+        return Message(
             durable=True,
             priority=own.priority,
             ttl=max(own.expires_seconds, SHORTEST_SECONDS) if own.expires_seconds else 0,
             address=own.address,
-            subject=_without_nul(self._subject.filled(fields), "JMS type") or None,
-            correlation_id=self._correlation.filled(fields) or None,
             reply_to=own.reply_to or None,
         )
-        if own.key_is_group and message.key:
-            made.group_id = _without_nul(message.key, "group")
-        if message.sent_at is not None:
-            made.creation_time = message.sent_at.timestamp()
+
+    def encoded(self, message: OutboundMessage, blank: Any = None) -> bytes:
+        """Raises FieldMissingError, NotDeliveredError. `blank` is for one thread at a time."""
+        # What is restored may be anything, and would stay in it.
+        made = self.blank() if blank is None or self._properties.restores else blank
+        try:
+            self._fill_in(made, message)
+            data: bytes = made.encode()
+        except (ValueError, OverflowError, ProtonException) as problem:
+            raise _unwritable(f"it cannot be written: {problem}") from problem
+        return data
+
+    def _fill_in(self, made: Any, message: OutboundMessage) -> None:
+        own, fields = self._properties, Fields(message)
+        made.id = message.message_id
+        made.subject = _without_nul(self._subject.filled(fields), "JMS type") or None
+        made.correlation_id = self._correlation.filled(fields) or None
+        has_group = own.key_is_group and message.key
+        made.group_id = _without_nul(message.key, "group") if has_group else None
+        made.creation_time = 0 if message.sent_at is None else message.sent_at.timestamp()
         if own.restores:
             restore(made, message.headers)
         made.properties = {
@@ -74,10 +83,9 @@ class Writer:
             **_trail(message),
         }
         made.annotations = {DESTINATION: byte(int(own.address_kind == TOPIC))}
-        self._fill(made, message)
-        return made
+        self._fill_body(made, message)
 
-    def _fill(self, made: Any, message: OutboundMessage) -> None:
+    def _fill_body(self, made: Any, message: OutboundMessage) -> None:
         """Raises NotDeliveredError."""
         known = body_of(message.body, message.headers) if self._properties.restores else None
         if known is not None:
@@ -86,7 +94,7 @@ class Writer:
             made.annotations[JMS_TYPE] = number_of(kind)
             return
         if self._properties.body == AS_TEXT:
-            made.body = _text(message.body)
+            made.inferred, made.body, made.content_type = False, _text(message.body), None
             made.annotations[JMS_TYPE] = TEXT_MESSAGE
             return
         made.inferred, made.body = True, message.body
