@@ -55,18 +55,26 @@ def fresh_xid(using: str) -> Xid:
 
 def decider_of(xid: Xid) -> str:
     """Who decides about a branch, for people."""
-    using = database_of(xid)
-    if using is not None:
-        return f"the database {using}"
-    deployment = xid.branch.decode(errors="replace").rpartition("/")[0]
-    return f"the deployment {deployment}" if xid.format_id == FORMAT else "another coordinator"
+    deployment, using = _place_of(xid)
+    if xid.format_id != FORMAT:
+        return "another coordinator"
+    if deployment != settings.SLUICE_DEPLOYMENT:
+        return f"the deployment {deployment}"
+    lack = "" if using in connections.settings else ", which is not configured"
+    return f"the database {using}{lack}"
 
 
 def database_of(xid: Xid) -> str | None:
     """The alias of our database that decides about a branch; None for somebody else's."""
-    deployment, _, using = xid.branch.decode(errors="replace").rpartition("/")
+    deployment, using = _place_of(xid)
     is_ours = xid.format_id == FORMAT and deployment == settings.SLUICE_DEPLOYMENT
     return using if is_ours and using in connections.settings else None
+
+
+def _place_of(xid: Xid) -> tuple[str, str]:
+    """Deployment and database, as `fresh_xid` wrote them."""
+    deployment, _, using = xid.branch.decode(errors="replace").rpartition("/")
+    return deployment, using
 
 
 def decide(xid: Xid, factory: str, using: str) -> None:

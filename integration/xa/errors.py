@@ -136,6 +136,8 @@ class XaTopicMissingError(XaError):
     """The side topic or the log is not there."""
 
     code = "XA_TOPIC_MISSING"
+    # Not "rolled back", as XAER_RMERR would say: it can be committed once the topic is right.
+    xa, number = "XAER_RMFAIL", -7
 
     def __init__(self, topic: str, provider: str) -> None:
         super().__init__(
@@ -149,6 +151,7 @@ class XaTopicUnsafeError(XaError):
     """The side topic or the log has settings by which branches would be lost."""
 
     code = "XA_TOPIC_UNSAFE"
+    xa, number = "XAER_RMFAIL", -7
 
     def __init__(self, topic: str, reason: str, setting: str) -> None:
         super().__init__(
