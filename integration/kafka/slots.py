@@ -176,6 +176,8 @@ class Slot:
             # Who takes the id next does it otherwise.
             with contextlib.suppress(Exception):
                 self.fence()
+            # It aborts as well; what another one has made of a branch meanwhile it does not tell.
+            self._drop()
 
     def _opened(self) -> Producer:
         if self._producer is None:

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Final
 
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.two_phase import Preparable, TwoPhase
+from integration.delivery.two_phase import InDoubtError, Preparable, TwoPhase
 from integration.policy.branches import Branch, Decision, branch_of, prefix
 from integration.policy.states import OutboxKind
 from integration.store import prepared
@@ -84,8 +85,10 @@ class TwoPhaseWork(DatabaseUnitOfWork):
         self._second.savepoint()
 
     def keep(self) -> None:
+        # Only what both would keep is kept: from then on neither can go back to before.
+        self._second.try_keep()
         super().keep()
-        self._second.keep()
+        self._second.renew()
 
     def undo(self) -> None:
         super().undo()
@@ -118,6 +121,7 @@ class TwoPhaseWork(DatabaseUnitOfWork):
             self.owned.partition,
             self._next_offset,
             self.owned.epoch,
+            self.arrival,
             self.batch,
             written,
         )
@@ -128,7 +132,10 @@ class TwoPhaseWork(DatabaseUnitOfWork):
         prepared.prepare(self, str(branch))
 
     def finish(self, branch: Branch, decision: Decision) -> None:
-        prepared.finish(self, str(branch), decision)
+        try:
+            prepared.finish(self, str(branch), decision)
+        except (DatabaseError, InterfaceError) as e:
+            raise InDoubtError(branch, str(e).strip()) from e
 
 
 def left() -> list[Left]:

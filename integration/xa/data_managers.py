@@ -6,6 +6,7 @@ The package is not imported: what it asks of a data manager is a handful of meth
 from typing import Any, Final
 
 from django.db import transaction as django_transaction
+from django.db.transaction import TransactionManagementError
 
 from integration.xa import decisions
 from integration.xa.branch import Vote
@@ -96,7 +97,10 @@ class DatabaseManager:
         pass
 
     def tpc_vote(self, _transaction: Any) -> None:
-        pass
+        if django_transaction.get_rollback(using=self.using):
+            # The end of the block would roll back and say nothing, while the others commit.
+            text = "A statement of this transaction has failed: the database can only roll it back."
+            raise TransactionManagementError(text)
 
     def tpc_finish(self, _transaction: Any) -> None:
         atomic, self._atomic = self._atomic, None

@@ -143,14 +143,14 @@ def finish(resource: XaResource, xid: Xid, using: str) -> None:
     raise for.
     """
     try:
-        resource.commit(xid)
-    except XaUnknownError:
-        # Recovery was faster.
-        pass
-    except IntegrationError as problem:
+        # Recovery may have been faster.
+        with suppress(XaUnknownError):
+            resource.commit(xid)
+        forget(xid, using)
+    except (IntegrationError, DatabaseError) as problem:
         log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
+        resource.leave(xid)
         return
-    forget(xid, using)
     resource.observer(XaStep.FORGOTTEN)
 
 
@@ -164,6 +164,7 @@ def give_up(resource: XaResource, xid: Xid, *, may_be_decided: bool) -> None:
     except (DatabaseError, IntegrationError) as problem:
         if not isinstance(problem, XaUnknownError):
             log.warning("The branch %s is left to recovery: %s", xid, problem)
+            resource.leave(xid)
 
 
 @contextmanager

@@ -336,12 +336,20 @@ class XaResource:
                 return action(slot, branch)
             except SlotLostError as lost:
                 reason = str(lost)
-                slot.fence()
-                found = self._log.find_fenced(branch.xid)
+                found = self._found_again(slot, branch)
                 if found is None or found.mark != branch.mark:
                     raise XaUnknownError(branch.xid) from lost
                 branch = found
         raise XaUnavailableError(self.name, reason)
+
+    def _found_again(self, slot: Slot, branch: Branch) -> Branch | None:
+        slot.fence()
+        try:
+            return self._log.find_fenced(branch.xid)
+        except BaseException:
+            # Whoever tries again is to fence and look as well: it may be done already.
+            slot.close()
+            raise
 
     def _known(self, xid: Xid) -> Branch:
         found = self._log.find(xid)
@@ -364,6 +372,10 @@ class XaResource:
     def _check_not_decided(self, branch: Branch) -> None:
         if branch.state in _BY_A_PERSON:
             raise _BY_A_PERSON[branch.state](branch.xid)
+
+    def leave(self, xid: Xid) -> None:
+        """Give back what a branch holds here: recovery is to end it."""
+        self._forget(xid, is_whole=False)
 
     def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
         with self._turn:

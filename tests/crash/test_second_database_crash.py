@@ -17,6 +17,7 @@ from integration.actions.two_phase import decide
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.models import MessageError, Queue, QueuePartition
+from integration.policy.branches import Branch, home_of
 from integration.runs.branches import settle_all, transactional_id
 from integration.store import branches, second_database
 from integration.store.sessions import Session, raw_connection
@@ -144,11 +145,54 @@ def test_what_is_prepared_in_the_second_database_alone_is_rolled_back(
     [left] = branches.left()
     with raw_connection("a-person") as session:
         session.execute(f"ROLLBACK PREPARED '{left.branch}'")
-    assert [str(one) for one in second_database.left(LEDGER)] == [str(left.branch)]
+    assert second_database.left(LEDGER) == [left.branch]
+    # Nobody names it any more.
+    Queue.objects.update(second_database="")
+    foreign = prepare_elsewhere(ledger, left.branch)
     assert settle_all() == 0
+    assert ledger.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [(foreign,)]
+    ledger.execute(f"ROLLBACK PREPARED '{foreign}'")
+    Queue.objects.filter(pk=queue.pk).update(second_database=LEDGER)
     assert second_database.left(LEDGER) == []
     run_to_the_end(queue, environment)
     account(broker, ledger, 2 * BATCH)
+
+
+def prepare_elsewhere(ledger: Session, branch: Branch) -> str:
+    """What another installation of this name has prepared in the same second database."""
+    name = branch.name_in_second(home_of("another database"))
+    ledger.execute("BEGIN")
+    ledger.execute("INSERT INTO entry VALUES (-1)")
+    ledger.execute(f"PREPARE TRANSACTION '{name}'")
+    return name
+
+
+def test_a_message_that_breaks_a_deferred_constraint_there_leaves_nothing_here(
+    broker: Kafka, queue: Queue, environment: dict[str, str], ledger: Session
+) -> None:
+    does = [{"n": n, "ledger": True, "entry": 1 if n == 3 else n} for n in range(BATCH)]
+    broker.send(queue.topic, does)
+    run_to_the_end(queue, environment)
+    good = [n for n in range(BATCH) if n != 3]
+    assert list(Effect.objects.order_by("id").values_list("n", flat=True)) == good
+    assert entered(ledger) == good
+    error = MessageError.objects.get()
+    assert (error.offset, error.code) == (3, "UNIQUE_VIOLATION")
+
+
+def test_a_half_that_somebody_took_away_leaves_the_other_in_doubt(
+    broker: Kafka, queue: Queue, environment: dict[str, str], ledger: Session
+) -> None:
+    send(broker, queue, BATCH)
+    killed_at(queue, environment, Step.DECIDED, 1)
+    [(name,)] = ledger.execute("SELECT gid FROM pg_prepared_xacts WHERE gid ~ ':[0-9a-f]{8}$'")
+    ledger.execute(f"ROLLBACK PREPARED '{name}'")
+    assert settle_all() == 1
+    assert Effect.objects.count() == 0
+    [left] = branches.left()
+    decide(str(left.branch), commit=True, actor="anna", reason="I wrote them there by hand.")
+    assert Effect.objects.count() == BATCH - 1
+    assert branches.left() == []
 
 
 def test_where_kafka_has_forgotten_the_second_database_may_know(

@@ -49,7 +49,7 @@ def queue() -> Iterator[Queue]:
 def name(queue: Queue) -> str:
     """A batch up to offset 14, which also wrote to a second database."""
     second = Second("ledger", 4711)
-    branch = Branch(settings.SLUICE_DEPLOYMENT, queue.pk, 0, 15, 3, uuid.uuid4(), second)
+    branch = Branch(settings.SLUICE_DEPLOYMENT, queue.pk, 0, 15, 3, 9, uuid.uuid4(), second)
     prepare(str(branch), ROW)
     return str(branch)
 

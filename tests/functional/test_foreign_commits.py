@@ -31,6 +31,8 @@ from tests.support.set_up import logged_in
 from tests.support.world.models import Effect, Unique
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+# What tells the other installation's database.
+ELSEWHERE = "0" * 8
 ROW = f"INSERT INTO {Unique._meta.db_table} (name) VALUES ('{{}}')"
 
 
@@ -48,7 +50,7 @@ def foreign(queue: Queue) -> list[str]:
     """Of other deployments, with names that are like ours, and of whom we know nothing."""
     own = settings.SLUICE_DEPLOYMENT
     second = Second(LEDGER, 4711)
-    branch = Branch("another", queue.pk, 0, 5, 1, uuid.uuid4(), second)
+    branch = Branch("another", queue.pk, 0, 5, 1, 9, uuid.uuid4(), second)
     alike = ["another", f"{own}-2", f"{own}:2", f"{own}:{queue.pk}:0", own.upper()]
     return [
         *(str(replace(branch, deployment=name, batch=uuid.uuid4())) for name in alike),
@@ -60,7 +62,7 @@ def test_what_other_deployments_have_prepared_is_left_alone(queue: Queue, ledger
     there = foreign(queue)
     for n, name in enumerate(there):
         prepare(name, ROW.format(f"n-{n}"))
-        prepare(f"{name}:2", f"INSERT INTO entry VALUES ({n})", LEDGER)
+        prepare(f"{name}:{ELSEWHERE}", f"INSERT INTO entry VALUES ({n})", LEDGER)
     Kafka(queue.provider.bootstrap_servers).send(queue.topic, [{"n": 1}])
     assert settle_all() == 0
     report = run_queue(queue.pk)
@@ -74,4 +76,4 @@ def test_what_other_deployments_have_prepared_is_left_alone(queue: Queue, ledger
             decide(name, commit=False, actor="anna", reason="It is in the way.")
     assert not OutboxChange.objects.exists()
     assert names() == sorted(there)
-    assert names(LEDGER) == sorted(f"{name}:2" for name in there)
+    assert names(LEDGER) == sorted(f"{name}:{ELSEWHERE}" for name in there)

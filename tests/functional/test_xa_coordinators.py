@@ -12,6 +12,7 @@ from transaction.interfaces import TransactionFailedError
 
 from integration import connections
 from integration.models import ConnectionFactory, Provider, XaBranch, XaDecision
+from integration.store.sessions import raw_connection
 from integration.xa.errors import (
     XaRolledBackError,
 )
@@ -84,6 +85,40 @@ def test_a_decision_whose_answer_was_lost_is_found_out(broker, topic):
     assert read(broker, topic) == [{"n": 1}]
     assert not XaDecision.objects.exists()
     assert factory.xa().recover() == []
+
+
+@pytest.mark.parametrize("log", ["topic"])
+def test_a_session_that_ends_once_all_is_committed_is_no_error(broker, topic):
+    """Whoever got one would do it all again. What is left to forget, recovery forgets."""
+    factory = connections.lookup("payments")
+
+    def end_session(step: str) -> None:
+        if step == "copied":
+            with raw_connection("killer") as killer:
+                pid = connection.connection.info.backend_pid
+                killer.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+    factory.xa().observe(end_session)
+    with factory.atomic() as session:
+        session.send(topic, {"n": 1})
+    connection.close()
+    assert read(broker, topic) == [{"n": 1}]
+    assert XaDecision.objects.count() == 1
+    connections.recover_all()
+    assert not XaDecision.objects.exists()
+
+
+def test_a_database_that_can_only_roll_back_refuses_its_vote(broker, topic):
+    """Else the others would commit, and it would say nothing."""
+    factory, manager = connections.lookup("payments"), TransactionManager()
+    manager.begin()
+    factory.join(manager, "default")
+    Provider.objects.create(name="one", bootstrap_servers="x:1")
+    transaction.set_rollback(True)
+    with pytest.raises(transaction.TransactionManagementError):
+        manager.commit()
+    manager.abort()
+    assert not Provider.objects.filter(name="one").exists()
 
 
 @pytest.mark.parametrize("log", LOGS)
