@@ -8,7 +8,10 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Final
 
 from integration.kafka import admin
@@ -19,6 +22,7 @@ from integration.kafka.slots import Slot
 from integration.kafka.upto import TopicReader
 from integration.models import Provider
 from integration.policy.states import BranchState
+from integration.store.locks import RELEASE, LockClass
 from integration.store.sessions import fetch_all
 from integration.xa.branch import Branch, Place
 from integration.xa.errors import (
@@ -38,6 +42,9 @@ log = logging.getLogger(__name__)
 # Compaction also drops tombstones in the end (delete.retention.ms, a day by default). Who has not
 # read for so long begins anew, so that no branch comes back to life for having missed its end.
 FRESH_SECONDS: Final = 600.0
+_WAIT: Final = """
+WITH held AS MATERIALIZED (SELECT pg_advisory_lock(%s, %s))
+SELECT clock_timestamp() FROM held"""
 
 
 class TopicLog:
@@ -81,22 +88,34 @@ class TopicLog:
         return self.find(xid)
 
     def open(self, slot: Slot, xid: Xid, mark: str, write: Callable[[], Place]) -> Branch:
-        # Two that begin one Xid at the same instant are not noticed here: each writes under an id
-        # of its own. It takes a coordinator that gives an Xid twice.
-        if self.find(xid) is not None:
-            raise XaDuplicateError(xid)
-        [(now,)] = fetch_all("SELECT clock_timestamp()")
-        with slot.transaction():
-            branch = Branch(
-                xid=xid,
-                state=BranchState.STARTED,
-                owner=slot.id,
-                mark=mark,
-                place=write(),
-                started_at=now,
-            )
-            self._write(slot, xid, branch)
-        return branch
+        with self._alone(xid) as now:
+            if self.find(xid) is not None:
+                raise XaDuplicateError(xid)
+            with slot.transaction():
+                branch = Branch(
+                    xid=xid,
+                    state=BranchState.STARTED,
+                    owner=slot.id,
+                    mark=mark,
+                    place=write(),
+                    started_at=now,
+                )
+                self._write(slot, xid, branch)
+            return branch
+
+    @contextmanager
+    def _alone(self, xid: Xid) -> Iterator[datetime]:
+        """Nobody of this installation enters the same Xid meanwhile; gives the time of now.
+
+        In the topic two would not meet: each writes under an id of its own.
+        """
+        name = f"{self._provider.pk}/{self.topic}/{xid}"
+        key = LockClass.XA_START, zlib.crc32(name.encode()) - 2**31
+        [(now,)] = fetch_all(_WAIT, key)
+        try:
+            yield now
+        finally:
+            fetch_all(RELEASE, key)
 
     def prepare(self, slot: Slot, branch: Branch) -> Branch:
         prepared = branch.becoming(BranchState.PREPARED)
