@@ -4,17 +4,17 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from integration.errors import IntegrationError
 from integration.kafka.errors import SendFailedError
 from integration.kafka.slots import Headers, Slot, SlotLostError
 from integration.policy.states import BranchState
 from integration.store.sessions import fetch_all
+from integration.xa.active import Active
 from integration.xa.branch import Branch, Place, Vote
 from integration.xa.errors import (
     XaDuplicateError,
@@ -32,7 +32,6 @@ from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 # Two that want the same branch fence each other in turn; after so many one of them gives up.
 TRIES: Final = 4
@@ -40,25 +39,6 @@ _BY_A_PERSON: Final = {
     BranchState.COMMITTED: XaHeuristicCommitError,
     BranchState.ROLLED_BACK: XaHeuristicRollbackError,
 }
-
-
-@dataclass(slots=True)
-class _Active:
-    """A branch that this process has begun: with its messages, later with its slot."""
-
-    started: float = field(default_factory=time.monotonic)
-    messages: list[Outgoing] = field(default_factory=list)
-    branch: Branch | None = None
-    slot: Slot | None = None
-    is_ended: bool = False
-    held: ExitStack = field(default_factory=ExitStack)
-    turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def let_go(self, *, is_whole: bool = True) -> None:
-        """Give the slot back; one with which something went wrong is not used again."""
-        if not is_whole and self.slot is not None:
-            self.slot.close()
-        self.held.close()
 
 
 class XaResource:
@@ -75,7 +55,7 @@ class XaResource:
         self.timeout = timeout
         self.observer: XaObserver = unobserved
         self._log, self._side, self._slots = log, side, slots
-        self._active: dict[Xid, _Active] = {}
+        self._active: dict[Xid, Active] = {}
         self._turn = threading.Lock()
         self._is_checked = False
 
@@ -92,7 +72,7 @@ class XaResource:
         with self._turn:
             if xid in self._active:
                 raise XaDuplicateError(xid)
-            self._active[xid] = _Active()
+            self._active[xid] = Active()
         self.observer(XaStep.STARTED)
 
     def send(
@@ -154,17 +134,17 @@ class XaResource:
         if active is not None and active.branch is None:
             self._forget(xid)
             return Vote.READ_ONLY
-        branch = self._act(xid, self._prepared)
-        if active is not None:
-            active.branch = branch
+        self._act(xid, self._prepared)
         self.observer(XaStep.PREPARED)
         return Vote.READY
 
-    def _prepared(self, slot: Slot, branch: Branch) -> Branch:
-        if branch.state is BranchState.PREPARED:
-            return branch
-        self._check_not_decided(branch)
-        return self._log.prepare(slot, branch)
+    def _prepared(self, slot: Slot, branch: Branch) -> None:
+        if branch.state is not BranchState.PREPARED:
+            self._check_not_decided(branch)
+            branch = self._log.prepare(slot, branch)
+        active = self._own(branch.xid)
+        if active is not None:
+            active.branch = branch
 
     def commit(self, xid: Xid, *, one_phase: bool = False) -> None:
         """Deliver the messages and forget the branch, both at once.
@@ -281,7 +261,7 @@ class XaResource:
             self._side.check()
             self._is_checked = True
 
-    def _write(self, xid: Xid, active: _Active) -> None:
+    def _write(self, xid: Xid, active: Active) -> None:
         slot = active.slot = active.held.enter_context(self._slots.taken())
         mark = uuid.uuid4().hex
 
@@ -299,26 +279,31 @@ class XaResource:
 
         self._log.finish(slot, branch, copy, becomes)
 
-    def _over(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
-        """Do what ends a branch, and give its slot back."""
-        try:
-            self._act(xid, action)
-        except XaUnknownError as unknown:
-            self._forget(xid)
-            lost = unknown.__cause__
-            # Nobody had fenced us: it was our own commit, whose answer was lost.
-            if not isinstance(lost, SlotLostError) or not lost.may_be_done:
-                raise
-        except (XaHeuristicCommitError, XaHeuristicRollbackError):
-            self._forget(xid)
-            raise
-        self._forget(xid)
+    def let_go(self, xid: Xid) -> None:
+        """Nobody comes back for it here: the log has what recovery is to know of it."""
+        with self._turn_of(xid):
+            self._forget(xid, is_whole=False)
 
-    def _act(self, xid: Xid, action: Callable[[Slot, Branch], T]) -> T:
+    def _over(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
+        """Do what ends a branch, and give its slot back before anybody else may act on it."""
+        with self._turn_of(xid):
+            try:
+                self._act(xid, action)
+            except XaUnknownError as unknown:
+                self._forget(xid)
+                lost = unknown.__cause__
+                # Nobody had fenced us: it was our own commit, whose answer was lost.
+                if not isinstance(lost, SlotLostError) or not lost.may_be_done:
+                    raise
+            except (XaHeuristicCommitError, XaHeuristicRollbackError):
+                self._forget(xid)
+                raise
+            self._forget(xid)
+
+    def _act(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
         """Do something to a branch under its id, as often as another one fences us meanwhile."""
-        active = self._own(xid)
-        if active is not None:
-            with active.turn:
+        with self._turn_of(xid) as active:
+            if active is not None:
                 if active.slot is None or active.branch is None:
                     raise XaProtocolError(xid, "a decision", BranchState.STARTED)
                 return self._try(active.slot, active.branch, action)
@@ -332,19 +317,27 @@ class XaResource:
         finally:
             slot.close()
 
-    def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], T]) -> T:
+    def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], None]) -> None:
         reason = ""
         for _ in range(TRIES):
             try:
                 return action(slot, branch)
             except SlotLostError as lost:
                 reason = str(lost)
-                slot.fence()
-                found = self._log.find_fenced(branch.xid)
+                found = self._fenced(slot, branch.xid)
                 if found is None or found.mark != branch.mark:
                     raise XaUnknownError(branch.xid) from lost
                 branch = found
         raise XaUnavailableError(self.name, reason)
+
+    def _fenced(self, slot: Slot, xid: Xid) -> Branch | None:
+        slot.fence()
+        try:
+            return self._log.find_fenced(xid)
+        except BaseException:
+            # Nobody knows what became of it: whoever comes next has to fence and look, too.
+            slot.close()
+            raise
 
     def _known(self, xid: Xid) -> Branch:
         found = self._log.find(xid)
@@ -352,9 +345,16 @@ class XaResource:
             raise XaUnknownError(xid)
         return found
 
-    def _own(self, xid: Xid) -> _Active | None:
+    def _own(self, xid: Xid) -> Active | None:
         with self._turn:
             return self._active.get(xid)
+
+    @contextmanager
+    def _turn_of(self, xid: Xid) -> Iterator[Active | None]:
+        """Wait for the turn at a branch; None where it is not, or not any more, under way here."""
+        active = self._own(xid)
+        with nullcontext() if active is None else active.turn:
+            yield active if self._own(xid) is active else None
 
     def _is_empty(self, xid: Xid) -> bool:
         active = self._own(xid)
