@@ -13,13 +13,12 @@ from enum import StrEnum
 from typing import Final
 
 from django.conf import settings
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 from integration.errors import IntegrationError
-from integration.kafka.errors import BrokerUnreachableError, SendFailedError
 from integration.store.locks import LockClass
 from integration.xa.branch import Vote
-from integration.xa.errors import XaUnavailableError, XaUnknownError
+from integration.xa.errors import XaUnknownError
 from integration.xa.resource import XaResource
 from integration.xa.steps import XaStep
 from integration.xa.xid import Xid
@@ -123,17 +122,18 @@ def settle(resource: XaResource, xid: Xid) -> Verdict:
 def finish(resource: XaResource, xid: Xid, using: str) -> None:
     """The database has committed: deliver the branch, and forget the decision.
 
-    Where Kafka does not answer now, recovery does it: it is decided, and nothing to raise for.
+    Where that cannot be done now, recovery does it, or tells people: it is decided, and nothing to
+    raise for. Who was told of an error would do all of it again.
     """
     try:
-        resource.commit(xid)
-    except XaUnknownError:
-        # Recovery was faster.
-        pass
-    except (XaUnavailableError, BrokerUnreachableError, SendFailedError) as problem:
-        log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
+        with suppress(XaUnknownError):
+            # Recovery may have been faster.
+            resource.commit(xid)
+        forget(xid, using)
+    except (Error, IntegrationError) as problem:
+        log.warning("The branch %s is decided, its end is left to recovery: %s", xid, problem)
+        resource.let_go(xid)
         return
-    forget(xid, using)
     resource.observer(XaStep.FORGOTTEN)
 
 
@@ -144,9 +144,12 @@ def give_up(resource: XaResource, xid: Xid, *, may_be_decided: bool) -> None:
             settle(resource, xid)
         else:
             resource.rollback(xid)
-    except (DatabaseError, IntegrationError) as problem:
+    except (Error, IntegrationError) as problem:
         if not isinstance(problem, XaUnknownError):
             log.warning("The branch %s is left to recovery: %s", xid, problem)
+    finally:
+        # Also where it is not known yet what the database has decided.
+        resource.let_go(xid)
 
 
 @contextmanager
