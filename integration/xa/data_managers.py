@@ -60,6 +60,9 @@ class KafkaDataManager:
         except XaUnknownError:
             # Somebody has done it already.
             return
+        finally:
+            # The package does not ask again.
+            self._resource.let_go(self._xid)
 
     def tpc_abort(self, _transaction: Any) -> None:
         may_be_decided = self._is_prepared and self._database is not None
@@ -96,7 +99,12 @@ class DatabaseManager:
         pass
 
     def tpc_vote(self, _transaction: Any) -> None:
-        pass
+        if django_transaction.get_rollback(using=self.using):
+            # Django would roll back without an error, after others have committed.
+            raise django_transaction.TransactionManagementError(
+                f"The transaction of the database {self.using!r} can only be rolled back: an error "
+                "or its own code has marked it so, or its session has ended."
+            )
 
     def tpc_finish(self, _transaction: Any) -> None:
         atomic, self._atomic = self._atomic, None
