@@ -27,7 +27,7 @@ def source_of(queue: Queue, receipts: Receipts) -> AmqpSource:
     return AmqpSource(
         lambda: open_receiver(queue.provider, address_of(queue), name=name, credit=credit),
         receipts,
-        identity(queue.provider_id, queue.topic),
+        identity(queue),
     )
 
 

@@ -82,6 +82,12 @@ class QueuePartition(models.Model):
     # What the broker said last, for the console; never used to decide.
     low_watermark = models.BigIntegerField(null=True)
     high_watermark = models.BigIntegerField(null=True)
+    more_waiting = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="At a JMS broker: high_watermark is where counting ended; more may wait.",
+    )
     oldest_waiting_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
     progressed_at = models.DateTimeField(null=True)
