@@ -15,7 +15,7 @@ from integration.selectors.failures.payloads import PayloadView, show
 # A page of these, each with what it says.
 SHOWN: Final = Limits(messages=100, size=2**20, seconds=5.0)
 # Counting takes in what it counts: large messages are counted no further than this.
-COUNTED: Final = Limits(messages=1_000, size=4 * 2**20, seconds=3.0)
+COUNTED: Final = Limits(messages=1_000, size=4 * 2**20, seconds=5.0)
 
 
 @dataclass(frozen=True, slots=True)
