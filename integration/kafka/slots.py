@@ -173,10 +173,10 @@ class Slot:
             bounded(lambda: producer.abort_transaction(ABORT_SECONDS), ABORT_SECONDS + 1)
         except RAISED:
             self._drop()
-            # Who takes the id next does it otherwise.
+            # Who takes the id next does it otherwise. Somebody else may have had it meanwhile, and
+            # nobody has looked: the next transaction begins with a fence.
             with contextlib.suppress(Exception):
                 self.fence()
-            # It aborts as well; what another one has made of a branch meanwhile it does not tell.
             self._drop()
 
     def _opened(self) -> Producer:

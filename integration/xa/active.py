@@ -20,7 +20,8 @@ class Active:
     slot: Slot | None = None
     is_ended: bool = False
     held: ExitStack = field(default_factory=ExitStack)
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    # Of the thread that acts on it, until it is known what has become of it.
+    turn: threading.RLock = field(default_factory=threading.RLock)
 
     def let_go(self, *, is_whole: bool = True) -> None:
         """Give the slot back; one with which something went wrong is not used again."""

@@ -6,7 +6,6 @@ The package is not imported: what it asks of a data manager is a handful of meth
 from typing import Any, Final
 
 from django.db import transaction as django_transaction
-from django.db.transaction import TransactionManagementError
 
 from integration.xa import decisions
 from integration.xa.branch import Vote
@@ -61,6 +60,9 @@ class KafkaDataManager:
         except XaUnknownError:
             # Somebody has done it already.
             return
+        finally:
+            # The package does not ask again.
+            self._resource.let_go(self._xid)
 
     def tpc_abort(self, _transaction: Any) -> None:
         may_be_decided = self._is_prepared and self._database is not None
@@ -98,9 +100,11 @@ class DatabaseManager:
 
     def tpc_vote(self, _transaction: Any) -> None:
         if django_transaction.get_rollback(using=self.using):
-            # The end of the block would roll back and say nothing, while the others commit.
-            text = "A statement of this transaction has failed: the database can only roll it back."
-            raise TransactionManagementError(text)
+            # Django would roll back without an error, after others have committed.
+            raise django_transaction.TransactionManagementError(
+                f"The transaction of the database {self.using!r} can only be rolled back: an error "
+                "or its own code has marked it so, or its session has ended."
+            )
 
     def tpc_finish(self, _transaction: Any) -> None:
         atomic, self._atomic = self._atomic, None

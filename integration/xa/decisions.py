@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from django.conf import settings
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 from integration.errors import IntegrationError
 from integration.store.locks import LockClass
@@ -140,16 +140,16 @@ def finish(resource: XaResource, xid: Xid, using: str) -> None:
     """The database has committed: deliver the branch, and forget the decision.
 
     Where that cannot be done now, recovery does it, or tells people: it is decided, and nothing to
-    raise for.
+    raise for. Who was told of an error would do all of it again.
     """
     try:
-        # Recovery may have been faster.
         with suppress(XaUnknownError):
+            # Recovery may have been faster.
             resource.commit(xid)
         forget(xid, using)
-    except (IntegrationError, DatabaseError) as problem:
-        log.warning("The branch %s is decided and will be delivered later: %s", xid, problem)
-        resource.leave(xid)
+    except (Error, IntegrationError) as problem:
+        log.warning("The branch %s is decided, its end is left to recovery: %s", xid, problem)
+        resource.let_go(xid)
         return
     resource.observer(XaStep.FORGOTTEN)
 
@@ -161,10 +161,12 @@ def give_up(resource: XaResource, xid: Xid, *, may_be_decided: bool) -> None:
             settle(resource, xid)
         else:
             resource.rollback(xid)
-    except (DatabaseError, IntegrationError) as problem:
+    except (Error, IntegrationError) as problem:
         if not isinstance(problem, XaUnknownError):
             log.warning("The branch %s is left to recovery: %s", xid, problem)
-            resource.leave(xid)
+    finally:
+        # Also where it is not known yet what the database has decided.
+        resource.let_go(xid)
 
 
 @contextmanager

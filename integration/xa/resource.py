@@ -4,9 +4,10 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from integration.errors import IntegrationError
 from integration.kafka.errors import SendFailedError
@@ -31,7 +32,6 @@ from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 # Two that want the same branch fence each other in turn; after so many one of them gives up.
 TRIES: Final = 4
@@ -136,17 +136,16 @@ class XaResource:
         if active is not None and active.branch is None:
             self._forget(xid)
             return Vote.READ_ONLY
-        branch = self._act(xid, self._prepared)
-        if active is not None:
-            active.branch = branch
+        self._act(xid, self._prepared)
         self.observer(XaStep.PREPARED)
         return Vote.READY
 
-    def _prepared(self, slot: Slot, branch: Branch) -> Branch:
-        if branch.state is BranchState.PREPARED:
-            return branch
-        self._check_not_decided(branch)
-        return self._log.prepare(slot, branch)
+    def _prepared(self, slot: Slot, branch: Branch) -> None:
+        if branch.state is not BranchState.PREPARED:
+            self._check_not_decided(branch)
+            branch = self._log.prepare(slot, branch)
+        if (active := self._own(branch.xid)) is not None:
+            active.branch = branch
 
     def commit(self, xid: Xid, *, one_phase: bool = False) -> None:
         """Deliver the messages and forget the branch, both at once.
@@ -296,26 +295,31 @@ class XaResource:
 
         self._log.finish(slot, branch, copy, becomes)
 
-    def _over(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
-        """Do what ends a branch, and give its slot back."""
-        try:
-            self._act(xid, action)
-        except XaUnknownError as unknown:
-            self._forget(xid)
-            lost = unknown.__cause__
-            # Nobody had fenced us: it was our own commit, whose answer was lost.
-            if not isinstance(lost, SlotLostError) or not lost.may_be_done:
-                raise
-        except (XaHeuristicCommitError, XaHeuristicRollbackError):
-            self._forget(xid)
-            raise
-        self._forget(xid)
+    def let_go(self, xid: Xid) -> None:
+        """Nobody comes back for it here: the log has what recovery is to know of it."""
+        with self._turn_of(xid):
+            self._forget(xid, is_whole=False)
 
-    def _act(self, xid: Xid, action: Callable[[Slot, Branch], T]) -> T:
+    def _over(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
+        """Do what ends a branch, and give its slot back before anybody else may act on it."""
+        with self._turn_of(xid):
+            try:
+                self._act(xid, action)
+            except XaUnknownError as unknown:
+                self._forget(xid)
+                lost = unknown.__cause__
+                # Nobody had fenced us: it was our own commit, whose answer was lost.
+                if not isinstance(lost, SlotLostError) or not lost.may_be_done:
+                    raise
+            except (XaHeuristicCommitError, XaHeuristicRollbackError):
+                self._forget(xid)
+                raise
+            self._forget(xid)
+
+    def _act(self, xid: Xid, action: Callable[[Slot, Branch], None]) -> None:
         """Do something to a branch under its id, as often as another one fences us meanwhile."""
-        active = self._own(xid)
-        if active is not None:
-            with active.turn:
+        with self._turn_of(xid) as active:
+            if active is not None:
                 if active.slot is None or active.branch is None:
                     raise XaProtocolError(xid, "a decision", BranchState.STARTED)
                 return self._try(active.slot, active.branch, action)
@@ -329,37 +333,43 @@ class XaResource:
         finally:
             slot.close()
 
-    def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], T]) -> T:
+    def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], None]) -> None:
         reason = ""
         for _ in range(TRIES):
             try:
                 return action(slot, branch)
             except SlotLostError as lost:
                 reason = str(lost)
-                found = self._found_again(slot, branch)
+                found = self._fenced(slot, branch.xid)
                 if found is None or found.mark != branch.mark:
                     raise XaUnknownError(branch.xid) from lost
                 branch = found
         raise XaUnavailableError(self.name, reason)
 
-    def _found_again(self, slot: Slot, branch: Branch) -> Branch | None:
+    def _fenced(self, slot: Slot, xid: Xid) -> Branch | None:
         slot.fence()
         try:
-            return self._log.find_fenced(branch.xid)
+            return self._log.find_fenced(xid)
         except BaseException:
-            # Whoever tries again is to fence and look as well: it may be done already.
+            # Nobody knows what became of it: whoever comes next has to fence and look, too.
             slot.close()
             raise
 
     def _known(self, xid: Xid) -> Branch:
-        found = self._log.find(xid)
-        if found is None:
+        if (found := self._log.find(xid)) is None:
             raise XaUnknownError(xid)
         return found
 
     def _own(self, xid: Xid) -> Active | None:
         with self._turn:
             return self._active.get(xid)
+
+    @contextmanager
+    def _turn_of(self, xid: Xid) -> Iterator[Active | None]:
+        """Wait for the turn at a branch; None where it is not, or not any more, under way here."""
+        active = self._own(xid)
+        with nullcontext() if active is None else active.turn:
+            yield active if self._own(xid) is active else None
 
     def _is_empty(self, xid: Xid) -> bool:
         active = self._own(xid)
@@ -372,10 +382,6 @@ class XaResource:
     def _check_not_decided(self, branch: Branch) -> None:
         if branch.state in _BY_A_PERSON:
             raise _BY_A_PERSON[branch.state](branch.xid)
-
-    def leave(self, xid: Xid) -> None:
-        """Give back what a branch holds here: recovery is to end it."""
-        self._forget(xid, is_whole=False)
 
     def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
         with self._turn:

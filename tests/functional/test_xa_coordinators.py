@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
+from django.db.transaction import TransactionManagementError
 from transaction import TransactionManager
 from transaction.interfaces import TransactionFailedError
 
@@ -178,6 +179,44 @@ def test_the_package_transaction_coordinates_it(broker, topic):
     assert set(Provider.objects.values_list("name", flat=True)) == {"main", "one"}
     assert not XaDecision.objects.exists()
     assert factory.xa().recover() == []
+
+
+def test_a_database_that_can_only_roll_back_votes_no(broker, topic):
+    """Nothing was sent, so that Django's transaction would not be asked for anything before."""
+    factory, manager, other = connections.lookup("payments"), TransactionManager(), Counting()
+    with pytest.raises(TransactionManagementError):
+        mark_in_the_package(manager, factory, other)
+    assert other.finished == 0
+    assert not connection.in_atomic_block
+    manager.begin()
+    factory.join(manager, "default")
+    manager.get().join(other)
+    manager.commit()
+    assert other.finished == 1
+
+
+def mark_in_the_package(manager, factory: connections.Factory, other: "Counting") -> None:
+    with manager:
+        factory.join(manager, "default")
+        manager.get().join(other)
+        transaction.set_rollback(True)
+
+
+class Counting:
+    """A resource that says how often it has committed."""
+
+    transaction_manager = None
+    finished = 0
+
+    def abort(self, _transaction): ...
+
+    tpc_begin = commit = tpc_vote = tpc_abort = abort
+
+    def tpc_finish(self, _transaction):
+        self.finished += 1
+
+    def sortKey(self):  # noqa: N802 - the interface's own name
+        return "a resource that is not ours"
 
 
 def fail_in_the_package(manager, factory: connections.Factory, topic: str) -> None:
