@@ -26,8 +26,9 @@ from integration.xa.errors import (
     XaUnavailableError,
     XaUnknownError,
 )
+from integration.xa.outgoing import Outgoing
 from integration.xa.ports import Slots, TransactionLog
-from integration.xa.side_topic import Outgoing, SideTopic
+from integration.xa.side_topic import SideTopic
 from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
@@ -262,6 +263,7 @@ class XaResource:
             self._is_checked = True
 
     def _write(self, xid: Xid, active: Active) -> None:
+        self._side.targets.check(self.name, active.messages)
         slot = active.slot = active.held.enter_context(self._slots.taken())
         mark = uuid.uuid4().hex
 
