@@ -48,6 +48,9 @@ def _row(branch: Branch) -> BranchRow:
         choices = ("commit", "rollback")
     elif branch.state in {BranchState.COMMITTED, BranchState.ROLLED_BACK}:
         decider, choices = "a person", ("forget",)
+    elif using is not None and branch.state is BranchState.PREPARED:
+        # Refused unless Kafka refuses to deliver it.
+        choices = ("forget",)
     return BranchRow(
         xid=str(branch.xid),
         state=branch.state,
