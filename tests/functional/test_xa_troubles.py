@@ -41,7 +41,7 @@ class Deaf:
 
     def commit_transaction(self, seconds: float) -> None:
         self._producer.commit_transaction(seconds)
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
 class Flapping:
