@@ -59,7 +59,9 @@ class FromJms(MessagingHandler, TransactionHandler):
             return
         batch = [self.waiting.popleft() for _ in range(few)]
         for message, _ in batch:
-            headers = [("JMSMessageID", str(message.id).encode())]
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("JMSMessageID", str(message.id).encode())
+            ]
             self.producer.produce(self.topic, message.body.encode(), headers=headers)
         self.producer.flush()
         for _, delivery in batch:

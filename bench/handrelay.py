@@ -61,7 +61,7 @@ def main() -> None:
         session.execute(statements.NOTE_CPU, used)
 
 
-def _decoded(headers: list[list[Any]]) -> list[tuple[str, bytes | None]]:
+def _decoded(headers: list[list[Any]]) -> list[tuple[str, str | bytes | None]]:
     return [(name, None if text is None else base64.b64decode(text)) for name, text in headers]
 
 

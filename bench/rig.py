@@ -63,7 +63,7 @@ class Rig:
         row = self.session.execute(sql, parameters).fetchone()
         return None if row is None else row[0]
 
-    def write(self, sql: str, parameters: Sequence[object] = ()) -> None:
+    def write(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> None:
         self.session.execute(sql, parameters)
 
     # topics and queues

@@ -55,6 +55,8 @@ def _fail(sql: Any, body: Any, attempt: int) -> None:
             raise TransientError("Each try of this message is made to fail.")
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case _:
+            pass
     if attempt < body.get("succeeds_at", 1):
         raise TransientError("This try is made to fail.")
     if attempt < body.get("clashes_until", 1):

@@ -1,6 +1,7 @@
 """All services from one process: how soon they work again, and how much memory they take."""
 
 import time
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -34,7 +35,7 @@ def restart_all(ground: Ground) -> Figure:
             traffic.produce(rig.bootstrap, topic, [workload.ping(number)])
             began = time.time()
             services = rig.spawn("services", SERVICES)
-            rig.until(lambda seq=number: rig.rows(_COMMITTED, [seq]), "it works again", 60)
+            rig.until(partial(rig.rows, _COMMITTED, [number]), "it works again", 60)
             sample.append(float(rig.value(_COMMITTED, [number])) - began)
             time.sleep(2.0)
         written = rig.value("SELECT count(*) FROM bench_effect")

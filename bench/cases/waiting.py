@@ -47,7 +47,7 @@ def many_and_one(ground: Ground, way: Waiting) -> Figure:
             "enabled": False,
         }
         queue = BenchQueue(rig, rig.configure(settings)[topic], topic, count)
-        rig.start_worker(**way.worker)
+        rig.start_worker("worker", None, **way.worker)
         paired = run_pairs(
             lambda: way.rate(queue, way.many, seconds),
             lambda: way.rate(queue, 1, seconds),

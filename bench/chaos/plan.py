@@ -85,7 +85,12 @@ def configurations(address: str) -> list[dict[str, object]]:
         SHARED: {"kind": "continuous"},
     }
     named = [{"name": name, "topic": name, **inbound, **kinds[name]} for name in INBOUND]
-    out = {"name": OUT, "topic": OUT, "kind": "continuous", "channel": OUT_CHANNEL}
+    out: dict[str, object] = {
+        "name": OUT,
+        "topic": OUT,
+        "kind": "continuous",
+        "channel": OUT_CHANNEL,
+    }
     posted = {"name": POSTED, "topic": POSTED, "kind": "sequential", "channel": POSTED_CHANNEL}
     return [*named, out, {**posted, "address": address, "idempotent": True}]
 
@@ -166,6 +171,6 @@ class Plan:
             case "missing":
                 body["needs"] = name = f"{queue}-{body['seq']}"
                 self._awaited.append((time.monotonic() + self._chance.uniform(1, 6), name))
-            case str():
-                body["fails"] = kind
+            case _:
+                body |= {} if kind is None else {"fails": kind}
         return json.dumps(body).encode()

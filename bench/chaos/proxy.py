@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
+from functools import partial
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -87,7 +88,7 @@ class Wire:
         server = client.other = _End(self, client)
         try:
             await asyncio.get_running_loop().create_connection(
-                lambda: server, self.target.hostname, self.target.port
+                lambda: server, self.target.hostname or "", self.target.port or 0
             )
         except OSError:
             # The server is away: its client is told as it would be without us.
@@ -121,4 +122,4 @@ class Proxy(threading.Thread):
 
     async def _listen(self) -> None:
         for wire in self.wires.values():
-            await self._loop.create_server(lambda wire=wire: _End(wire), "127.0.0.1", wire.port)
+            await self._loop.create_server(partial(_End, wire), "127.0.0.1", wire.port)

@@ -5,7 +5,7 @@ Runs within `manage.py shell`, where Django's table of addresses is. Prints one 
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from django.apps import apps
@@ -135,7 +135,8 @@ def clear(suffix: str) -> dict[str, Any]:
 
 def run(verb: str, *words: str) -> None:
     """What the drill calls in the other process."""
-    done = {"make": make, "clear": clear}[verb](*words)
+    verbs: dict[str, Callable[..., object]] = {"make": make, "clear": clear}
+    done = verbs[verb](*words)
     print(MARK + json.dumps(done, default=str))
 
 
@@ -214,6 +215,8 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
         "channel": _first(PublishChannel),
         "target": _first(ChannelTarget),
     }
+    if system is None:
+        raise ValueError("the failure's queue belongs to no system")
     token = ApiToken.objects.create(
         system=system,
         name=f"drill-{suffix}",
@@ -228,7 +231,7 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
     person = User.objects.filter(username__startswith=f"drill-{suffix}-").latest("pk")
     return {
         **{f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in VERBS},
-        **{f"{name}:number": system.pk for name in of_system if system},
+        **{f"{name}:number": system.pk for name in of_system},
         **{f"{name}:name": end_name for name in (*of_endpoint, "disable-endpoint")},
         **_rows(error, suffix),
         "channel-subjects:number": numbers["channel"],
@@ -298,7 +301,7 @@ def _operation(error: MessageError, suffix: str) -> object:
 def _form(error: MessageError, samples: Mapping[str, object], suffix: str) -> dict[str, object]:
     """What somebody would send who knows the names of fields and the numbers of foreign rows."""
     queue, name = error.queue, f"drill-crafted-{suffix}"
-    row = OutboxRow.objects.filter(pk=samples["row_id"]).first()
+    row = OutboxRow.objects.filter(pk=cast("int", samples["row_id"])).first()
     return {
         **dict.fromkeys(("name", "username", "interface", "description", "title", "topic"), name),
         **dict.fromkeys(("rejects_queue", "queues", "word", "typed"), queue.name),
@@ -328,7 +331,8 @@ def _configured() -> list[type[Model]]:
     through = [
         model
         for model in apps.get_models(include_auto_created=True)
-        if model._meta.auto_created in {User, Group, Limit}
+        # By Django's stubs a truth; it is the model that the table was made for.
+        if cast("type[Model]", model._meta.auto_created) in {User, Group, Limit}
     ]
     return [*named, *through]
 

@@ -176,7 +176,9 @@ def drill(ground: Ground) -> dict[str, Any]:
     return _told(found, acts, len(world.addresses), time.monotonic() - began)
 
 
-def _told(found: Findings, acts: Mapping[str, int], addresses: int, seconds: float) -> Any:
+def _told(
+    found: Findings, acts: Mapping[str, int], addresses: int, seconds: float
+) -> dict[str, Any]:
     wrong = [*found.server_errors, *found.let_in, *found.leaks, *found.changes]
     return {
         "ok": not wrong and all(acts.get(act) for act in WANTED_ACTS),

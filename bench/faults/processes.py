@@ -1,6 +1,7 @@
 """Sluice's processes in a run with faults: started by their shipped commands after each death."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from bench.faults.looking import Look
@@ -42,7 +43,7 @@ class Processes:
         for name in ALL:
             self.start(name)
         for name in WORKERS:
-            self.rig.until(lambda name=name: self._is_beating(name), f"{name} is ready")
+            self.rig.until(partial(self._is_beating, name), f"{name} is ready")
 
     def start_dead(self) -> None:
         """Start those that do not live, and let those go on that stand still."""

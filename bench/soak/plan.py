@@ -47,7 +47,12 @@ def configurations(address: str) -> list[dict[str, object]]:
         LINE: {"kind": "sequential"},
     }
     named = [{"name": name, "topic": name, **inbound, **kind} for name, kind in kinds.items()]
-    out = {"name": OUT, "topic": OUT, "kind": "continuous", "channel": CHANNELS[OUT]}
+    out: dict[str, object] = {
+        "name": OUT,
+        "topic": OUT,
+        "kind": "continuous",
+        "channel": CHANNELS[OUT],
+    }
     posted = {"name": POSTED, "topic": POSTED, "kind": "sequential", "address": address}
     return [*named, out, {**posted, "idempotent": True, "channel": CHANNELS[POSTED]}]
 

@@ -88,9 +88,9 @@ class Soak:
         if self.sender.failure:
             raise BenchmarkError(self.sender.failure)
         self.rig.until(self._is_over, "everything has ended", OVER_WITHIN_SECONDS)
-        for each in threads:
-            each.ending.set()
-            each.join()
+        for thread in threads:
+            thread.ending.set()
+            thread.join()
         # The partner's own process, for its account, lives on.
         forced = [name for name in (*PARTS, "worker", "web") if not self._stopped(name)]
         left = endings.left(self.rig, endings.WITHOUT_BOOK, forced)

@@ -18,6 +18,7 @@ BY_NUMBER: Final = {
     Way.SYSTEM: ("system", "Open the system"),
     Way.SERVICE: ("service", "Open the service"),
     Way.PROVIDER: ("provider", "Open the provider"),
+    Way.CONNECTION: ("connection", "Open the connection"),
     Way.INSTANCE: ("cron-instance", "Open the cron instance"),
 }
 

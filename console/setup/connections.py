@@ -14,6 +14,7 @@ from console.layout.answers import see
 from console.setup.lists import NUMBER, Named, filters_by
 from console.setup.noun import Noun
 from console.setup.pages import UNEXPLAINED, author_of, known_row, refuse, show_card
+from crontasks.problems import asking
 from integration.actions import branches as decisions
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
@@ -97,7 +98,10 @@ class ConnectionTable(tables.Table):
 def _more(request: HttpRequest, factory: ConnectionFactory) -> Mapping[str, object]:
     """The log of transactions is read when somebody asks: Kafka may not answer."""
     is_asked = "branches" in request.GET and factory.xa != ConnectionFactory.XaLog.OFF
-    return {"branches": branches.of_factory(factory) if is_asked else None}
+    return {
+        "branches": branches.of_factory(factory) if is_asked else None,
+        "waiting": asking.connections_waiting().get(factory.name, ""),
+    }
 
 
 CONNECTIONS = Noun(
@@ -128,6 +132,23 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
             request, CONNECTIONS, row, status=422, branches=found, branch_mistake=mistake
         )
     messages.success(request, f"It is decided about the branch {xid}; the history tells of it.")
+    return see("connection", number)
+
+
+@require_POST
+@needs(Right.VIEW, Right.CONFIGURE)
+def accept_log(request: HttpRequest, number: int) -> HttpResponse:
+    """Take a log of transactions that was replaced as it is now."""
+    row = known_row(request, CONNECTIONS, number)
+    refuse(CONNECTIONS.hindrance(request.user))
+    author = author_of(request)
+    if not author.reason:
+        found = branches.of_factory(row)
+        return show_card(
+            request, CONNECTIONS, row, status=422, branches=found, branch_mistake=UNEXPLAINED
+        )
+    decisions.accept_log(row, author)
+    messages.success(request, "The log is accepted as it is; the history tells of it.")
     return see("connection", number)
 
 

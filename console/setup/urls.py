@@ -59,6 +59,7 @@ urlpatterns = [
     path("channels/<int:number>/test/", channels.send_test, name="channel-test"),
     path("channels/<int:number>/subjects/", channels.subjects, name="channel-subjects"),
     path("connections/<int:number>/branches/", connections.decide, name="connection-branch"),
+    path("connections/<int:number>/log/", connections.accept_log, name="connection-log"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),

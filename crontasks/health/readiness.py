@@ -33,6 +33,9 @@ STALLED_SECONDS: Final = 180
 STALLED_OWNED_SECONDS: Final = 900
 # The relay sends within a second; what is due for so long does not go out by itself.
 UNSENT_SECONDS: Final = 60
+BRING_BACK: Final = (
+    "Bring the brokers back, or correct the provider's access; they continue by themselves."
+)
 SEE_OVERVIEW: Final = "The overview names the calls that hang."
 # Checks of the database, in this order, once it answers.
 LOOKED_AT: Final = (
@@ -53,6 +56,7 @@ _PLACES: Final = f"""
             WHEN p.id IS NULL THEN 'unopened'
             WHEN p.state IN ('BLOCKED', 'BRAKED', 'WAITING') THEN 'person'
             WHEN p.state = 'OUTAGE' AND p.state_code LIKE 'KAFKA%' THEN 'kafka'
+            WHEN p.state = 'OUTAGE' AND p.state_code LIKE 'JMS%' THEN 'jms'
             WHEN p.state IN ('OUTAGE', 'BACKOFF') THEN CASE
                 WHEN p.resume_at < clock_timestamp() - make_interval(secs => {STALLED_SECONDS})
                 THEN 'stalled' ELSE 'pausing' END
@@ -190,17 +194,15 @@ def _slots() -> HealthCheck:
 
 def _progress() -> HealthCheck:
     counts: dict[str, int] = dict(fetch_all(_PLACES))
-    stalled, kafka = counts.get("stalled", 0), counts.get("kafka", 0)
+    stalled = counts.get("stalled", 0)
     if stalled:
         why = f"{so_many(stalled, 'queue has', 'queues have')} waiting messages and no progress."
         step = "Open the overview; `manage.py check_flow QUEUE` names the broken link."
         return broken("progress", why, step)
-    if kafka:
-        why = f"Kafka does not serve {so_many(kafka, 'queue')}."
-        step = (
-            "Bring the brokers back, or correct the provider's access; they continue by themselves."
-        )
-        return broken("progress", why, step)
+    for verdict, who in (("kafka", "Kafka"), ("jms", "A JMS broker")):
+        if away := counts.get(verdict, 0):
+            why = f"{who} does not serve {so_many(away, 'queue')}."
+            return broken("progress", why, BRING_BACK)
     held_back = counts.get("held back", 0)
     if held_back:
         why = f"Open transactions in Kafka hold back {so_many(held_back, 'queue')}."

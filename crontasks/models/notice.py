@@ -8,6 +8,11 @@ from django.db import models
 # A notice about a provider has this and its name as subject; queues' names have no blanks.
 PROVIDER: Final = "provider "
 ABOUT_PROVIDERS: Final = models.Q(subject__startswith=PROVIDER)
+# One about a connection factory has this and its name.
+CONNECTION: Final = "connection "
+ABOUT_CONNECTIONS: Final = models.Q(subject__startswith=CONNECTION)
+# Written by the cron tasks that ask Kafka.
+ASKED_FOR: Final = ABOUT_PROVIDERS | ABOUT_CONNECTIONS
 
 
 class NoticeKind(models.TextChoices):
@@ -29,6 +34,7 @@ class NoticeKind(models.TextChoices):
     NO_SLOT = "NO_SLOT", "All worker slots are taken"  # and a queue waits for one
     NO_RELAY = "NO_RELAY", "Outgoing messages are not sent"
     NO_BROKER = "NO_BROKER", "The Celery broker does not answer"  # nothing new is started
+    BRANCHES = "BRANCHES", "Transactions over several resources wait"  # for a person
     COPY = "COPY", "This database belongs to another environment"  # nothing may act
 
 

@@ -11,7 +11,12 @@ from django.db import transaction
 from django.db.models import Q
 
 from crontasks.models import Notice
-from crontasks.models.notice import ABOUT_PROVIDERS, NoticeKind
+from crontasks.models.notice import (
+    ABOUT_CONNECTIONS,
+    ABOUT_PROVIDERS,
+    ASKED_FOR,
+    NoticeKind,
+)
 from integration.store.sessions import database_now
 
 logger = logging.getLogger(__name__)
@@ -27,19 +32,22 @@ class Condition(NamedTuple):
 
 # A broker that restarts is nobody's mail: so long a provider has to be away before a mail.
 PROVIDER_PATIENCE: Final = timedelta(seconds=30)
+# Connections are asked every minute: what only one look met is nobody's mail either.
+CONNECTION_PATIENCE: Final = timedelta(seconds=90)
 
 
 def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
     """Open what is new, close what is over (of these `kinds` only), tell what nobody has heard of.
 
-    What is known of providers is written by those who ask them (`keep`) and only sent here.
+    What is known of providers and connections is written by those who ask them (`keep`) and only
+    sent here.
     """
-    keep(present, kinds, ~ABOUT_PROVIDERS)
-    young = ABOUT_PROVIDERS & Q(
-        closed_at__isnull=True, opened_at__gt=database_now() - PROVIDER_PATIENCE
-    )
+    keep(present, kinds, ~ASKED_FOR)
+    now, is_open = database_now(), Q(closed_at__isnull=True)
+    young = ABOUT_PROVIDERS & Q(opened_at__gt=now - PROVIDER_PATIENCE)
+    young |= ABOUT_CONNECTIONS & Q(opened_at__gt=now - CONNECTION_PATIENCE)
     untold = Notice.objects.filter(told_at__isnull=True, kind__in=list(kinds))
-    for notice in untold.exclude(young):
+    for notice in untold.exclude(young & is_open):
         _tell(notice)
 
 

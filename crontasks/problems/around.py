@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from crontasks.health import slot_words
-from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
+from crontasks.problems.facts import Facts, Problem, Way, counted, is_of_provider, is_wanted
 from integration.counting import listed
 from integration.durations import rough, written
 from integration.selectors.delivering.standing import Standing
@@ -83,7 +83,8 @@ def providers(facts: Facts) -> Iterator[Problem]:
     """Yield one for each cluster that does not serve us, however many queues wait for it."""
     waiting: dict[str, list[QueueRow]] = defaultdict(list)
     for row in facts.rows:
-        if is_wanted(row) and row.standing[0] is Status.OUTAGE and has_kafka_code(row):
+        is_out = is_wanted(row) and row.standing[0] is Status.OUTAGE
+        if is_out and any(map(is_of_provider, row.codes)):
             waiting[row.provider].append(row)
     ours = {row.provider: row.provider_id for row in facts.rows if is_wanted(row)}
     for name in sorted(waiting.keys() | (facts.away.keys() & ours.keys())):
@@ -115,12 +116,12 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
 
 def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
     code = noticed.partition(":")[0]
-    return end in code or any(f"KAFKA_{end}" in r.codes for r in waiting)
+    return end in code or any({f"KAFKA_{end}", f"JMS_{end}"} & r.codes for r in waiting)
 
 
 def _cause(row: QueueRow) -> str:
     """Return the client's words: the engine's without the sentence around them."""
-    return next((part.state_text for part in row.partitions if part.code.startswith("KAFKA_")), "")
+    return next((part.state_text for part in row.partitions if is_of_provider(part.code)), "")
 
 
 def services(facts: Facts) -> Iterator[Problem]:
@@ -217,10 +218,21 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
 
 
 def commits_in_doubt(facts: Facts) -> Iterator[Problem]:
-    """Two-phase commits that Kafka does not tell the fate of."""
+    """Two-phase commits that Kafka does not tell the fate of, of queues that may be seen."""
+    visible = {row.name for row in facts.rows}
     for doubt in facts.commits_in_doubt:
+        if doubt.queue not in visible:
+            continue
         what = f"A commit of {doubt.queue}, partition {doubt.partition}, is in doubt"
         yield Problem(what, doubt.situation, Way.OUTBOX, rank=11, subject=doubt.queue)
+
+
+def branches(facts: Facts) -> Iterator[Problem]:
+    """Connections whose transactions over several resources wait for a person."""
+    for one in facts.branches:
+        lack = Situation(one.text, "Open the connection; its page shows the branches.")
+        what = f"Transactions of the connection {one.factory} wait"
+        yield Problem(what, lack, Way.CONNECTION, rank=14, subject=one.factory, number=one.number)
 
 
 def late_relays(facts: Facts) -> Iterator[Problem]:

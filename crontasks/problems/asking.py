@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import F, FloatField, Q, QuerySet
@@ -13,9 +13,9 @@ from crontasks.health import slots
 from crontasks.health.live_processes import open_runs
 from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.models import Notice
-from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
-from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
-from integration.models import EnterpriseService, Queue
+from crontasks.models.notice import ASKED_FOR, CONNECTION, PROVIDER, NoticeKind
+from crontasks.problems.facts import Branches, Facts, Idle, Late, Short, Taker
+from integration.models import ConnectionFactory, EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.outbox.branches import commits_in_doubt
 from integration.selectors.outbox.relaying import relays
@@ -50,14 +50,14 @@ def ask(
     ids = [row.id for row in rows]
     sending = [row for row in rows if row.sends]
     outbound = any(not row.is_read or row.sends for row in rows)
-    away, broker_is_away = _noticed()
+    noticed = _noticed()
     return Facts(
         now=timezone.now(),
         live_processes=live_processes,
         rows=rows,
         heads=heads,
-        away=away,
-        broker_is_away=broker_is_away and bool(live_processes.workers or live_processes.beats),
+        away=noticed.providers,
+        broker_is_away=noticed.broker and bool(live_processes.workers or live_processes.beats),
         services_off=_services_off(ids),
         unhandled=unhandled(rows),
         idle=_idle(ids),
@@ -66,6 +66,7 @@ def ask(
         unknown=_unknown(sending) if sending else {},
         slots=slots.look() if live_processes.workers else None,
         commits_in_doubt=commits_in_doubt(),
+        branches=_branches(noticed.connections),
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if live_processes.drivers else open_runs().waiting,
     )
@@ -90,16 +91,39 @@ def _late(providers: set[str]) -> list[Late]:
 
 def providers_away() -> dict[str, str]:
     """Map each provider that does not serve us to what was last noticed: code and sentence."""
-    return _noticed()[0]
+    return _noticed().providers
 
 
-def _noticed() -> tuple[dict[str, str], bool]:
-    """The providers, and whether the broker of Celery was last noticed to be away."""
-    about = ABOUT_PROVIDERS | Q(kind=NoticeKind.NO_BROKER)
+def connections_waiting() -> dict[str, str]:
+    """Map each connection whose branches wait for a person to what was last noticed."""
+    return _noticed().connections
+
+
+class _Noticed(NamedTuple):
+    """Providers that are away and connections that wait, by name; whether Celery's broker is."""
+
+    providers: dict[str, str]
+    connections: dict[str, str]
+    broker: bool
+
+
+def _noticed() -> _Noticed:
+    about = ASKED_FOR | Q(kind=NoticeKind.NO_BROKER)
     notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
     rows = list(notices.values_list("kind", "subject", "text"))
-    providers = {s.removeprefix(PROVIDER): text for _, s, text in rows if s.startswith(PROVIDER)}
-    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in rows)
+
+    def called(what: str) -> dict[str, str]:
+        return {s.removeprefix(what): text for _, s, text in rows if s.startswith(what)}
+
+    is_away = any(kind == NoticeKind.NO_BROKER for kind, _, _ in rows)
+    return _Noticed(called(PROVIDER), called(CONNECTION), is_away)
+
+
+def _branches(told: Mapping[str, str]) -> list[Branches]:
+    if not told:
+        return []
+    rows = ConnectionFactory.objects.filter(name__in=told).order_by("name")
+    return [Branches(row.name, row.pk, told[row.name]) for row in rows]
 
 
 def _services_off(ids: list[int]) -> list[Taker]:

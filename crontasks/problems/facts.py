@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from crontasks.health.slots import Slots
@@ -14,6 +14,9 @@ from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import LiveProcesses, Situation
 from integration.selectors.queues.unhandled import Untaken
+
+# What is between us and a JMS broker, whichever of its queues is read.
+_OF_JMS_BROKER: Final = frozenset({"JMS_UNREACHABLE", "JMS_REFUSED", "JMS_CERTIFICATE"})
 
 
 class Way(StrEnum):
@@ -28,6 +31,7 @@ class Way(StrEnum):
     PROVIDER = "provider"
     INSTANCE = "instance"
     ENDPOINT = "endpoint"
+    CONNECTION = "connection"
     OUTBOX_WAITING = "what waits in the outbox"
     TERMINAL = "terminal"
 
@@ -92,6 +96,14 @@ class Late(NamedTuple):
     trouble: str = ""
 
 
+class Branches(NamedTuple):
+    """A connection factory whose branches wait for a person, and why."""
+
+    factory: str
+    number: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
@@ -115,6 +127,7 @@ class Facts:
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
     commits_in_doubt: Sequence[CommitInDoubt] = ()
+    branches: Sequence[Branches] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False
@@ -126,8 +139,12 @@ def is_wanted(row: QueueRow) -> bool:
     return not row.is_read or (row.enabled and not row.paused)
 
 
-def has_kafka_code(row: QueueRow) -> bool:
-    return any(code.startswith("KAFKA_") for code in row.codes)
+def is_of_provider(code: str) -> bool:
+    """Return whether a state's code is a trouble between us and the provider, for all its queues.
+
+    What else a JMS broker refuses concerns one queue: its selector, its address, a right there.
+    """
+    return code.startswith("KAFKA_") or code in _OF_JMS_BROKER
 
 
 def counted(count: int, one: str, many: str) -> str:

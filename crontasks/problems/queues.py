@@ -7,7 +7,7 @@ from typing import Final
 
 from crontasks.health import slot_words
 from crontasks.health.slots import Run, Stage
-from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
+from crontasks.problems.facts import Facts, Problem, Way, counted, is_of_provider, is_wanted
 from integration.durations import rough, spoken
 from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head
 from integration.selectors.queues.rescued import stopped_as
@@ -112,7 +112,7 @@ def standstill(facts: Facts) -> Iterator[Problem]:
             continue
         if status is Status.BRAKED:
             yield _of_queue(row, 30, f"{row.name} is stopped at its failure threshold")
-        elif status is Status.OUTAGE and not (has_kafka_code(row) or row.codes & ENDPOINT_CODES):
+        elif status is Status.OUTAGE and not _is_told_elsewhere(row):
             yield _of_queue(row, 32, _outage_of(row))
         elif status is Status.WAITING and not _is_explained(row, facts):
             yield _at_service(_of_queue(row, 33, f"{row.name} {_waits_for(row)}"), row, facts)
@@ -130,9 +130,16 @@ def _at_service(problem: Problem, row: QueueRow, facts: Facts) -> Problem:
     return replace(problem, way=Way.SERVICE, number=service.number)
 
 
+def _is_told_elsewhere(row: QueueRow) -> bool:
+    """Return whether a provider or an endpoint is the problem, for all its queues together."""
+    return any(map(is_of_provider, row.codes)) or bool(row.codes & ENDPOINT_CODES)
+
+
 def _outage_of(row: QueueRow) -> str:
     if TRANSACTION_HANGS in row.codes:
         return f"An open transaction holds back {row.name}"
+    if any(code.startswith("JMS_") for code in row.codes):
+        return f"The JMS broker lets {row.name} read nothing"
     return f"{row.name} waits for an outage to end"
 
 

@@ -1,12 +1,15 @@
-"""What people decide about branches whose coordinator does not come back."""
+"""What people decide about branches whose coordinator does not come back, and about their log."""
 
 from enum import StrEnum
+
+from django.db import transaction
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.errors import ReasonMissingError
 from integration.connections import lookup
 from integration.models import ConnectionFactory
+from integration.store.sessions import database_now
 from integration.xa import decisions
 from integration.xa.errors import XaProtocolError
 from integration.xa.xid import Xid
@@ -46,3 +49,19 @@ def decide(factory: ConnectionFactory, text: str, choice: Choice, author: Author
         resource.forget(xid)
     else:
         resource.decide(xid, commit=choice is Choice.COMMIT)
+
+
+def accept_log(factory: ConnectionFactory, author: Author) -> None:
+    """Take the topic of the log as it is now: what it lacks is over, as far as we know.
+
+    Every process then looks at it anew. Raises ReasonMissingError.
+    """
+    if not author.reason.strip():
+        raise ReasonMissingError(action="accept a log of transactions")
+    with transaction.atomic():
+        stored = ConnectionFactory.objects.select_for_update().get(pk=factory.pk)
+        before = {"log": stored.xa_log_seen}
+        configuration.record(factory, before, {"log": "accepted as it is"}, author)
+        ConnectionFactory.objects.filter(pk=factory.pk).update(
+            xa_log_seen="", changed_at=database_now()
+        )

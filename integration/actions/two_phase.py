@@ -1,10 +1,10 @@
 """A person's word on a two-phase commit that is in doubt."""
 
 import logging
-from contextlib import suppress
 from typing import ClassVar
 
 from integration.actions.errors import ReasonMissingError, RowBusyError
+from integration.delivery.two_phase import decision_of
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, QueuePartition
 from integration.policy.branches import Branch, Decision
@@ -24,17 +24,17 @@ class BranchNotInDoubtError(IntegrationError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This commit is not in doubt (any more).",
-            next_step="Nothing was changed; look at the queue.",
+            "This commit is not in doubt (any more): Kafka knows it, or it was settled.",
+            next_step="Nothing was changed; it is settled by itself within 15 seconds.",
         )
 
 
 def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
-    """Commit the branch of that name, or roll it back, whatever Kafka knows of it.
+    """Commit the branch of that name, or roll it back, where Kafka does not know it any more.
 
-    The partition is locked meanwhile, and whoever prepared the branch is shut out of Kafka where
-    that answers. Raises ReasonMissingError, BranchNotInDoubtError, RowBusyError while a run is at
-    work on it, and SecondDatabaseDownError.
+    The partition is locked meanwhile, and whoever prepared the branch is shut out of Kafka. Raises
+    ReasonMissingError, BranchNotInDoubtError, RowBusyError while a run is at work on it,
+    SecondDatabaseDownError, and BrokerUnreachableError while Kafka may yet tell.
     """
     decision = Decision.COMMIT if commit else Decision.ROLLBACK
     if not reason.strip():
@@ -75,11 +75,8 @@ def _partition_of(branch: Branch) -> QueuePartition | None:
 
 
 def _finish(session: Session, branch: Branch, decision: Decision) -> None:
-    with suppress(IntegrationError):
-        publisher = publisher_of(branch.queue, branch.partition)
-        try:
-            publisher.open()
-        finally:
-            publisher.close()
-    second_database.settle(branch, decision)
+    told = decision_of(branch, publisher_of(branch.queue, branch.partition))
+    if second_database.settle(branch, told) is not Decision.UNKNOWN:
+        raise BranchNotInDoubtError
+    second_database.force(branch, decision)
     prepared.finish_left(session, str(branch), decision)

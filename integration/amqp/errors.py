@@ -1,8 +1,19 @@
 """Troubles between us and a JMS broker that is read from, as errors with a code and a next step."""
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 from integration.errors import IntegrationError
+
+UNAUTHORIZED: Final = "amqp:unauthorized-access"
+NO_RIGHTS: Final = frozenset({UNAUTHORIZED, "amqp:security"})
+# Artemis calls a right that is missing to make an address an internal error; its number tells.
+_NO_RIGHT: Final = re.compile(r"\bAMQ229(032|213)\b")
+
+
+def is_lack_of_rights(condition: str, text: str) -> bool:
+    """Return whether a broker ended a link because the user may not do that."""
+    return condition in NO_RIGHTS or _NO_RIGHT.search(text) is not None
 
 
 class JmsError(IntegrationError):
@@ -39,12 +50,28 @@ class JmsCertificateError(JmsError):
     advice = "Check the certificates of the provider, and whether that port speaks TLS at all."
 
 
+class JmsRightsError(JmsError):
+    """The broker lets us in, and does not let us read from an address."""
+
+    code = "JMS_RIGHTS"
+    says = "The JMS broker {} refuses us a right: {}."
+    advice = "Let the provider's user consume there; where the broker makes addresses, also that."
+
+
+class JmsSelectorError(JmsError):
+    """The broker does not take the selector of a queue."""
+
+    code = "JMS_SELECTOR"
+    says = "The JMS broker {} does not take the selector: {}."
+    advice = "Correct the queue's selector; its grammar is that of JMS."
+
+
 class JmsAddressRefusedError(JmsError):
-    """The broker does not let us read from an address, or not with that selector."""
+    """The broker does not let us read from an address, for another reason than those above."""
 
     code = "JMS_ADDRESS_REFUSED"
     says = "The JMS broker {} lets us read nothing: {}."
-    advice = "Check the queue's address and selector, and that the user may consume there."
+    advice = "Check the queue's address, and whether it is a queue or a topic there."
 
 
 class JmsInUseError(JmsError):

@@ -15,20 +15,24 @@ from integration.amqp.errors import (
     JmsError,
     JmsInUseError,
     JmsRefusedError,
+    JmsRightsError,
+    JmsSelectorError,
     JmsUnreachableError,
+    is_lack_of_rights,
 )
 from integration.amqp.receiving import Address, ReceivingLink
 from integration.certificates import tls_context
 from integration.models.provider import Provider
+from integration.policy import jms
 
 CONNECT_SECONDS: Final = 5.0
 LEAST_SECONDS: Final = 0.1
 GONE_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.05
-DEFAULT_PORTS: Final = {False: 5672, True: 5671}
 # AMQP 1.0, part 2.8.14 and after it; a name in use is told as an invalid field.
 NOT_FOUND: Final = "amqp:not-found"
-IN_USE: Final = "amqp:invalid-field"
+INVALID: Final = "amqp:invalid-field"
+IN_USE: Final = INVALID
 
 
 def open_receiver(provider: Provider, address: Address, *, name: str, credit: int) -> ReceivingLink:
@@ -81,10 +85,7 @@ def connect(provider: Provider, *, name: str, is_sole: bool = False) -> AmqpConn
 
 def servers(provider: Provider) -> Iterator[tuple[str, int]]:
     """The hosts and ports of the provider, in its order."""
-    default = DEFAULT_PORTS[uses_tls(provider)]
-    for server in provider.bootstrap_servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        yield (host.strip("[]"), int(port)) if host and port.isdigit() else (server, default)
+    return jms.servers(provider.bootstrap_servers, has_tls=uses_tls(provider))
 
 
 def uses_tls(provider: Provider) -> bool:
@@ -148,6 +149,10 @@ def _not_open(name: str, address: Address, problem: Exception) -> JmsError:
     condition = problem.condition if isinstance(problem, EndedError) else ""
     if condition == NOT_FOUND:
         return JmsAddressUnknownError(name, address.name)
+    if is_lack_of_rights(condition, str(problem)):
+        return JmsRightsError(name, f"{address.name}: {problem}")
+    if condition == INVALID and address.selector:
+        return JmsSelectorError(name, f"“{address.selector}”: {problem}")
     if condition.startswith("amqp:"):
         return JmsAddressRefusedError(name, f"{address.name}: {problem}")
     return JmsUnreachableError(name, f"{address.name}: {problem}")

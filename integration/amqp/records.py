@@ -16,6 +16,9 @@ from proton import (
     ProtonException,
     byte,
     char,
+    decimal32,
+    decimal64,
+    decimal128,
     float32,
     int32,
     short,
@@ -23,8 +26,10 @@ from proton import (
     ulong,
 )
 
+from integration.amqp.sections import beyond_delivery, has_body
 from integration.envelope.fields import MAX_FIELD_LENGTH
 from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
+from integration.policy.forwards import TRAIL, TRAIL_PROPERTY
 from integration.values import Record, content_hash
 
 MESSAGE_TYPE: Final = symbol("x-opt-jms-msg-type")
@@ -48,6 +53,11 @@ TYPE_NAMES: Final[dict[type, str]] = {
     float32: "float",
     float: "double",
 }
+# What the library and we say of what cannot be read; the last one of what is too deep.
+UNREADABLE: Final = (
+    *(ProtonException, ValueError, TypeError, OverflowError, KeyError, AttributeError),
+    RecursionError,
+)
 
 
 class Arrived(NamedTuple):
@@ -62,27 +72,48 @@ def arrived(data: bytes, offset: int) -> Arrived:
     message = Message()
     try:
         _decode(message, data)
-        value = _value(message)
-        headers = list(_headers(message))
-        key = message.group_id.encode() if message.group_id else None
         id_ = id_text(message.id)
+    except UNREADABLE as problem:
+        # What a broker counts, it counts in what comes before.
+        known = _known_id(message)
+        told_by = known.encode() or beyond_delivery(data)
+        return Arrived(_not_read(data, offset, problem, known), content_hash(told_by))
+    receipt = content_hash(id_.encode()) if id_ else None
+    try:
+        value = _value(message)
+        headers = list(_headers(message, id_))
+        key = message.group_id.encode() if message.group_id else None
         stamp = int(message.creation_time * 1_000) or None
-    except (ProtonException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as e:
-        why = f"{FlawCode.NOT_READ}: {type(e).__name__}: {e}"[:MAX_FIELD_LENGTH]
-        flaw = [(FLAW, why.encode("utf-8", "replace"))]
-        return Arrived(Record(0, offset, None, None, data, flaw), content_hash(data))
-    if not id_:
+    except UNREADABLE as problem:
+        return Arrived(_not_read(data, offset, problem, id_), receipt)
+    if receipt is None:
         headers.append((FLAW, f"{FlawCode.NO_MESSAGE_ID}: it has no message id".encode()))
-        return Arrived(Record(0, offset, stamp, key, value, headers), None)
-    return Arrived(Record(0, offset, stamp, key, value, headers), content_hash(id_.encode()))
+    return Arrived(Record(0, offset, stamp, key, value, headers), receipt)
 
 
 def _decode(message: Any, data: bytes) -> None:
-    """Raises ProtonException, ValueError."""
+    """Raises ProtonException, ValueError, RecursionError."""
     message.decode(data)
-    if message.id is None and message.body is None:
-        # The library takes what breaks off, or is none at all, for a message without anything.
+    # The library takes what breaks off, or is none at all, for a message without that.
+    if message.body is None and message.id is None:
         raise ValueError("it has neither an id nor a body")
+    if message.body is None and has_body(data):
+        raise ValueError("its body breaks off")
+
+
+def _known_id(message: Any) -> str:
+    """The id of one that was not read to its end; empty where it was not read so far."""
+    try:
+        return id_text(message.id)
+    except UNREADABLE:
+        return ""
+
+
+def _not_read(data: bytes, offset: int, problem: Exception, id_: str) -> Record:
+    """It is kept as it came, under its id."""
+    why = f"{FlawCode.NOT_READ}: {type(problem).__name__}: {problem}"[:MAX_FIELD_LENGTH]
+    headers = [(name, text.encode()) for name, text in _ids(id_) if text]
+    return Record(0, offset, None, None, data, [*headers, (FLAW, why.encode("utf-8", "replace"))])
 
 
 def id_text(id_: Any) -> str:
@@ -101,6 +132,7 @@ def id_text(id_: Any) -> str:
 def _value(message: Any) -> bytes:
     """The body. Raises ValueError, TypeError for one that JSON has no word for."""
     body = message.body
+    _refuse_decimals(body)
     if body is None:
         return b""
     if isinstance(body, str):
@@ -108,6 +140,17 @@ def _value(message: Any) -> bytes:
     if isinstance(body, (bytes, memoryview)):
         return bytes(body)
     return json.dumps(body, default=_plain, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _refuse_decimals(value: Any) -> None:
+    """Raises TypeError: the library takes their encoding for a whole number, or for bytes."""
+    if isinstance(value, (decimal32, decimal64, decimal128)):
+        raise TypeError(f"a value of AMQP's type {type(value).__name__}")
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for part in value:
+            _refuse_decimals(part)
 
 
 def _plain(value: Any) -> Any:
@@ -119,16 +162,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a value of AMQP's type {type(value).__name__}")
 
 
-def _headers(message: Any) -> Iterator[tuple[str, bytes]]:
+def _headers(message: Any, id_: str) -> Iterator[tuple[str, bytes]]:
     kind = (message.annotations or {}).get(MESSAGE_TYPE)
     body = None if kind is None else BODIES.get(int(kind))
     yield BODY, (body or _kind_of(message)).encode()
-    for name, text in _standard(message):
+    for name, text in _standard(message, id_):
         if text:
             yield name, text.encode()
     types: dict[str, str] = {}
     for name, value in (message.properties or {}).items():
         if value is None or name == FLAW:
+            continue
+        if name == TRAIL_PROPERTY:
+            yield TRAIL, str(value).encode()
             continue
         if not isinstance(value, str):
             types[str(name)] = TYPE_NAMES.get(type(value)) or type(value).__name__
@@ -149,11 +195,14 @@ def _kind_of(message: Any) -> JmsBody:
     return JmsBody.MAP if isinstance(body, dict) else JmsBody.STREAM
 
 
-def _standard(message: Any) -> Iterator[tuple[str, str]]:
-    id_ = id_text(message.id)
+def _ids(id_: str) -> Iterator[tuple[str, str]]:
     yield "JMSMessageID", id_
     if len(id_.encode()) <= MAX_FIELD_LENGTH and "\0" not in id_:
         yield MESSAGE_ID, id_
+
+
+def _standard(message: Any, id_: str) -> Iterator[tuple[str, str]]:
+    yield from _ids(id_)
     yield "JMSCorrelationID", id_text(message.correlation_id)
     yield "JMSReplyTo", message.reply_to or ""
     yield "JMSDestination", message.address or ""
@@ -169,6 +218,8 @@ def _standard(message: Any) -> Iterator[tuple[str, str]]:
 
 
 def _property(value: Any) -> bytes:
+    """Raises TypeError for one that a header has no word for."""
+    _refuse_decimals(value)
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, (bytes, memoryview)):

@@ -41,6 +41,9 @@ class Receipts(Protocol):
     def forget(self, receipts: Sequence[bytes]) -> None:
         """Remove those of messages that nobody will be sent again."""
 
+    def forget_old(self) -> set[bytes]:
+        """Remove and return those that are older than what a broker may still send again."""
+
 
 @dataclass(slots=True)
 class _Given:
@@ -81,6 +84,7 @@ class AmqpSource:
         self._known: set[bytes] = set()
         self._met: list[_Given] = []
         self._accepting: list[_Accepting] = []
+        self._has_forgotten = False
         # The engine's thread, and the one that keeps the connection alive meanwhile.
         self._turn = threading.RLock()
         self._over = threading.Event()
@@ -197,6 +201,7 @@ class AmqpSource:
         elif link.is_at_end(seconds):
             fetched.drained.add(PARTITION)
             fetched.ends[PARTITION] = self._next
+            self._forget_old()
 
     def _handed_out(self, given: _Given) -> Record:
         record = given.record
@@ -224,6 +229,16 @@ class AmqpSource:
             self._accepting = [one for one in self._accepting if not one.transaction.is_over]
             self._receipts.forget(gone)
             self._known.difference_update(gone)
+
+    def _forget_old(self) -> None:
+        """At the end of all that waits: what did not come again had been accepted.
+
+        Its accept had no answer any more, so nobody could remove its receipt, by which a message
+        of the same id would be taken for a repeat. What is being accepted now keeps its own.
+        """
+        if not (self._has_forgotten or self._met or self._given or self._accepting):
+            self._has_forgotten = True
+            self._known -= self._receipts.forget_old()
 
     def _beat(self) -> None:
         """Keep the connection alive while a handler works."""

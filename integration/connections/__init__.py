@@ -13,13 +13,14 @@ from integration.connections.errors import (
     PoolExhaustedError,
 )
 from integration.connections.factories import Factory, close_all, lookup
-from integration.connections.recovery import recover_all
+from integration.connections.recovery import FactoryRecovered, recover_all, recover_each
 from integration.connections.session import BranchSession, Session
 from integration.kafka.errors import NotTransactionalError, SendFailedError
 
 __all__ = [
     "BranchSession",
     "Factory",
+    "FactoryRecovered",
     "FactoryUnknownError",
     "NotTransactionalError",
     "PoolClosedError",
@@ -29,4 +30,5 @@ __all__ = [
     "close_all",
     "lookup",
     "recover_all",
+    "recover_each",
 ]

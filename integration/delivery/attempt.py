@@ -78,6 +78,9 @@ def tried(
             result = _in_transaction(context, owned, units, work, outbound, mode=mode)
             if not isinstance(result, Settled):
                 work.abandon()
+            if context.queue.two_phase:
+                # Kafka's time is not the handlers'.
+                context.manager.resting()
     except NotPublishedError as e:
         return FailedAt(None, e.failure)
     except DatabaseError as e:

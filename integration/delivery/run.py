@@ -16,6 +16,7 @@ from integration.delivery.ports import LostError
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.shares import Shares
 from integration.delivery.steps import Step
+from integration.delivery.two_phase import InDoubtError
 from integration.delivery.watch import Watch
 
 WAIT_SECONDS: Final = 0.1
@@ -38,6 +39,7 @@ def run(context: RunContext) -> Report:
         clean = report.ending is not RunEnding.LOST
     except LostError as e:
         report.ended(RunEnding.LOST, str(e))
+        clean = isinstance(e, InDoubtError)
     finally:
         context.source.close()
         context.manager.close(clean=clean)

@@ -46,6 +46,18 @@ class NotPublishedError(IntegrationError):
         self.failure = failure
 
 
+class InDoubtError(LostError):
+    """A branch stays prepared, and whoever owns the partition next settles it.
+
+    Nobody's fault: it does not count as the end of a process.
+    """
+
+    code = "COMMIT_IN_DOUBT"
+
+    def __init__(self, branch: Branch, why: str) -> None:
+        super().__init__(f"The commit {branch} is in doubt: {why}")
+
+
 class Preparable(Protocol):
     """An open transaction of a batch. Raises Django's database errors."""
 
@@ -134,11 +146,12 @@ class TwoPhase:
         ]
         try:
             publisher = self._publisher(branch)
-        except FencedError:
+            return publisher.publish(branch, outgoing, _at_once, unobserved, prepare)
+        except (FencedError, LostError, NotPublishedError):
             raise
         except IntegrationError as e:
+            # Not after it was asked to commit: whoever does not hear of that returns a verdict.
             return Unavailable(str(e))
-        return publisher.publish(branch, outgoing, _at_once, unobserved, prepare)
 
     def _publisher(self, branch: Branch) -> Publisher:
         """Return the publisher of the branch's partition, opened under its epoch."""
@@ -152,19 +165,23 @@ class TwoPhase:
         return publisher
 
     def _settled(self, branch: Branch) -> Decision:
-        """Ask Kafka what became of the decision. Raises LostError when it does not answer."""
+        """Ask Kafka what became of the decision. Raises InDoubtError when it does not answer.
+
+        With the publisher that there is: to make another one takes a look into the database, whose
+        session has to stay outside of transactions until the prepared one is finished.
+        """
+        _, publisher = self._publishers.pop(branch.partition)
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
-            self._forget(branch.partition)
             try:
-                decision = decision_of(branch, self._open(branch.partition))
+                decision = decision_of(branch, publisher)
             except IntegrationError as e:
                 if time.monotonic() > deadline:
-                    raise LostError(f"The branch {branch} is in doubt: {e}") from e
+                    raise InDoubtError(branch, str(e)) from e
                 time.sleep(SETTLE_PAUSE_SECONDS)
                 continue
             if decision is Decision.UNKNOWN:
-                raise LostError(f"The branch {branch} is in doubt: Kafka has forgotten it.")
+                raise InDoubtError(branch, "Kafka does not know it any more.")
             return decision
 
     def _forget(self, partition: int) -> None:

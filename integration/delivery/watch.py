@@ -13,8 +13,8 @@ from integration.delivery.unit import OpenError
 from integration.errors import IntegrationError
 from integration.policy import retry
 from integration.policy.positions import untried
-from integration.policy.states import PartitionState
-from integration.values import Fetched, TopicFacts, Trouble, TroubleKind
+from integration.policy.states import BROKER_DOWN, PartitionState
+from integration.values import Fetched, TopicFacts, TroubleKind
 
 LOOK_EVERY_SECONDS: Final = 0.2
 CONFIGURATION_EVERY_SECONDS: Final = 1.0
@@ -25,7 +25,6 @@ SURE_SECONDS: Final = 1.0
 FIRST_TURN_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
-KAFKA_DOWN: Final = "KAFKA_"
 # The cluster answers, but not to us: bringing a broker back would not help.
 KIND_OF_CODE: Final = {
     "BROKER_REFUSED": TroubleKind.REFUSED,
@@ -36,9 +35,6 @@ KIND_OF_CODE: Final = {
     "BROKER_CERTIFICATE_NAME": TroubleKind.CERTIFICATE,
     "CLIENT_CERTIFICATE": TroubleKind.CERTIFICATE,
     "GROUP_REFUSED": TroubleKind.GROUP,
-    "JMS_REFUSED": TroubleKind.REFUSED,
-    "JMS_CERTIFICATE": TroubleKind.CERTIFICATE,
-    "JMS_ADDRESS_REFUSED": TroubleKind.RIGHTS,
 }
 REFUSALS: Final = frozenset({TroubleKind.REFUSED, TroubleKind.RIGHTS})
 
@@ -50,6 +46,13 @@ ENDINGS: Final = {
     PartitionState.WAITING: RunEnding.WAITING,
     PartitionState.RUNNING: RunEnding.DRAINED,
 }
+
+
+def outage_code(problem: IntegrationError) -> str:
+    """Return the state's code for a broker that cannot be asked; a JMS broker's are its own."""
+    if problem.code.startswith("JMS_"):
+        return problem.code
+    return f"KAFKA_{KIND_OF_CODE.get(problem.code, TroubleKind.UNAVAILABLE)}"
 
 
 class Strange(NamedTuple):
@@ -163,13 +166,12 @@ class Watch:
         try:
             facts = self.context.source.facts()
         except IntegrationError as e:
-            kind = KIND_OF_CODE.get(e.code, TroubleKind.UNAVAILABLE)
-            self._outage(Trouble(kind, None, str(e)))
+            self._outage(outage_code(e), str(e))
             return
         self._compare_all(facts)
         for trouble in troubles:
             if trouble.kind in REFUSALS:
-                self._outage(trouble)
+                self._outage(f"KAFKA_{trouble.kind}", trouble.text)
 
     def _compare_all(self, facts: TopicFacts | None) -> None:
         for owned in self.held:
@@ -192,15 +194,15 @@ class Watch:
         self._apart = frozenset(o.id for o in self.held)
         return bool(self.held)
 
-    def _outage(self, trouble: Trouble) -> None:
+    def _outage(self, code: str, text: str) -> None:
         for owned in self.held:
             if not owned.reads_kafka or owned.rescued_until is not None:
                 continue
             pause = retry.probe_pause(owned.probes, self.context.roll())
             change = StateChange(
                 state=PartitionState.OUTAGE,
-                code=f"{KAFKA_DOWN}{trouble.kind.value}",
-                text=trouble.text,
+                code=code,
+                text=text,
                 resume_seconds=pause.total_seconds(),
                 probes=owned.probes + 1,
             )
@@ -229,8 +231,8 @@ class Watch:
             self._expired(owned, low)
         elif owned.waits_for_others:
             self._begin(owned)
-        elif owned.state_code.startswith(KAFKA_DOWN):
-            # Kafka answers again; an idle queue has no message whose success would say so.
+        elif owned.state_code.startswith(BROKER_DOWN):
+            # The broker answers again; an idle queue has no message whose success would say so.
             self._state(owned, RUNNING)
 
     def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:

@@ -65,8 +65,10 @@ class Properties:
     one enters the secrets again. `shared_folder` is the property that names a place which all
     systems share, `sends_id_by` the one that names the header of the message id, with its default.
     `forwards`: it is another topic, named by the properties `provider` and `topic`; nothing is
-    called, and what is delivered is written in the transaction that reads it. `as_it_is` names the
-    property that has payloads sent whatever is in them: nobody reads them as documents then.
+    called, and what is delivered is written in the transaction that reads it. `is_at_jms`: it is a
+    queue or topic of a JMS broker, named by `host`, `port`, `address_kind` and `address`, which a
+    queue can read again. `as_it_is` names the property that has payloads sent whatever is in them:
+    nobody reads them as documents then.
     """
 
     __slots__ = ()
@@ -80,6 +82,7 @@ class Properties:
     shared_folder: ClassVar[str] = ""
     sends_id_by: ClassVar[tuple[str, str]] = ("", "")
     forwards: ClassVar[bool] = False
+    is_at_jms: ClassVar[bool] = False
     as_it_is: ClassVar[str] = ""
 
     @classmethod

@@ -18,6 +18,7 @@ def outbound_of(message: Message) -> OutboundMessage:
         body=text.encode() if isinstance(text, str) else text,
         content_type=JSON if document is None else document.mimetype,
         key=_text(record.key),
+        queue=message.queue,
         topic=message.topic,
         partition=record.partition,
         offset=record.offset,

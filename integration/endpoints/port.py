@@ -16,7 +16,10 @@ EXCERPT_CHARACTERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundMessage:
-    """One message as an endpoint gets it. `body` is the payload, out of its envelope."""
+    """One message as an endpoint gets it. `body` is the payload, out of its envelope.
+
+    `queue` is the name of the queue that it is of, empty for a sample.
+    """
 
     message_id: str
     interface: str
@@ -24,6 +27,7 @@ class OutboundMessage:
     body: bytes
     content_type: str
     key: str = ""
+    queue: str = ""
     topic: str = ""
     partition: int = 0
     offset: int = 0

@@ -52,6 +52,11 @@ def forwards(endpoint_type: str) -> bool:
     return properties_class is not None and properties_class.forwards
 
 
+def leads_on() -> list[str]:
+    """Return the endpoint types whose messages queues can read again: a circle may lead there."""
+    return [name for name, known in ENDPOINT_TYPES.items() if known.forwards or known.is_at_jms]
+
+
 def sends_as_it_is(endpoint_type: str, properties: Mapping[str, Any]) -> bool:
     """Return whether an endpoint with these properties sends payloads whatever is in them."""
     properties_class = ENDPOINT_TYPES.get(endpoint_type)

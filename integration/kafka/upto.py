@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicCollection, TopicPartition
 
 from integration.kafka.client import Connection, consumer_properties, new_admin, new_client
 from integration.kafka.errors import BrokerUnreachableError
@@ -13,6 +13,7 @@ from integration.kafka.facts import (
     LATEST,
     Offsets,
     TopicGoneError,
+    answer,
     ask_offsets,
     collect_offsets,
     refusals_told,
@@ -58,11 +59,28 @@ class TopicReader:
         Raises TopicGoneError, BrokerUnreachableError.
         """
         with refusals_told(self._admin, self._to.name):
-            asked = [
-                ask_offsets(self._admin, self.topic, dict.fromkeys(partitions, spec), stable=False)
-                for spec in (EARLIEST, LATEST)
-            ]
-            low, high = (collect_offsets(futures, self._to.name) for futures in asked)
+            return self._collected(self._ask_ends(partitions))
+
+    def ends_and_id(self, partitions: list[int]) -> tuple[Offsets, Offsets, str]:
+        """As `ends`, and which topic it is that has this name now: in the same round trip."""
+        with refusals_told(self._admin, self._to.name):
+            asked = self._ask_ends(partitions)
+            described = self._admin.describe_topics(
+                TopicCollection([self.topic]), request_timeout=ANSWER_SECONDS
+            )
+            # Of a topic that is gone the description alone says so.
+            topic = answer(described[self.topic], self._to.name)
+            low, high = self._collected(asked)
+            return low, high, str(topic.topic_id)
+
+    def _ask_ends(self, partitions: list[int]) -> list[dict[TopicPartition, Any]]:
+        return [
+            ask_offsets(self._admin, self.topic, dict.fromkeys(partitions, spec), stable=False)
+            for spec in (EARLIEST, LATEST)
+        ]
+
+    def _collected(self, asked: list[dict[TopicPartition, Any]]) -> tuple[Offsets, Offsets]:
+        low, high = (collect_offsets(futures, self._to.name) for futures in asked)
         return low, high
 
     def records(

@@ -41,6 +41,8 @@ class ConnectionFactory(models.Model):
     )
     xa_side_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
     xa_log_topic = models.CharField(max_length=249, blank=True, default="", db_default="")
+    # The log's topic as it was when branches were written to it first: see integration.xa.seen.
+    xa_log_seen = models.CharField(max_length=300, default="", db_default="", editable=False)
     xa_expires_seconds = models.FloatField(
         default=300, db_default=300.0, validators=[MinValueValidator(10), MaxValueValidator(86_400)]
     )

@@ -7,7 +7,7 @@ from django.db import models
 
 from integration.endpoints.properties import forwards
 from integration.models import order_paths, two_phase
-from integration.models.forwards import circle_through, forwarding
+from integration.models.forwards import circle_through, forwarding, leads_on
 from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
@@ -265,7 +265,7 @@ class Queue(Retrying):
             self._check_end()
             if stored is not None:
                 self._check_targets()
-        if self.forwards and self.provider_id is not None:
+        if leads_on(self) and self.provider_id is not None:
             sentence = circle_through([self], forwarding(Queue.objects.exclude(pk=self.pk)))
             if sentence:
                 raise ValidationError({"endpoint": sentence})

@@ -86,9 +86,16 @@ class Endpoint(models.Model):
             raise ValidationError({"secrets": list(wrong.values())})
         if endpoint_properties.forwards(self.endpoint_type):
             self._check_forward()
+        if self.leads_on and not self._state.adding:
+            self._check_circle()
+
+    @property
+    def leads_on(self) -> bool:
+        """Return whether a queue can read again what is delivered to it."""
+        return self.endpoint_type in endpoint_properties.leads_on()
 
     def _check_forward(self) -> None:
-        """Raises ValidationError where it is no topic of ours, or would feed a queue of its own."""
+        """Raises ValidationError where it is no topic of a cluster that is set up."""
         provider, _ = target_of(self)
         known = Provider.objects.filter(name=provider).first()
         if known is None:
@@ -98,8 +105,9 @@ class Endpoint(models.Model):
                 f"{provider} is a JMS broker, which has no topics of Kafka: choose a Kafka "
                 "cluster, or an endpoint that sends to a JMS broker."
             )
-        if self._state.adding:
-            return
+
+    def _check_circle(self) -> None:
+        """Raises ValidationError where it would feed a queue of its own."""
         queues = list(forwarding(self.queues.all()))
         for queue in queues:
             queue.endpoint = self

@@ -5,6 +5,7 @@ is there, the decision is to commit. Names are compared, never offsets alone: af
 restore of the database an offset tells nothing.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,13 +13,13 @@ from typing import Final
 from uuid import UUID
 
 # PostgreSQL takes names of up to 199 bytes.
-LONGEST_DEPLOYMENT: Final = 50
+LONGEST_DEPLOYMENT: Final = 25
+_TOLD_APART: Final = 8
 LONGEST_ALIAS: Final = 20
 _NAME: Final = re.compile(
     r"sluice:(?P<deployment>.+):(?P<queue>\d+):(?P<partition>\d+):(?P<next>\d+):(?P<epoch>\d+)"
-    r":(?P<batch>[0-9a-f]{32})(?:@(?P<second>[\w.-]+)=(?P<xid>\d+))?"
+    r":(?P<arrival>\d+):(?P<batch>[0-9a-f]{32})(?:@(?P<second>[\w.-]+)=(?P<xid>\d+))?"
 )
-_IN_SECOND: Final = ":2"
 
 
 class Decision(StrEnum):
@@ -41,6 +42,8 @@ class Second:
 class Branch:
     """One batch whose transaction is prepared. `next_offset` is the position once it commits.
 
+    `arrival` is the batch's number, which grows from one batch of the database to the next.
+
     As text it is the name of the prepared transaction. Those belong to the whole server, so that it
     tells the deployment as well. With a `second` the batch is in two databases, and a branch of its
     own stands prepared in the other one.
@@ -51,28 +54,47 @@ class Branch:
     partition: int
     next_offset: int
     epoch: int
+    arrival: int
     batch: UUID
     second: Second | None = None
 
     def __str__(self) -> str:
-        place = f"{self.queue}:{self.partition}:{self.next_offset}:{self.epoch}"
+        place = f"{self.queue}:{self.partition}:{self.next_offset}:{self.epoch}:{self.arrival}"
         also = "" if self.second is None else f"@{self.second.alias}={self.second.xid}"
         return f"{prefix(self.deployment)}{place}:{self.batch.hex}{also}"
 
-    @property
-    def name_in_second(self) -> str:
-        """Another one: both databases may be of one server, which knows each name once."""
-        return f"{self}{_IN_SECOND}"
+    def name_in_second(self, home: str) -> str:
+        """Return its name in the other database; `home` tells the first one: see `home_of`.
+
+        Both may be of one server, which knows each name once, and several installations may write
+        to one second database.
+        """
+        return f"{self}:{home}"
 
 
 def prefix(deployment: str) -> str:
     """Return how the names of all branches of a deployment begin."""
-    return f"sluice:{deployment[:LONGEST_DEPLOYMENT]}:"
+    return f"sluice:{_short(deployment)}:"
+
+
+def _short(deployment: str) -> str:
+    """A deployment's name as branches have it: long ones that begin alike stay two."""
+    if len(deployment) <= LONGEST_DEPLOYMENT:
+        return deployment
+    told = hashlib.sha256(deployment.encode()).hexdigest()[:_TOLD_APART]
+    return f"{deployment[: LONGEST_DEPLOYMENT - _TOLD_APART - 1]}~{told}"
+
+
+def branch_of(deployment: str, name: str) -> Branch | None:
+    """As `branch_named`; None also for a name of another deployment, however alike the two are."""
+    branch = branch_named(name)
+    is_own = branch is not None and branch.deployment == _short(deployment)
+    return branch if is_own else None
 
 
 def branch_named(name: str) -> Branch | None:
-    """Return the branch of that name, in either database; None for a name that is none of ours."""
-    found = _NAME.fullmatch(name.removesuffix(_IN_SECOND))
+    """Return the branch of that name; None for a name that is none of ours."""
+    found = _NAME.fullmatch(name)
     if found is None:
         return None
     return Branch(
@@ -81,6 +103,7 @@ def branch_named(name: str) -> Branch | None:
         partition=int(found["partition"]),
         next_offset=int(found["next"]),
         epoch=int(found["epoch"]),
+        arrival=int(found["arrival"]),
         batch=UUID(found["batch"]),
         second=Second(found["second"], int(found["xid"])) if found["second"] else None,
     )
@@ -100,8 +123,16 @@ def decided(branch: Branch, mark: str | None) -> Decision:
     last = branch_named(mark)
     if mark and last is None:
         return Decision.UNKNOWN
-    is_later = last is not None and (last.epoch, last.next_offset) >= (
-        branch.epoch,
-        branch.next_offset,
-    )
+    is_later = last is not None and last.arrival >= branch.arrival
     return Decision.UNKNOWN if is_later else Decision.ROLLBACK
+
+
+def home_of(database: str) -> str:
+    """Return eight characters for a database, of whatever tells it from all others."""
+    return hashlib.sha256(database.encode()).hexdigest()[:8]
+
+
+def branch_in_second(name: str, home: str) -> Branch | None:
+    """Return the branch of that name in a second database; None for one of another home."""
+    whole, ours = name[: -len(home) - 1], f":{home}"
+    return branch_named(whole) if name.endswith(ours) else None

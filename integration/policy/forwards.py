@@ -1,4 +1,7 @@
-"""Forwards from topic to topic, the pure part: circles among them, and a message's own trail."""
+"""Forwards, the pure part: circles among them, and a message's own trail.
+
+They lead from topic to topic of Kafka, or to a JMS broker and back from there.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,9 +9,11 @@ from typing import Final
 
 # The header in which each forward notes itself: the trail of a message, its names by commas.
 TRAIL: Final = "sluice-forwards"
+# The same at a JMS broker: the name of a property has no hyphen.
+TRAIL_PROPERTY: Final = "sluice_forwards"
 # A longer way is nobody's intention.
 MOST_FORWARDS: Final = 16
-# A topic: the addresses of its cluster, and its name.
+# A topic: the addresses of its cluster, and its name. Of a JMS broker: see `jms_place`.
 Place = tuple[str, str]
 
 
@@ -42,3 +47,31 @@ def trail_of(headers: Iterable[tuple[str, bytes | None]]) -> list[str]:
         if name == TRAIL and value:
             trail += filter(None, value.decode("ascii", "replace").split(","))
     return trail
+
+
+def jms_place(host: str, port: int, kind: str, address: str) -> Place:
+    """Return a queue or topic of a JMS broker, as one of its servers has it; `kind` says which.
+
+    >>> jms_place("Broker", 5672, "queue", "orders")
+    ('queue at broker:5672', 'orders')
+    """
+    return f"{kind} at {host.lower()}:{port}", address
+
+
+def goes_round(trail: Sequence[str], place: str) -> str:
+    """Return why a message of this trail is not forwarded by this forward, or nothing."""
+    if place not in trail and len(trail) < MOST_FORWARDS:
+        return ""
+    way = ", ".join(trail[-MOST_FORWARDS:])
+    return (
+        f"It goes round: it was forwarded by {way} already, and would be again. It goes no further."
+    )
+
+
+def onward(trail: Sequence[str], place: str) -> str:
+    """Return the trail of what this forward writes.
+
+    >>> onward(["plant/one"], "plant/two")
+    'plant/one,plant/two'
+    """
+    return ",".join([*trail, place]).encode("ascii", "replace").decode()

@@ -5,7 +5,7 @@ one run, and what failed waits in the database. Carrier and rescue have no effec
 they are set to: a retry waits in its row, and the broker keeps what was not accepted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 # What a queue of a JMS broker cannot be, and what to do about it; by field.
@@ -21,6 +21,22 @@ CANNOT: Final = {
 }
 # What only a queue of a JMS broker has.
 ONLY: Final = ("subscription", "selector")
+
+# By whether it speaks TLS.
+DEFAULT_PORTS: Final = {False: 5672, True: 5671}
+
+
+def servers(addresses: str, *, has_tls: bool) -> Iterator[tuple[str, int]]:
+    """Yield the hosts and ports of a broker's servers, in their order.
+
+    >>> list(servers("one:5673, [::1]", has_tls=False))
+    [('one', 5673), ('::1', 5672)]
+    """
+    for server in map(str.strip, addresses.split(",")):
+        host, _, port = server.rpartition(":")
+        is_whole = bool(host) and port.isdigit()
+        name, number = (host, int(port)) if is_whole else (server, DEFAULT_PORTS[has_tls])
+        yield name.strip("[]"), number
 
 
 def mistakes(wants: Mapping[str, bool], *, is_jms: bool) -> dict[str, str]:

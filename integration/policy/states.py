@@ -110,6 +110,10 @@ class PartitionState(StrEnum):
     WAITING = "WAITING"  # a service, system or handler is switched off or missing
 
 
+# How the codes of an outage begin whose cause is the broker that is read from.
+BROKER_DOWN: Final = ("KAFKA_", "JMS_")
+
+
 class OutboxState(StrEnum):
     """The state of an outgoing row."""
 

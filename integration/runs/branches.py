@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from django.conf import settings
-from django.db import connections
+from django.db import DatabaseError, connections
 
 from integration.delivery.ports import QueueGoneError
 from integration.delivery.relay.ports import Publisher
@@ -16,7 +16,8 @@ from integration.delivery.two_phase import TwoPhase, decision_of
 from integration.errors import IntegrationError
 from integration.kafka.client import connection
 from integration.kafka.publisher import KafkaPublisher
-from integration.models import Provider, Queue, QueuePartition
+from integration.models import Provider, QueuePartition
+from integration.models.two_phase import other_databases
 from integration.policy.branches import Branch, Decision
 from integration.store import branches, deployments, locks, second_database
 from integration.store.sessions import Session, alias, django_connection, raw_connection
@@ -60,7 +61,7 @@ def settle_left(
         try:
             told = decision_of(branch, open_publisher(branch.queue, branch.partition))
             decision = second_database.settle(branch, told)
-        except IntegrationError:
+        except (IntegrationError, DatabaseError):
             log.exception("The branch %s stays in doubt", branch)
             return Decision.UNKNOWN
         log.warning("The branch %s was left prepared: %s", branch, decision)
@@ -98,8 +99,7 @@ def roll_back_halves() -> None:
     That is left where its session ended as it was being prepared. The engine's is prepared before
     and finished after: where it is missing now, nothing was decided.
     """
-    rows = Queue.objects.using(alias()).exclude(second_database="")
-    for name in sorted(set(rows.values_list("second_database", flat=True))):
+    for name in other_databases():
         try:
             there = second_database.left(name)
             here = {str(one.branch) for one in branches.left()} if there else set()
@@ -114,5 +114,7 @@ def _settle_free(partition: int) -> None:
         with raw_connection("sluice-branches") as session:
             if locks.take(session, [locks.LockClass.PARTITION, partition]):
                 settle_left(session, [partition])
+                # At once: the server notices the session's end a moment later.
+                session.execute(locks.RELEASE, [locks.LockClass.PARTITION, partition])
     finally:
         connections[alias()].close()

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Final
 
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.two_phase import Preparable, TwoPhase
-from integration.policy.branches import Branch, Decision, branch_named, prefix
+from integration.delivery.two_phase import InDoubtError, Preparable, TwoPhase
+from integration.policy.branches import Branch, Decision, branch_of, prefix
 from integration.policy.states import OutboxKind
 from integration.store import prepared
 from integration.store.second_database import SecondTransaction
@@ -84,8 +85,10 @@ class TwoPhaseWork(DatabaseUnitOfWork):
         self._second.savepoint()
 
     def keep(self) -> None:
+        # Only what both would keep is kept: from then on neither can go back to before.
+        self._second.try_keep()
         super().keep()
-        self._second.keep()
+        self._second.renew()
 
     def undo(self) -> None:
         super().undo()
@@ -118,6 +121,7 @@ class TwoPhaseWork(DatabaseUnitOfWork):
             self.owned.partition,
             self._next_offset,
             self.owned.epoch,
+            self.arrival,
             self.batch,
             written,
         )
@@ -128,7 +132,10 @@ class TwoPhaseWork(DatabaseUnitOfWork):
         prepared.prepare(self, str(branch))
 
     def finish(self, branch: Branch, decision: Decision) -> None:
-        prepared.finish(self, str(branch), decision)
+        try:
+            prepared.finish(self, str(branch), decision)
+        except (DatabaseError, InterfaceError) as e:
+            raise InDoubtError(branch, str(e).strip()) from e
 
 
 def left() -> list[Left]:
@@ -137,8 +144,9 @@ def left() -> list[Left]:
     Those of runs that are between the two commits at this moment are among them. Raises
     DatabaseError.
     """
-    rows = fetch_all(LEFT, [prefix(settings.SLUICE_DEPLOYMENT)])
-    named = [(branch_named(gid), at, seconds) for gid, at, seconds in rows]
+    own = settings.SLUICE_DEPLOYMENT
+    rows = fetch_all(LEFT, [prefix(own)])
+    named = [(branch_of(own, gid), at, seconds) for gid, at, seconds in rows]
     return [Left(branch, at, seconds) for branch, at, seconds in named if branch is not None]
 
 
@@ -150,12 +158,14 @@ def settle_left(
     Whoever calls this holds their locks: nobody prepares anything for them any more once `decide`
     has shut the last owner out. Raises psycopg.Error.
     """
-    name = prefix(settings.SLUICE_DEPLOYMENT)
+    own = settings.SLUICE_DEPLOYMENT
     doubted = set()
-    for gid, partition in session.execute(LEFT_OF, [name, list(partitions)]).fetchall():
-        branch = branch_named(gid)
-        decision = Decision.UNKNOWN if branch is None else decide(branch)
-        if branch is None or decision is Decision.UNKNOWN:
+    for gid, partition in session.execute(LEFT_OF, [prefix(own), list(partitions)]).fetchall():
+        branch = branch_of(own, gid)
+        if branch is None:
+            continue
+        decision = decide(branch)
+        if decision is Decision.UNKNOWN:
             doubted.add(partition)
         else:
             prepared.finish_left(session, str(branch), decision)

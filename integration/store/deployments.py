@@ -10,11 +10,13 @@ from django.conf import settings
 
 # Another value than the noted one: the data was restored into another database, or the server
 # went on from an earlier state. The timeline changes at each promotion of a standby.
-MARK: Final = (
+_DATABASE: Final = (
     "(SELECT system_identifier FROM pg_control_system())::text || '/' "
-    "|| (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' "
-    "|| (SELECT timeline_id FROM pg_control_checkpoint())"
+    "|| (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+MARK: Final = f"{_DATABASE} || '/' || (SELECT timeline_id FROM pg_control_checkpoint())"
+# The same for all time; a standby that is promoted has it, too.
+HOME: Final = f"SELECT {_DATABASE}"
 _STANDING: Final = f"""
     SELECT d.name, d.environment, d.database_mark, {MARK}, r.id, r.examined_at IS NOT NULL
     FROM (SELECT 1) one LEFT JOIN integration_deployment d ON true

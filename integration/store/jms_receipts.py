@@ -15,6 +15,12 @@ INSERT INTO integration_jmsreceipt (queue_id, message, received_at)
 SELECT %s, unnest(%s::bytea[]), clock_timestamp()
 ON CONFLICT (queue_id, message) DO NOTHING"""
 _KNOWN: Final = "SELECT message FROM integration_jmsreceipt WHERE queue_id = %s"
+_FORGET_OLD: Final = """
+DELETE FROM integration_jmsreceipt
+WHERE queue_id = %s AND received_at < clock_timestamp() - make_interval(hours => %s)
+RETURNING message"""
+# Longer than a broker keeps back what it is to send again.
+OLD_HOURS: Final = 24
 _FORGET: Final = "DELETE FROM integration_jmsreceipt WHERE queue_id = %s AND message = ANY(%s)"
 
 
@@ -36,6 +42,10 @@ class DatabaseReceipts:
     def known(self) -> set[bytes]:
         with guarded():
             return {bytes(message) for (message,) in fetch_all(_KNOWN, [self._queue_id])}
+
+    def forget_old(self) -> set[bytes]:
+        with guarded():
+            return {bytes(m) for (m,) in fetch_all(_FORGET_OLD, [self._queue_id, OLD_HOURS])}
 
     def forget(self, receipts: Sequence[bytes]) -> None:
         with guarded():

@@ -1,8 +1,9 @@
 """The advisory locks of the installation: one number a kind, so that nobody takes another's.
 
-All are taken as `pg_try_advisory_lock(class, id)`, or waited for until the transaction's end as
-`pg_advisory_xact_lock(class, id)`. In pg_locks they are the rows with
-locktype = 'advisory', classid = the class, objid = the id and objsubid = 2.
+All are taken as `pg_try_advisory_lock(class, id)`, or waited for: for a moment as
+`pg_advisory_lock(class, id)`, until the transaction's end as `pg_advisory_xact_lock(class, id)`.
+In pg_locks they are the rows with locktype = 'advisory', classid = the class, objid = the id and
+objsubid = 2.
 """
 
 import time
@@ -30,6 +31,7 @@ class LockClass(IntEnum):
     RUN = 20_010  # shared by all runs of a queue; id = Queue.id
     IDLE = 20_011  # the watch of idle queues that leads; id = 0
     XA = 20_012  # a transaction that decides about a branch; id = a hash of its Xid
+    XA_START = 20_013  # a branch that is being entered in a log's topic; id = a hash of its Xid
 
 
 TAKEOVER_PAUSE_SECONDS = 0.05

@@ -14,10 +14,9 @@ BEGIN: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 SAVE: Final = b"SAVEPOINT sluice"
 # Deferred constraints are checked where the message that broke them is still known, and are
 # deferred again for the next one.
-KEEP: Final = (
-    b"SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; "
-    b"RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
-)
+CHECK_AND_DEFER: Final = b"SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED"
+RENEW: Final = b"RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
+KEEP: Final = CHECK_AND_DEFER + b"; " + RENEW
 UNDO: Final = b"ROLLBACK TO SAVEPOINT sluice"
 CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
 IN_TRANSACTION: Final = int(TransactionStatus.INTRANS)
@@ -47,6 +46,14 @@ class OpenTransaction:
 
     def keep(self) -> None:
         self.frame(KEEP)
+        self._hooks = len(self.connection.run_on_commit)
+
+    def try_keep(self) -> None:
+        """Check what `keep` would; after it only a lost session keeps `renew` from being done."""
+        self.frame(CHECK_AND_DEFER)
+
+    def renew(self) -> None:
+        self.frame(RENEW)
         self._hooks = len(self.connection.run_on_commit)
 
     def undo(self) -> None:

@@ -16,7 +16,7 @@ from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.two_phase import TwoPhase
+from integration.delivery.two_phase import InDoubtError, TwoPhase
 from integration.delivery.unit import OpenError, Unit
 from integration.models import Queue
 from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState, listed
@@ -149,6 +149,8 @@ class DatabaseRepository:
             if not isinstance(e, LostError) and raw is not None and not raw.closed:
                 raise
             connection.close()
+            if isinstance(e, InDoubtError):
+                raise
             if work is None or not work.settled or not self._committed(owned, work):
                 raise LostError(str(e).strip()) from e
 

@@ -4,23 +4,35 @@ It is prepared after the engine's and finished before it: as long as it is in do
 prepared transaction is there to tell of it, and holds the partition.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Final
 
 import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.utils.connection import ConnectionDoesNotExist
+from psycopg.errors import InvalidParameterValue
 
-from integration.delivery.ports import LostError
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.two_phase import InDoubtError, NotPublishedError
 from integration.handlers.databases import enrolled
 from integration.handlers.failures import OutageError
-from integration.policy.branches import Branch, Decision, Second, branch_named, prefix
-from integration.store import prepared
+from integration.policy.branches import (
+    Branch,
+    Decision,
+    Second,
+    branch_in_second,
+    home_of,
+    prefix,
+)
+from integration.store import deployments, prepared
 from integration.store.open_transaction import BEGIN, OpenTransaction
-from integration.store.sessions import Session, raw_connection
+from integration.store.sessions import Session, fetch_all, raw_connection
+
+log = logging.getLogger(__name__)
 
 _WRITTEN: Final = b"SELECT pg_current_xact_id_if_assigned()"
 _LEFT: Final = (
@@ -56,6 +68,7 @@ class SecondTransaction:
         self._stack = stack
         self._opened: OpenTransaction | None = None
         self._saves = False
+        self._home = self._name = ""
 
     def begin(self) -> None:
         if self._opened is not None:
@@ -88,9 +101,13 @@ class SecondTransaction:
         if self._opened is not None:
             self._opened.savepoint()
 
-    def keep(self) -> None:
+    def try_keep(self) -> None:
         if self._opened is not None:
-            self._opened.keep()
+            self._opened.try_keep()
+
+    def renew(self) -> None:
+        if self._opened is not None:
+            self._opened.renew()
 
     def undo(self) -> None:
         if self._opened is not None:
@@ -115,20 +132,29 @@ class SecondTransaction:
         if self._opened is None:
             return None
         xid = self._opened.frame(_WRITTEN).get_value(0, 0)
-        return None if xid is None else Second(self.alias, int(xid))
+        if xid is None:
+            return None
+        # Once the engine's transaction is prepared, a look would begin another one.
+        self._home = home()
+        return Second(self.alias, int(xid))
 
     def prepare(self, branch: Branch) -> None:
-        if self._opened is not None:
-            prepared.prepare(self._opened, branch.name_in_second)
+        if self._opened is None:
+            return
+        self._name = branch.name_in_second(self._home)
+        try:
+            prepared.prepare(self._opened, self._name)
+        except NotPublishedError as e:
+            failure = replace(e.failure, text=f"{e.failure.text} (In the database {self.alias!r}.)")
+            raise NotPublishedError(failure) from e
 
     def finish(self, branch: Branch, decision: Decision) -> None:
         if self._opened is None:
             return
         try:
-            prepared.finish(self._opened, branch.name_in_second, decision)
+            prepared.finish(self._opened, self._name, decision)
         except (DatabaseError, InterfaceError) as e:
-            # Whoever owns the partition next finishes it: see `settle`.
-            raise LostError(f"The branch {branch} is left in {self.alias!r}: {e}") from e
+            raise InDoubtError(branch, f"{self.alias!r} does not answer: {e}") from e
 
 
 @contextmanager
@@ -144,37 +170,72 @@ def beside(queue: QueueSnapshot) -> Iterator[SecondTransaction]:
             enrolled.reset(token)
 
 
+def home() -> str:
+    """Return what tells the engine's database in names. Raises DatabaseError."""
+    [(database,)] = fetch_all(deployments.HOME)
+    return home_of(str(database))
+
+
 def settle(branch: Branch, decision: Decision) -> Decision:
     """Finish what is left of a branch in its second database; return the decision.
 
-    Where Kafka does not know it, the second database may: it is finished first, and its number
-    tells how. Raises SecondDatabaseDownError.
+    It is finished first. So where it is gone, the number of its transaction tells what was decided,
+    also if Kafka has forgotten. Where that is not what Kafka says, a person has to look. Raises
+    SecondDatabaseDownError, DatabaseError.
     """
     second = branch.second
     if second is None:
         return decision
+    name = branch.name_in_second(home())
     with _session(second.alias) as session:
-        if decision is Decision.UNKNOWN:
-            row = session.execute(_FATE, [branch.name_in_second, str(second.xid)]).fetchone()
-            is_there, status = row or (True, "")
-            return decision if is_there else _FATES.get(status, decision)
-        prepared.finish_left(session, branch.name_in_second, decision)
-    return decision
+        is_there, ended = _fate(session, name, second)
+        if is_there:
+            if decision is not Decision.UNKNOWN:
+                prepared.finish_left(session, name, decision)
+            return decision
+    if decision in {ended, Decision.UNKNOWN}:
+        return ended
+    if decision is Decision.ROLLBACK and ended is Decision.UNKNOWN:
+        # Its owner stands still before it has prepared it: see `roll_back` for what it does yet.
+        return decision
+    log.error("Kafka says %s of %s, and in %s is %s", decision, branch, second.alias, ended)
+    return Decision.UNKNOWN
+
+
+def _fate(session: Session, name: str, second: Second) -> tuple[bool, Decision]:
+    """Return whether it is prepared there, and how it ended if it is not."""
+    try:
+        row = session.execute(_FATE, [name, str(second.xid)]).fetchone()
+    except InvalidParameterValue:
+        # A number that is still to come: this is another database than the one it was in.
+        return False, Decision.UNKNOWN
+    is_there, status = row or (False, "")
+    return bool(is_there), _FATES.get(status, Decision.UNKNOWN)
+
+
+def force(branch: Branch, decision: Decision) -> None:
+    """Finish its part in the second database as a person says, if there is any. As `settle`."""
+    if branch.second is None:
+        return
+    with _session(branch.second.alias) as session:
+        prepared.finish_left(session, branch.name_in_second(home()), decision)
 
 
 def left(alias: str) -> Sequence[Branch]:
-    """Return this deployment's branches that stand prepared there. Raises as `settle`."""
+    """Return the branches of this database that stand prepared there. Raises as `settle`."""
+    own = home()
     with _session(alias) as session:
         rows = session.execute(_LEFT, [prefix(settings.SLUICE_DEPLOYMENT)]).fetchall()
-    branches = [branch_named(gid) for (gid,) in rows]
+    branches = [branch_in_second(gid, own) for (gid,) in rows]
     return [branch for branch in branches if branch is not None]
 
 
 def roll_back(alias: str, branches: Iterable[Branch]) -> None:
     """Roll back what is prepared there and nowhere else. Raises as `settle`."""
+    own = home()
     with _session(alias) as session:
         for branch in branches:
-            prepared.finish_left(session, branch.name_in_second, Decision.ROLLBACK)
+            prepared.finish_left(session, branch.name_in_second(own), Decision.ROLLBACK)
 
 
 @contextmanager

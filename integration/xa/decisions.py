@@ -62,11 +62,28 @@ def fresh_xid(using: str) -> Xid:
     return Xid.fresh(FORMAT, f"{settings.SLUICE_DEPLOYMENT}/{using}".encode())
 
 
+def decider_of(xid: Xid) -> str:
+    """Who decides about a branch, for people."""
+    deployment, using = _place_of(xid)
+    if xid.format_id != FORMAT:
+        return "another coordinator"
+    if deployment != settings.SLUICE_DEPLOYMENT:
+        return f"the deployment {deployment}"
+    lack = "" if using in connections.settings else ", which is not configured"
+    return f"the database {using}{lack}"
+
+
 def database_of(xid: Xid) -> str | None:
     """The alias of our database that decides about a branch; None for somebody else's."""
-    deployment, _, using = xid.branch.decode(errors="replace").rpartition("/")
+    deployment, using = _place_of(xid)
     is_ours = xid.format_id == FORMAT and deployment == settings.SLUICE_DEPLOYMENT
     return using if is_ours and using in connections.settings else None
+
+
+def _place_of(xid: Xid) -> tuple[str, str]:
+    """Deployment and database, as `fresh_xid` wrote them."""
+    deployment, _, using = xid.branch.decode(errors="replace").rpartition("/")
+    return deployment, using
 
 
 def decide(xid: Xid, factory: str, using: str) -> None:

@@ -136,6 +136,8 @@ class XaTopicMissingError(XaError):
     """The side topic or the log is not there."""
 
     code = "XA_TOPIC_MISSING"
+    # Not "rolled back", as XAER_RMERR would say: it can be committed once the topic is right.
+    xa, number = "XAER_RMFAIL", -7
 
     def __init__(self, topic: str, provider: str) -> None:
         super().__init__(
@@ -149,11 +151,27 @@ class XaTopicUnsafeError(XaError):
     """The side topic or the log has settings by which branches would be lost."""
 
     code = "XA_TOPIC_UNSAFE"
+    xa, number = "XAER_RMFAIL", -7
 
     def __init__(self, topic: str, reason: str, setting: str) -> None:
         super().__init__(
             f"The topic {topic} would lose branches: {reason}.",
             next_step=f"Set {setting} for it.",
+        )
+
+
+class XaLogReplacedError(XaError):
+    """The log is not the one that branches were written to, or has lost records."""
+
+    code = "XA_LOG_REPLACED"
+    # Whoever asks again finds it out once a person has looked; nothing is decided by it.
+    xa, number = "XAER_RMFAIL", -7
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(
+            f"The log of transactions {topic} may lack branches that were prepared: {reason}.",
+            next_step="Nothing is committed or rolled back by what is left in it. Compare what the "
+            "other resources have done, then accept the log on the page of the connection.",
         )
 
 

@@ -13,6 +13,7 @@ from integration.xa.database_log import DatabaseLog
 from integration.xa.errors import XaOffError
 from integration.xa.ports import TransactionLog
 from integration.xa.resource import XaResource
+from integration.xa.seen import SeenLog
 from integration.xa.side_topic import SideTopic
 from integration.xa.stalled import Stalls
 from integration.xa.topic_log import TopicLog
@@ -34,6 +35,10 @@ class FactorySlots:
     def taken(self) -> AbstractContextManager[Slot]:
         return self._taken()
 
+    def is_ours(self, owner: str) -> bool:
+        # Whatever a deployment is called: the last three parts are provider, factory and a UUID.
+        return owner.rsplit(".", 3)[0] == f"sluice.{settings.SLUICE_DEPLOYMENT}"
+
     def of(self, owner: str) -> Slot:
         return Slot(self._name, self._to, self._tuning, owner)
 
@@ -46,7 +51,8 @@ def opened(row: ConnectionFactory, tuning: Mapping[str, Any], taken: Taken) -> X
     log: TransactionLog
     match row.xa:
         case ConnectionFactory.XaLog.TOPIC:
-            log = TopicLog(row.provider, to, row.xa_log_topic, stalls)
+            seen = SeenLog(row.pk, row.xa_log_topic)
+            log = TopicLog(row.provider, to, row.xa_log_topic, stalls, seen)
         case ConnectionFactory.XaLog.DATABASE:
             log = DatabaseLog(row.name, row.pk, side, stalls)
         case _:

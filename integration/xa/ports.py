@@ -66,5 +66,8 @@ class Slots(Protocol):
     def taken(self) -> AbstractContextManager[Slot]:
         """One that nobody else works under."""
 
+    def is_ours(self, owner: str) -> bool:
+        """Return whether a connection of this deployment had the id."""
+
     def of(self, owner: str) -> Slot:
         """That of a branch, fenced: it was perhaps left by a process that died."""

@@ -3,39 +3,63 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from django.db import DatabaseError
 
 from integration.errors import IntegrationError
 from integration.policy.states import BranchState
 from integration.xa import decisions
+from integration.xa.branch import Branch
+from integration.xa.decisions import Verdict
 from integration.xa.resource import XaResource
 
 log = logging.getLogger(__name__)
 
+_OVER: Final = {Verdict.COMMIT, Verdict.ROLLBACK}
 
-def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: None) -> Counter[str]:
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recovery found: how many branches of each verdict, and of those that failed now.
+
+    `waiting` are prepared ones, the oldest first, that should have been over and are not.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    waiting: list[Branch] = field(default_factory=list)
+
+
+def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: None) -> Recovered:
     """Settle the branches that a database of ours has decided about; expire started ones.
 
-    Prepared branches of other coordinators are left to them. Returns how many there were of each
-    verdict, and of those that could not be settled now ("failed").
+    Prepared branches of other coordinators are left to them. Raises DatabaseError, and what the
+    resource does.
     """
-    counts: Counter[str] = Counter()
+    found = Recovered()
     # Before the log is read: each of these belongs to a branch that was prepared earlier, so one
     # that the log does not have any more is over.
     decided = decisions.pending(resource.name)
-    branches = resource.recover()
+    branches, oldest = resource.recover(), resource.oldest()
     for branch in branches:
         if should_stop():
-            return counts
-        if branch.state is not BranchState.PREPARED:
-            counts[branch.state.lower()] += 1
-            continue
-        try:
-            counts[decisions.settle(resource, branch.xid)] += 1
-        except (DatabaseError, IntegrationError) as problem:
-            counts["failed"] += 1
-            log.warning("The branch %s cannot be settled now: %s", branch.xid, problem)
+            return found
+        verdict = _settled(resource, branch)
+        found.counts[verdict] += 1
+        is_left = branch.state is BranchState.PREPARED and verdict not in _OVER
+        if is_left and branch.started_at < oldest:
+            found.waiting.append(branch)
     for xid in decided.keys() - {branch.xid for branch in branches}:
         decisions.forget(xid, decided[xid])
-    return counts
+    return found
+
+
+def _settled(resource: XaResource, branch: Branch) -> str:
+    if branch.state is not BranchState.PREPARED:
+        return branch.state.lower()
+    try:
+        return decisions.settle(resource, branch.xid)
+    except (DatabaseError, IntegrationError) as problem:
+        log.warning("The branch %s cannot be settled now: %s", branch.xid, problem)
+        return "failed"

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from integration.errors import IntegrationError
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 # Two that want the same branch fence each other in turn; after so many one of them gives up.
 TRIES: Final = 4
+# Recovery, which comes every minute, looks each time and tells people.
+CHECKED_SECONDS: Final = 600.0
 _BY_A_PERSON: Final = {
     BranchState.COMMITTED: XaHeuristicCommitError,
     BranchState.ROLLED_BACK: XaHeuristicRollbackError,
@@ -58,7 +60,7 @@ class XaResource:
         self._log, self._side, self._slots = log, side, slots
         self._active: dict[Xid, Active] = {}
         self._turn = threading.Lock()
-        self._is_checked = False
+        self._checked_at: float | None = None
 
     def observe(self, observer: XaObserver) -> None:
         """Tell of each step from now on."""
@@ -143,8 +145,7 @@ class XaResource:
         if branch.state is not BranchState.PREPARED:
             self._check_not_decided(branch)
             branch = self._log.prepare(slot, branch)
-        active = self._own(branch.xid)
-        if active is not None:
+        if (active := self._own(branch.xid)) is not None:
             active.branch = branch
 
     def commit(self, xid: Xid, *, one_phase: bool = False) -> None:
@@ -153,7 +154,8 @@ class XaResource:
         With `one_phase` it needs no `prepare` before. Raises XaUnknownError, XaProtocolError,
         XaSideLostError, XaHeuristicCommitError, XaHeuristicRollbackError.
         """
-        if one_phase and self._is_empty(xid):
+        active = self._own(xid)
+        if one_phase and active is not None and active.is_ended and active.branch is None:
             self._forget(xid)
             return
 
@@ -185,22 +187,30 @@ class XaResource:
     def recover(self) -> list[Branch]:
         """The branches that are in the log: prepared ones, started ones, and decided by a person.
 
-        A started one that is older than the timeout is rolled back instead; a prepared one is the
-        coordinator's, however old it is.
+        A started one of this deployment that is older than the timeout is rolled back instead; a
+        prepared one is the coordinator's, however old it is.
         """
-        self._check()
-        kept = []
+        self._check(anew=True)
+        oldest = self.oldest()
+        return [one for one in self._log.branches() if not self._is_expired(one, oldest)]
+
+    def oldest(self) -> datetime:
+        """The moment before which nothing was started that may still be under way."""
         [(now,)] = fetch_all("SELECT clock_timestamp()")
-        oldest = now - timedelta(seconds=self.timeout)
-        for branch in self._log.branches():
-            is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
-            if not is_old or not self._expire(branch):
-                kept.append(branch)
-        return kept
+        moment: datetime = now - timedelta(seconds=self.timeout)
+        return moment
+
+    def is_ours(self, branch: Branch) -> bool:
+        """Return whether this deployment has written it; others may share the log."""
+        return self._slots.is_ours(branch.owner)
+
+    def _is_expired(self, branch: Branch, oldest: datetime) -> bool:
+        is_old = branch.state is BranchState.STARTED and branch.started_at < oldest
+        return is_old and self.is_ours(branch) and self._expire(branch)
 
     def branches(self) -> list[Branch]:
         """What is in the log, for people: nothing is done about it."""
-        self._check()
+        self._check(anew=True)
         return self._log.branches()
 
     def _expire(self, branch: Branch) -> bool:
@@ -238,10 +248,14 @@ class XaResource:
     def decide(self, xid: Xid, *, commit: bool) -> None:
         """A person decides instead of the coordinator, who is told when it asks.
 
-        Raises XaUnknownError, XaProtocolError for one that is not prepared, XaSideLostError.
+        What is not prepared can be rolled back only, and is forgotten: nothing was promised.
+        Raises XaUnknownError, XaProtocolError, XaSideLostError.
         """
 
         def decided(slot: Slot, branch: Branch) -> None:
+            if branch.state is BranchState.STARTED and not commit:
+                self._log.finish(slot, branch)
+                return
             if branch.state is not BranchState.PREPARED:
                 raise XaProtocolError(xid, "decide", branch.state)
             if commit:
@@ -256,11 +270,14 @@ class XaResource:
         self._log.close()
         self._side.close()
 
-    def _check(self) -> None:
-        if not self._is_checked:
+    def _check(self, *, anew: bool = False) -> None:
+        """See that the topics are what they have to be: they may be changed at any time."""
+        now, checked_at = time.monotonic(), self._checked_at
+        if anew or checked_at is None or now - checked_at > CHECKED_SECONDS:
+            self._checked_at = None
             self._log.check()
             self._side.check()
-            self._is_checked = True
+            self._checked_at = now
 
     def _write(self, xid: Xid, active: Active) -> None:
         self._side.targets.check(self.name, active.messages)
@@ -342,8 +359,7 @@ class XaResource:
             raise
 
     def _known(self, xid: Xid) -> Branch:
-        found = self._log.find(xid)
-        if found is None:
+        if (found := self._log.find(xid)) is None:
             raise XaUnknownError(xid)
         return found
 
@@ -357,10 +373,6 @@ class XaResource:
         active = self._own(xid)
         with nullcontext() if active is None else active.turn:
             yield active if self._own(xid) is active else None
-
-    def _is_empty(self, xid: Xid) -> bool:
-        active = self._own(xid)
-        return active is not None and active.is_ended and active.branch is None
 
     def _standing(self, xid: Xid) -> str:
         active = self._own(xid)

@@ -8,7 +8,10 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Final
 
 from integration.kafka import admin
@@ -19,6 +22,7 @@ from integration.kafka.slots import Slot
 from integration.kafka.upto import TopicReader
 from integration.models import Provider
 from integration.policy.states import BranchState
+from integration.store.locks import RELEASE, LockClass
 from integration.store.sessions import fetch_all
 from integration.xa.branch import Branch, Place
 from integration.xa.errors import (
@@ -27,6 +31,7 @@ from integration.xa.errors import (
     XaTopicUnsafeError,
     XidInvalidError,
 )
+from integration.xa.seen import Seen, SeenLog
 from integration.xa.side_topic import HEADER
 from integration.xa.stalled import Stalls
 from integration.xa.steps import XaObserver, unobserved
@@ -37,14 +42,20 @@ log = logging.getLogger(__name__)
 # Compaction also drops tombstones in the end (delete.retention.ms, a day by default). Who has not
 # read for so long begins anew, so that no branch comes back to life for having missed its end.
 FRESH_SECONDS: Final = 600.0
+_WAIT: Final = """
+WITH held AS MATERIALIZED (SELECT pg_advisory_lock(%s, %s))
+SELECT clock_timestamp() FROM held"""
 
 
 class TopicLog:
     """Implements integration.xa.ports.TransactionLog. Safe for several threads."""
 
-    def __init__(self, provider: Provider, to: Connection, topic: str, stalls: Stalls) -> None:
+    def __init__(
+        self, provider: Provider, to: Connection, topic: str, stalls: Stalls, seen: SeenLog
+    ) -> None:
         self.topic = topic
         self.observer: XaObserver = unobserved
+        self._seen = seen
         self._provider, self._to, self._stalls = provider, to, stalls
         self._reader: TopicReader | None = None
         self._known: dict[bytes, Branch] = {}
@@ -57,6 +68,7 @@ class TopicLog:
             found = admin.describe(self._provider, self.topic)
         except TopicUnknownError:
             raise XaTopicMissingError(self.topic, self._to.name) from None
+        self._seen.check(Seen(found.topic_uuid, found.facts.low[0]))
         if not found.is_compacted or found.deletes_old:
             reason = "what was not decided for long is deleted from it"
             raise XaTopicUnsafeError(self.topic, reason, "cleanup.policy=compact")
@@ -76,22 +88,34 @@ class TopicLog:
         return self.find(xid)
 
     def open(self, slot: Slot, xid: Xid, mark: str, write: Callable[[], Place]) -> Branch:
-        # Two that begin one Xid at the same instant are not noticed here: each writes under an id
-        # of its own. It takes a coordinator that gives an Xid twice.
-        if self.find(xid) is not None:
-            raise XaDuplicateError(xid)
-        [(now,)] = fetch_all("SELECT clock_timestamp()")
-        with slot.transaction():
-            branch = Branch(
-                xid=xid,
-                state=BranchState.STARTED,
-                owner=slot.id,
-                mark=mark,
-                place=write(),
-                started_at=now,
-            )
-            self._write(slot, xid, branch)
-        return branch
+        with self._alone(xid) as now:
+            if self.find(xid) is not None:
+                raise XaDuplicateError(xid)
+            with slot.transaction():
+                branch = Branch(
+                    xid=xid,
+                    state=BranchState.STARTED,
+                    owner=slot.id,
+                    mark=mark,
+                    place=write(),
+                    started_at=now,
+                )
+                self._write(slot, xid, branch)
+            return branch
+
+    @contextmanager
+    def _alone(self, xid: Xid) -> Iterator[datetime]:
+        """Nobody of this installation enters the same Xid meanwhile; gives the time of now.
+
+        In the topic two would not meet: each writes under an id of its own.
+        """
+        name = f"{self._provider.pk}/{self.topic}/{xid}"
+        key = LockClass.XA_START, zlib.crc32(name.encode()) - 2**31
+        [(now,)] = fetch_all(_WAIT, key)
+        try:
+            yield now
+        finally:
+            fetch_all(RELEASE, key)
 
     def prepare(self, slot: Slot, branch: Branch) -> Branch:
         prepared = branch.becoming(BranchState.PREPARED)
@@ -125,10 +149,16 @@ class TopicLog:
 
     def _read_on(self, seconds: float) -> dict[bytes, Branch]:
         reader = self._reader = self._reader or TopicReader(self._to, self.topic)
-        low, end = (each[0] for each in reader.ends([0]))
-        began = time.monotonic()
-        if began - self._read_at > FRESH_SECONDS or self._position > end:
+        lows, ends, uuid = reader.ends_and_id([0])
+        low, end, began = lows[0], ends[0], time.monotonic()
+        is_fresh = began - self._read_at > FRESH_SECONDS
+        if not self._seen.is_known(Seen(uuid, low)):
+            self._seen.check(Seen(uuid, low))
+            is_fresh = True
+        if is_fresh:
             self._known, self._position = {}, low
+        elif self._position > end:
+            self._seen.tell_shortened()
         for message in reader.records(0, self._position, end, seconds):
             key, value = message.key() or b"", message.value()
             branch = None if value is None else _branch(key, value)

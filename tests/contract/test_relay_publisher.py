@@ -56,16 +56,16 @@ class InMemory:
 
 
 class OnKafka:
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, **more: str) -> None:
         self.bootstrap = bootstrap
         self.topic = f"publisher-{uuid.uuid4().hex[:10]}"
         self.id = f"sluice.test.{self.topic}.0"
-        settings = {"max.message.bytes": str(TOPIC_LIMIT)}
+        settings = {"max.message.bytes": str(TOPIC_LIMIT), **more}
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(self.topic, 1, 1, config=settings)])[self.topic].result()
 
     def wants_replicas(self, count: int) -> None:
-        """Below so many in step nothing is confirmed; clients ask again until time is over."""
+        """The broker heeds it from then on, or a moment later."""
         setting = ConfigEntry(
             "min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET
         )
@@ -174,11 +174,13 @@ def test_one_record_over_the_limit_takes_its_batch_back(
 def test_a_batch_of_which_records_are_left_unconfirmed_is_taken_back(
     kafka: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic wants a second replica, which this broker has not: it confirms nothing."""
-    broker = OnKafka(kafka.bootstrap)
+    """The topic wants a second replica, which this broker has not: it confirms nothing.
+
+    From its making: a broker heeds what is changed later a moment after it has said so.
+    """
+    broker = OnKafka(kafka.bootstrap, **{"min.insync.replicas": "2"})
     publisher = broker.publisher()
     publisher.open()
-    broker.wants_replicas(2)
     with monkeypatch.context() as patient:
         patient.setattr("integration.kafka.publisher.delivery_seconds", lambda _: 0.0)
         patient.setattr("integration.kafka.publisher.REPORT_SECONDS", 0.0)

@@ -1,9 +1,13 @@
 """What a log of transactions promises, with the log in a topic and in the database."""
 
+import threading
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from django.db import connection
 
 from integration import connections
 from integration.kafka.slots import Slot, SlotLostError
@@ -78,6 +82,44 @@ def test_a_branch_that_is_there_is_not_written_again(world):
     with pytest.raises(XaDuplicateError):
         world.opened(xid=branch.xid)
     assert world.log.branches() == [branch]
+
+
+def test_of_two_that_enter_one_xid_at_the_same_instant_one_is_told(world):
+    """The second comes while the first one writes; who of the two is refused, the log says."""
+    xid, inside, over = Xid.fresh(1), threading.Event(), threading.Event()
+
+    def enter(slot: Slot, then: Callable[[], object]) -> object:
+        mark = uuid.uuid4().hex
+
+        def write() -> Place:
+            then()
+            return world.side.write(slot, mark, [Outgoing(world.topic, b"1", None)])
+
+        try:
+            return world.log.open(slot, xid, mark, write)
+        except XaDuplicateError as refused:
+            return refused
+        finally:
+            connection.close()
+
+    def wait() -> None:
+        inside.set()
+        over.wait(1.0)
+
+    def second() -> object:
+        inside.wait(20)
+        try:
+            return enter(other, lambda: None)
+        finally:
+            over.set()
+
+    with world.slots.taken() as other, ThreadPoolExecutor(2) as two:
+        results = [
+            each.result(60) for each in (two.submit(enter, world.slot, wait), two.submit(second))
+        ]
+    [entered] = [result for result in results if isinstance(result, Branch)]
+    assert [type(result) for result in results if result is not entered] == [XaDuplicateError]
+    assert world.log.branches() == [entered]
 
 
 def test_messages_are_visible_exactly_if_their_branch_is_over(world):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from integration.delivery.steps import Step
+from integration.kafka.source import consumer_group
 from integration.models import Delivery, Queue
 from integration.runs.queues import run_queue
 from tests.support import warm
@@ -91,6 +92,28 @@ def test_a_broker_that_is_killed_in_between_doubles_nothing(
     amqp_broker.server.start()
     run_queue(queue.pk)
     assert at_broker(amqp_broker, address) == list(range(ALL))
+
+
+def test_the_offsets_of_a_group_are_a_copy_on_which_nothing_depends(
+    broker: Kafka, amqp_broker: Broker
+) -> None:
+    queue, address = a_bridge(broker, amqp_broker, "continuous")
+    group = consumer_group(queue.name)
+    post(broker, queue, BEFORE)
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=20.0)
+
+    def stop(**_: object) -> str | None:
+        return "seen" if broker.committed(group, queue.topic) == BEFORE else None
+
+    run_queue(queue.pk, stop=stop)
+    assert broker.committed(group, queue.topic) == BEFORE
+    # A bridge that goes by the group sends all of it again.
+    broker.commit(group, queue.topic, 0)
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.1)
+    post(broker, queue, BEHIND, first=BEFORE)
+    report = run_queue(queue.pk)
+    assert sum(report.counts.values()) == BEHIND
+    assert at_broker(amqp_broker, address) == list(range(BEFORE + BEHIND))
 
 
 def test_a_plain_bridge_doubles_what_it_sent_before_it_committed(amqp_broker: Broker) -> None:

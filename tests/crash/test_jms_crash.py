@@ -12,6 +12,7 @@ import signal
 
 import pytest
 
+from devstack.artemis import USER
 from integration.delivery.steps import Step
 from integration.models import JmsReceipt, MessageError, OutboxRow, Queue, QueuePartition
 from integration.runs.queues import run_queue
@@ -76,10 +77,36 @@ def test_a_broker_that_forgets_an_accept_doubles_nothing(
     assert left(amqp_broker, queue) == []
 
 
+def test_a_message_that_nobody_reads_is_held_once_however_often_it_is_delivered(
+    servers, child_environment, amqp_broker: Broker
+) -> None:
+    """A broker that counts a delivery changes the message's bytes: these cannot tell it."""
+    # Only where the library is installed.
+    from proton import UNDESCRIBED, Array, Data, Message, char  # noqa: PLC0415
+
+    from tests.support import amqp_client  # noqa: PLC0415
+
+    queue = a_jms_queue(amqp_broker, "continuous")
+    raw = bytes(Message(id="m1", body=Array(UNDESCRIBED, Data.CHAR, char("a"))).encode())
+    login = USER, amqp_broker.server.password
+    amqp_client.put_raw(amqp_broker.port, login, queue.topic, raw)
+    killed_at(queue, child_environment, Step.COMMITTED, 1)
+    held = MessageError.objects.get()
+    assert (held.code, held.state, held.message_id) == ("JMS_NOT_READ", "HOLD", "m1")
+    assert bytes(held.payload or b"") == raw
+    taken = [amqp_client.give_back(amqp_broker.port, login, queue.topic) for _ in range(2)]
+    # The process that died may be counted, too.
+    assert taken[-1].delivery_count > taken[0].delivery_count
+    run_queue(queue.pk)
+    assert MessageError.objects.get().pk == held.pk
+    assert left(amqp_broker, queue) == []
+    assert not JmsReceipt.objects.exists()
+
+
 def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
     servers, child_environment, amqp_broker: Broker
 ) -> None:
-    """1 is through; 2 and 3 are written when the process dies, 4 waits: the text's own sequence."""
+    """1 is through; 2 and 3 are in Kafka when the process dies, 4 waits: the text's sequence."""
     kafka = Kafka(servers.kafka_bootstrap)
     target = kafka.topic()
     provider = a_provider(kafka.bootstrap)
@@ -92,11 +119,22 @@ def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
     put(amqp_broker, queue, [{"n": 1}], first=1)
     run_queue(queue.pk)
     put(amqp_broker, queue, [{"n": 2}, {"n": 3}, {"n": 4}], first=2)
-    killed_at(queue, child_environment, Step.COMMITTED, 1)
+    words = ["-m", "tests.support.crash_child", str(queue.pk), Step.COMMITTED, "1", "STOP"]
+    child = warm.child(words, child_environment)
+    child.wait_until_stopped()
+    assert diverted(kafka, provider.pk, target) == [1, 2, 3]
+    child.kill()
+    # Nothing of 2 and 3 is accepted: the broker sends both again.
+    assert left(amqp_broker, queue) == ["m2", "m3", "m4"]
     run_queue(queue.pk)
-    run_relay(provider.pk, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
-    assert [json.loads(one.value())["n"] for one in kafka.read_all(target)] == [1, 2, 3, 4]
+    assert diverted(kafka, provider.pk, target) == [1, 2, 3, 4]
     assert left(amqp_broker, queue) == []
+
+
+def diverted(kafka: Kafka, provider_id: int, topic: str) -> list[int]:
+    """What is in Kafka once the relay has written all that is due."""
+    run_relay(provider_id, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
+    return [json.loads(one.value())["n"] for one in kafka.read_all(topic)]
 
 
 def test_a_bridge_that_saves_its_state_afterwards_doubles_messages(

@@ -23,6 +23,7 @@ from integration.kafka.source import KafkaSource, consumer_group, open_source
 from integration.models import ErrorAttempt, MessageError, Provider, Queue, QueuePartition
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
+from integration.store import branches
 from integration.values import TroubleKind
 from tests.functional.relay_world import a_provider, nothing_left, put, states
 from tests.support.at_step import AtStep
@@ -105,8 +106,38 @@ def test_a_broker_that_dies_in_a_batch_costs_nothing(
     assert not ErrorAttempt.objects.exists()
 
 
-def has_recovered(queue: Queue) -> bool:
-    if standing(queue) == (MESSAGES, "RUNNING", ""):
+@pytest.mark.parametrize("step", [Step.SETTLED, Step.PREPARED], ids=str)
+def test_a_broker_that_dies_in_a_two_phase_commit_leaves_both_or_neither(
+    mortal_kafka: KafkaServer, broker: Kafka, monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    """Before its records are confirmed the partition waits; later Kafka is asked what it has."""
+    monkeypatch.setattr("integration.kafka.publisher.COMMIT_SECONDS", 1.0)
+    monkeypatch.setattr("integration.kafka.publisher.OPEN_SECONDS", 3.0)
+    monkeypatch.setattr("integration.kafka.publisher.delivery_seconds", lambda _: 0.0)
+    queue = a_queue(broker, batch_size=BATCH, stay_seconds=0.1, two_phase=True)
+    a_queue(broker, name="out", direction="outbound")
+    broker.send(queue.topic, [{"n": n, "do": "publish"} for n in range(2 * BATCH)])
+    comes_back = threading.Timer(5.0, mortal_kafka.resume)
+
+    def stop() -> None:
+        mortal_kafka.pause()
+        comes_back.start()
+
+    report = run_queue(queue.pk, observer=AtStep(step, 1, stop))
+    comes_back.join()
+    assert report.ending in {"OUTAGE", "DRAINED"}, report
+    if step is Step.SETTLED:
+        assert standing(queue) == (0, "OUTAGE", "NOT_PUBLISHED")
+    until(lambda: has_recovered(queue, 2 * BATCH))
+    assert effects() == list(range(2 * BATCH))
+    topic = Queue.objects.get(name="out").topic
+    assert [int(one.key()) for one in broker.read_all(topic)] == effects()
+    assert branches.left() == []
+    assert not MessageError.objects.exists()
+
+
+def has_recovered(queue: Queue, count: int = MESSAGES) -> bool:
+    if standing(queue) == (count, "RUNNING", ""):
         return True
     QueuePartition.objects.filter(queue=queue, state="OUTAGE").update(resume_at=None)
     drain(queue)

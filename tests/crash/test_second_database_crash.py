@@ -7,7 +7,6 @@ rows and records are counted. The same where a session ends, where the second da
 where Kafka has forgotten what it decided.
 """
 
-from collections.abc import Iterator
 from signal import SIGCONT, SIGKILL
 
 import psycopg
@@ -18,17 +17,19 @@ from integration.actions.two_phase import decide
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.models import MessageError, Queue, QueuePartition
+from integration.policy.branches import Branch, home_of
 from integration.runs.branches import settle_all, transactional_id
 from integration.store import branches, second_database
 from integration.store.sessions import Session, raw_connection
 from tests.support import warm
 from tests.support.builders import a_brief_queue, a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.prepared import LEDGER, given_ledger  # noqa: F401 - a fixture, by its name
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
-MESSAGES, BATCH, LEDGER = 60, 5, "ledger"
+MESSAGES, BATCH = 60, 5
 HELD = range(0, MESSAGES, 20)
 # With the first or the second of its occurrences. Each batch is prepared and finished twice.
 STEPS = [
@@ -41,22 +42,6 @@ STEPS = [
 @pytest.fixture
 def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
-
-
-@pytest.fixture
-def ledger(transactional_db) -> Iterator[Session]:
-    """The other database, of the same server, known to this process and empty."""
-    with raw_connection("tests") as session:
-        name = f"ledger_{session.info.dbname}"
-        session.execute(f'CREATE DATABASE "{name}"')
-        connections.settings[LEDGER] = {**connections.settings["default"], "NAME": name}
-        with raw_connection("tests", LEDGER) as other:
-            other.execute("CREATE TABLE entry (n int)")
-            yield other
-            for branch in second_database.left(LEDGER):
-                second_database.roll_back(LEDGER, [branch])
-        del connections[LEDGER], connections.settings[LEDGER]
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 def at_port(ledger: Session, port: int) -> dict[str, str]:
@@ -160,11 +145,54 @@ def test_what_is_prepared_in_the_second_database_alone_is_rolled_back(
     [left] = branches.left()
     with raw_connection("a-person") as session:
         session.execute(f"ROLLBACK PREPARED '{left.branch}'")
-    assert [str(one) for one in second_database.left(LEDGER)] == [str(left.branch)]
+    assert second_database.left(LEDGER) == [left.branch]
+    # Nobody names it any more.
+    Queue.objects.update(second_database="")
+    foreign = prepare_elsewhere(ledger, left.branch)
     assert settle_all() == 0
+    assert ledger.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [(foreign,)]
+    ledger.execute(f"ROLLBACK PREPARED '{foreign}'")
+    Queue.objects.filter(pk=queue.pk).update(second_database=LEDGER)
     assert second_database.left(LEDGER) == []
     run_to_the_end(queue, environment)
     account(broker, ledger, 2 * BATCH)
+
+
+def prepare_elsewhere(ledger: Session, branch: Branch) -> str:
+    """What another installation of this name has prepared in the same second database."""
+    name = branch.name_in_second(home_of("another database"))
+    ledger.execute("BEGIN")
+    ledger.execute("INSERT INTO entry VALUES (-1)")
+    ledger.execute(f"PREPARE TRANSACTION '{name}'")
+    return name
+
+
+def test_a_message_that_breaks_a_deferred_constraint_there_leaves_nothing_here(
+    broker: Kafka, queue: Queue, environment: dict[str, str], ledger: Session
+) -> None:
+    does = [{"n": n, "ledger": True, "entry": 1 if n == 3 else n} for n in range(BATCH)]
+    broker.send(queue.topic, does)
+    run_to_the_end(queue, environment)
+    good = [n for n in range(BATCH) if n != 3]
+    assert list(Effect.objects.order_by("id").values_list("n", flat=True)) == good
+    assert entered(ledger) == good
+    error = MessageError.objects.get()
+    assert (error.offset, error.code) == (3, "UNIQUE_VIOLATION")
+
+
+def test_a_half_that_somebody_took_away_leaves_the_other_in_doubt(
+    broker: Kafka, queue: Queue, environment: dict[str, str], ledger: Session
+) -> None:
+    send(broker, queue, BATCH)
+    killed_at(queue, environment, Step.DECIDED, 1)
+    [(name,)] = ledger.execute("SELECT gid FROM pg_prepared_xacts WHERE gid ~ ':[0-9a-f]{8}$'")
+    ledger.execute(f"ROLLBACK PREPARED '{name}'")
+    assert settle_all() == 1
+    assert Effect.objects.count() == 0
+    [left] = branches.left()
+    decide(str(left.branch), commit=True, actor="anna", reason="I wrote them there by hand.")
+    assert Effect.objects.count() == BATCH - 1
+    assert branches.left() == []
 
 
 def test_where_kafka_has_forgotten_the_second_database_may_know(

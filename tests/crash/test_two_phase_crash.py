@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 
 from crontasks.builtin import lag_monitor
-from integration.actions.two_phase import decide
+from integration.actions.two_phase import BranchNotInDoubtError, decide
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.models import MessageError, OutboxChange, OutboxRow, Queue, QueuePartition
@@ -137,6 +137,9 @@ def test_what_a_paused_queue_was_left_with_is_settled(
     killed_at(queue, child_environment, Step.DECIDED, 1)
     Queue.objects.filter(pk=queue.pk).update(paused=True)
     assert applied() == []
+    [left] = branches.left()
+    with pytest.raises(BranchNotInDoubtError):
+        decide(str(left.branch), commit=False, actor="anna", reason="Kafka knows better.")
     assert settle_all() == 0
     assert applied() == published(broker) == list(range(BATCH))
 

@@ -7,9 +7,13 @@ the log of transactions in a topic and in the database.
 """
 
 import signal
+from itertools import product
 
 import pytest
+from django.utils import timezone
 
+from crontasks import ticks
+from crontasks.models import CronInstance, CronRun, Notice
 from integration import connections
 from integration.models import ExternalSystem, XaBranch, XaDecision
 from integration.xa import stalled
@@ -23,6 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(tran
 
 # So many at a time: each has a row, a branch and an id of its own.
 AT_ONCE = 6
+FACTORIES = ["payments", "other"]
 ONLY_WITH_A_TABLE = {XaStep.MARKED, XaStep.DELIVERED}
 # From here on the database has committed.
 DECIDED = [
@@ -55,10 +60,14 @@ def killed(process: WarmChild) -> None:
     assert process.wait(20) == -signal.SIGKILL
 
 
+def account_of_the_database() -> set[int]:
+    rows = ExternalSystem.objects.filter(name__startswith="n-").values_list("name", flat=True)
+    return {int(name.removeprefix("n-")) for name in rows}
+
+
 def account(broker: Kafka, topic: str) -> set[int]:
     """The numbers that are in both, each with both of its messages, in their order."""
-    rows = ExternalSystem.objects.filter(name__startswith="n-").values_list("name", flat=True)
-    numbers = {int(name.removeprefix("n-")) for name in rows}
+    numbers = account_of_the_database()
     found = read(broker, topic)
     for number in numbers | {each["n"] for each in found}:
         parts = [each["part"] for each in found if each["n"] == number]
@@ -89,6 +98,32 @@ def test_both_have_it_or_neither_wherever_it_dies(broker, child_environment, coo
     assert left.state == "STARTED"
     assert not XaDecision.objects.exists()
     assert XaBranch.objects.count() == (log == "database")
+
+
+def test_the_cron_task_settles_within_a_minute_what_a_killed_process_left(
+    broker, child_environment
+):
+    a_factory(broker, "topic")
+    a_factory(broker, "database", name="other")
+    topic, steps = broker.topic(), [XaStep.PREPARED, XaStep.DECIDED, XaStep.COPIED]
+    about = [(name, str(n), step) for n, (name, step) in enumerate(product(FACTORIES, steps))]
+    children = [
+        child(child_environment, "atomic", name, topic, n, step, "SIGKILL")
+        for name, n, step in about
+    ]
+    for process in children:
+        killed(process)
+    assert account_of_the_database() == {1, 2, 4, 5}
+    assert read(broker, topic) == []
+    shipped = CronInstance.objects.get(task="xa_recovery")
+    assert (shipped.interval_seconds, shipped.active) == (60, True)
+    ticks.tick(shipped.pk, timezone.now())
+    run = CronRun.objects.get(instance=shipped)
+    assert (run.state, run.counts) == ("DONE", {"commit": 4, "rollback": 2})
+    assert account(broker, topic) == {1, 2, 4, 5}
+    ticks.tick(shipped.pk, timezone.now())
+    assert CronRun.objects.count() == 1, "a tick that did nothing leaves no row"
+    assert not Notice.objects.exists()
 
 
 @pytest.mark.parametrize("log", LOGS)

@@ -51,6 +51,24 @@ def test_each_message_of_a_call_ends_in_its_own_way() -> None:
     assert broker.ids == ["m0", "m7"]
 
 
+def test_what_is_larger_than_the_broker_takes_is_refused_and_the_others_arrive() -> None:
+    texts = [b"{}", b"x" * 1_000, b"y" * 1_001, b"{}"]
+    messages = [
+        an_outbound_message(f"m{at}", interface="accepted", body=text)
+        for at, text in enumerate(texts)
+    ]
+    properties = AmqpProperties(host="h", address="orders", subject="{interface}")
+    most = len(Writer(properties).encoded(messages[1]))
+    with SettlingBroker(most_bytes=most) as broker:
+        endpoint = at(broker)
+        told = endpoint.deliver(messages)
+        endpoint.close()
+    assert [one.code for one in told] == ["", "", "AMQP_TOO_LARGE", ""]
+    assert isinstance(told[2], Refused)
+    assert f"{most + 1:,} bytes, and the broker takes {most:,}" in told[2].text
+    assert broker.ids == ["m0", "m1", "m3"]
+
+
 @pytest.mark.parametrize("wanted", ["settled", "silent", "detached", "ended", "dropped"])
 def test_what_the_broker_says_nothing_of_may_have_arrived(wanted: str) -> None:
     with SettlingBroker() as broker:
@@ -142,3 +160,14 @@ def test_a_link_that_is_refused_is_told_with_its_reason() -> None:
         assert endings(endpoint, "accepted") == [(Unreachable, "AMQP_ADDRESS")]
         assert "no such queue" in endpoint.connect().text
         endpoint.close()
+
+
+@pytest.mark.parametrize("body", ["text", "bytes"])
+def test_what_one_message_has_is_not_in_the_next(body: str) -> None:
+    own = {"body": body, "key_is_group": True, "message_properties": {"of": "{message_id}"}}
+    writer = Writer(AmqpProperties(host="h", address="a", **own))
+    full = an_outbound_message("m1", key="k", content_type="text/plain")
+    bare = an_outbound_message("m2", key="", content_type="", sent_at=None)
+    blank = writer.blank()
+    for message in (full, bare, full):
+        assert writer.encoded(message, blank) == writer.encoded(message)

@@ -240,8 +240,10 @@ def test_kafka_away_is_ill_health_and_a_partner_away_is_not() -> None:
     status, checks = asked()
 
     assert (status, failing(checks)) == (503, ["progress"])
-    assert "Kafka" in checks["progress"]["why"]
-    assert "1 queue" in checks["progress"]["why"]
+    assert checks["progress"]["why"] == "Kafka does not serve 1 queue."
+    queue.partitions.update(state_code="JMS_UNREACHABLE")
+    status, checks = asked()
+    assert (status, checks["progress"]["why"]) == (503, "A JMS broker does not serve 1 queue.")
 
 
 def test_messages_that_nobody_sends_are_ill_health() -> None:

@@ -1,10 +1,22 @@
 """Queues that read from a JMS broker: the same runs, failures and repair as from Kafka."""
 
 import json
+import struct
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from proton import Message, int32
+from proton import (
+    UNDESCRIBED,
+    Array,
+    Data,
+    Message,
+    char,
+    decimal32,
+    decimal64,
+    decimal128,
+    int32,
+)
 
 from crontasks.health import flow_set_up
 from devstack.artemis import STRANGER
@@ -25,6 +37,7 @@ from integration.models import (
 from integration.runs.queues import run_queue
 from integration.runs.sources import source_of
 from integration.selectors.setup.examination import examined
+from integration.values import content_hash
 from tests.support.amqp import Broker
 from tests.support.jms import a_jms_provider, a_jms_queue, left, put
 from tests.support.world.models import Effect
@@ -34,6 +47,11 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 def applied() -> list[int]:
     return list(Effect.objects.order_by("id").values_list("n", flat=True))
+
+
+def standing(queue: Queue) -> tuple[str, str]:
+    place = QueuePartition.objects.get(queue=queue)
+    return place.state, place.state_code
 
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
@@ -50,6 +68,33 @@ def test_messages_are_applied_in_order_and_accepted(servers, amqp_broker: Broker
     put(amqp_broker, queue, [{"n": 35, "do": "ok"}], first=35)
     run_queue(queue.pk)
     assert applied() == list(range(36))
+
+
+def a_receipt(queue: Queue, message_id: str, days: int) -> None:
+    receipt = content_hash(message_id.encode())
+    at = timezone.now() - timedelta(days=days)
+    JmsReceipt.objects.create(queue=queue, message=receipt, received_at=at)
+
+
+def test_a_receipt_whose_message_never_comes_again_goes_after_a_day(
+    servers, amqp_broker: Broker
+) -> None:
+    """The broker had accepted those messages; only its answer was lost."""
+    queue = a_jms_queue(amqp_broker)
+    a_receipt(queue, "m0", days=2)
+    a_receipt(queue, "m1", days=2)
+    a_receipt(queue, "m2", days=0)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}])
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    # However old: what comes again is known, and what has just been lost may still come.
+    assert applied() == []
+    assert left(amqp_broker, queue) == []
+    run_queue(queue.pk)
+    [kept] = JmsReceipt.objects.values_list("message", flat=True)
+    assert bytes(kept) == content_hash(b"m2")
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1)
+    run_queue(queue.pk)
+    assert applied() == [1]
 
 
 def test_a_failure_is_a_row_and_stops_a_sequential_queue_until_it_is_released(
@@ -106,6 +151,7 @@ def test_a_second_connection_for_the_same_queue_waits_for_the_first(servers, amq
             second.facts()
         second.close()
         assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+        assert standing(queue) == ("OUTAGE", "JMS_IN_USE")
     finally:
         first.close()
     QueuePartition.objects.update(resume_at=timezone.now())
@@ -118,6 +164,7 @@ def test_a_broker_that_is_gone_is_an_outage_and_loses_nothing(servers, amqp_brok
     put(amqp_broker, queue, [{"n": n, "do": "ok"} for n in range(3)])
     amqp_broker.kill()
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert standing(queue) == ("OUTAGE", "JMS_UNREACHABLE")
     amqp_broker.server.start()
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.DRAINED
@@ -133,7 +180,13 @@ def test_a_selector_chooses_and_one_that_is_none_is_told(servers, amqp_broker: B
     assert left(amqp_broker, queue) == ["m0"]
     Queue.objects.filter(pk=queue.pk).update(selector="site = = 'X'")
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+    assert standing(queue) == ("OUTAGE", "JMS_SELECTOR")
+    assert "site = = 'X'" in QueuePartition.objects.get(queue=queue).state_text
+    # Once it is corrected the queue goes on by itself.
+    Queue.objects.filter(pk=queue.pk).update(selector="site = 'NASHUA'")
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert (applied(), standing(queue)) == ([1, 0], ("RUNNING", ""))
 
 
 def test_a_topic_is_read_by_a_durable_subscription(servers, amqp_broker: Broker):
@@ -149,11 +202,11 @@ def test_a_user_without_the_right_is_an_outage_that_says_so(servers, amqp_broker
     provider = a_jms_provider(amqp_broker, username=STRANGER)
     queue = a_jms_queue(amqp_broker, provider=provider)
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_RIGHTS"
+    assert standing(queue) == ("OUTAGE", "JMS_RIGHTS")
     Provider.objects.filter(pk=provider.pk).update(password="wrong")
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert QueuePartition.objects.get(queue=queue).state_code == "KAFKA_REFUSED"
+    assert standing(queue) == ("OUTAGE", "JMS_REFUSED")
 
 
 def test_a_test_of_the_connection_says_how_far_it_came(servers, amqp_broker: Broker):
@@ -236,6 +289,91 @@ def test_what_is_no_message_is_kept_as_it_is(data):
     assert record.value == data
     assert receipt is not None
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+def nested(levels: int) -> bytes:
+    """Lists in a list, as AMQP writes them."""
+    body = b"\x45"
+    for _ in range(levels):
+        body = b"\xd0" + struct.pack(">II", len(body) + 4, 1) + body
+    return body
+
+
+# What stands before a body.
+PROPERTIES = bytes(Message(id="m1").encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(Message(id="m1", body=Array(UNDESCRIBED, Data.CHAR, char("a"))).encode()),
+        bytes(Message(id="m1", body=decimal128(bytes(16))).encode()),
+        bytes(Message(id="m1", body=[{"price": decimal64(5)}]).encode()),
+        bytes(Message(id="m1", body="x", properties={"price": decimal32(5)}).encode()),
+        bytes(Message(id="m1", body=[float("nan")]).encode()),
+        PROPERTIES + b"\x00\x53\x77" + nested(3_000),
+        # A body that breaks off.
+        PROPERTIES + b"\x00\x53\x77\xa1\x09x",
+        PROPERTIES + b"\x00\x53\x75\xa0\x09x",
+        PROPERTIES + b"\x00\x53",
+    ],
+    ids=[
+        "array",
+        "decimal",
+        "decimal in a map",
+        "decimal property",
+        "NaN",
+        "deep",
+        "cut",
+        "bytes",
+        "word",
+    ],
+)
+def test_what_only_amqp_has_a_word_for_is_known_by_its_id(data: bytes) -> None:
+    record, receipt = arrived(data, 0)
+    assert record.value == data
+    assert jms_flaw(record).code == "JMS_NOT_READ"
+    assert dict(record.headers)["sluice-message-id"] == b"m1"
+    assert receipt == arrived(bytes(Message(id="m1", body="x").encode()), 0).receipt
+
+
+@pytest.mark.parametrize("end", [b"", b"\x00\x53\x77\x40", b"\x00\x53\x78\xc1\x01\x00"])
+def test_a_message_without_a_body_is_one_that_has_been_read(end: bytes) -> None:
+    record, _ = arrived(PROPERTIES + end, 0)
+    assert (record.value, dict(record.headers)["jms-body"]) == (b"", b"message")
+    assert jms_flaw(record) is None
+
+
+def test_an_unreadable_message_without_an_id_is_not_taken_for_another_one_like_it() -> None:
+    data = bytes(Message(body=decimal128(bytes(16)), delivery_count=1).encode())
+    record, receipt = arrived(data, 0)
+    assert (jms_flaw(record).code, receipt) == ("JMS_NOT_READ", None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x00\x53\x70\x45",
+        b"\x00\x53\x70\xc0\x07\x05\x41\x40\x40\x40\x52\x01",
+        b"\x00\x53\x70\xd0\x00\x00\x00\x0a\x00\x00\x00\x05\x41\x40\x40\x40\x52\x02",
+        b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x70\x45",
+        b"\x00\xa3\x10amqp:header:list\x45",
+        b"\x00\x53\x70\x45\x00\x53\x71\xc1\x01\x00",
+    ],
+    ids=["empty", "short", "long", "wide code", "named", "and annotations of the delivery"],
+)
+def test_what_is_no_message_is_the_same_one_however_often_it_was_delivered(header: bytes) -> None:
+    broken = b"\x00\x53\x73\xd0\xff"
+    record, receipt = arrived(header + broken, 0)
+    assert (record.value, receipt) == (header + broken, arrived(broken, 0).receipt)
+    assert receipt != arrived(header + broken + b"\x01", 0).receipt
+
+
+@pytest.mark.parametrize("data", [b"\x00\x53\x70", b"\x00\x53\x70\xd0\xff", b"\x00\xa3\xff"])
+def test_a_header_that_breaks_off_is_kept_as_it_is(data: bytes) -> None:
+    record, receipt = arrived(data, 0)
+    assert record.value == data
+    assert receipt is not None
 
 
 def test_a_run_that_ends_costs_no_delivery_attempt(servers, amqp_broker: Broker):

@@ -13,6 +13,7 @@ from transaction.interfaces import TransactionFailedError
 
 from integration import connections
 from integration.models import ConnectionFactory, Provider, XaBranch, XaDecision
+from integration.store.sessions import raw_connection
 from integration.xa.errors import (
     XaRolledBackError,
 )
@@ -87,13 +88,34 @@ def test_a_decision_whose_answer_was_lost_is_found_out(broker, topic):
     assert factory.xa().recover() == []
 
 
+@pytest.mark.parametrize("log", ["topic"])
+def test_a_session_that_ends_once_all_is_committed_is_no_error(broker, topic):
+    """Whoever got one would do it all again. What is left to forget, recovery forgets."""
+    factory = connections.lookup("payments")
+
+    def end_session(step: str) -> None:
+        if step == "copied":
+            with raw_connection("killer") as killer:
+                pid = connection.connection.info.backend_pid
+                killer.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+    factory.xa().observe(end_session)
+    with factory.atomic() as session:
+        session.send(topic, {"n": 1})
+    connection.close()
+    assert read(broker, topic) == [{"n": 1}]
+    assert XaDecision.objects.count() == 1
+    connections.recover_all()
+    assert not XaDecision.objects.exists()
+
+
 @pytest.mark.parametrize("log", LOGS)
 def test_a_branch_is_left_alone_while_its_database_transaction_is_open(broker, topic, other):
     factory = connections.lookup("payments")
 
     def look(step: str) -> None:
         if step == "prepared":
-            seen.append(in_a_thread(lambda: recover(other)))
+            seen.append(in_a_thread(lambda: recover(other).counts))
 
     seen: list[object] = []
     factory.xa().observe(look)

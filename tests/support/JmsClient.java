@@ -136,8 +136,8 @@ public final class JmsClient {
   private static String told(Message message) throws Exception {
     TreeMap<String, Object> properties = new TreeMap<>();
     for (Object name : Collections.list(message.getPropertyNames())) {
-      // Brokers add some of their own where they translate between protocols.
-      if (!name.toString().matches("(JMS|_AMQ|NATIVE_MESSAGE_ID).*")) {
+      // Brokers add some of their own where they translate between protocols, bridges their trail.
+      if (!name.toString().matches("(JMS|_AMQ|NATIVE_MESSAGE_ID|sluice_forwards).*")) {
         Object value = message.getObjectProperty(name.toString());
         properties.put(name.toString(), value.getClass().getSimpleName() + " " + value);
       }

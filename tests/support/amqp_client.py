@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from proton import Message, Timeout, symbol
-from proton.reactor import Copy, LinkOption
-from proton.utils import BlockingConnection
+from proton import Delivery, Message, Timeout, symbol
+from proton.reactor import Container, Copy, LinkOption
+from proton.utils import BlockingConnection, BlockingReceiver
 
 from bench.jms import AQueue
 
@@ -43,6 +43,26 @@ def put(port: int, login: tuple[str, str], address: str, message_id: str) -> Non
         sender.send(Message(id=message_id, durable=True, body=message_id))
 
 
+def put_raw(port: int, login: tuple[str, str], address: str, data: bytes) -> None:
+    """Send a message that is encoded already, or is none at all; returns once the broker has it."""
+    with connected(port, login) as connection:
+        sender = connection.create_sender(address, options=[AQueue()])
+        delivery = sender.link.delivery("raw")
+        sender.link.stream(data)
+        sender.link.advance()
+        connection.wait(lambda: delivery.settled)
+
+
+def give_back(port: int, login: tuple[str, str], address: str) -> Message:
+    """Take a message and say that it could not be dealt with: the broker counts that."""
+    with connected(port, login) as connection:
+        receiver = connection.create_receiver(address, credit=1, options=[AQueue()])
+        message = receiver.receive(timeout=TIMEOUT_SECONDS)
+        receiver.fetcher.unsettled[0].local.failed = True
+        receiver.settle(Delivery.MODIFIED)
+    return message
+
+
 def put_texts(
     port: int, login: tuple[str, str], address: str, bodies: Iterable[Any], **fields: Any
 ) -> None:
@@ -57,12 +77,26 @@ def put_texts(
             sender.send(Message(**values))
 
 
+def soon(receiver: BlockingReceiver) -> Message | None:
+    """The next message; None when nothing comes."""
+    try:
+        return receiver.receive(timeout=QUIET_SECONDS)
+    except Timeout:
+        return None
+
+
 @contextmanager
-def connected(port: int, login: tuple[str, str]) -> Iterator[BlockingConnection]:
+def connected(
+    port: int, login: tuple[str, str], *, container: str | None = None
+) -> Iterator[BlockingConnection]:
+    """A connection; brokers know durable subscriptions by its container's name."""
     user, password = login
+    named = Container()
+    named.container_id = container or named.container_id
     connection = BlockingConnection(
         f"127.0.0.1:{port}",
         timeout=TIMEOUT_SECONDS,
+        container=named,
         user=user,
         password=password,
         allow_insecure_mechs=True,

@@ -244,6 +244,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "channel-subjects:number": target.channel_id,
         "provider-forget:number": provider,
         "connection-branch:number": factory.pk,
+        "connection-log:number": factory.pk,
     }
     pages = dict.fromkeys(
         ("http-api:number", "token-new:number", "token-rotate:number", "token-revoke:number"),

@@ -18,7 +18,14 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 from django.conf import settings
 
 ANSWER_SECONDS: Final = 20
@@ -77,6 +84,27 @@ class Kafka:
         if self.admin.describe_cluster(request_timeout=10).result(20).controller is None:
             raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
 
+    def configure(self, name: str, **config: str) -> None:
+        """Change settings of a topic, and wait until it has them."""
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC,
+            name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+                for key, value in config.items()
+            ],
+        )
+        self.admin.incremental_alter_configs([resource])[resource].result(10)
+
+        def has_them() -> bool:
+            found = self.admin.describe_configs([resource])[resource].result(10)
+            return all(found[key].value == value for key, value in config.items())
+
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not has_them():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(10)
 
@@ -133,6 +161,12 @@ class Kafka:
         finally:
             reader.close()
         return int(place.offset)
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        """Commit an offset of the first partition for a group that nobody is a member of."""
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        reader.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        reader.close()
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         place = TopicPartition(topic, partition, before)

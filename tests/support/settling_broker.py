@@ -33,13 +33,14 @@ class SettlingBroker:
 
     Besides `STATES` a subject may be "settled" (without a state), "late" (accepted in a moment),
     "silent", "detached", "ended" (the session) or "dropped". Of the address "none" it says that
-    there is no such queue. `idle_seconds`: so long it hears nothing, then it gives up. Once
-    `frozen` is set it does not do anything any more.
+    there is no such queue. `idle_seconds`: so long it hears nothing, then it gives up. Messages
+    have at most `most_bytes`; 0 for any. Once `frozen` is set it does not do anything any more.
     """
 
-    def __init__(self, credit: int = 1_000, idle_seconds: float = 0) -> None:
+    def __init__(self, credit: int = 1_000, idle_seconds: float = 0, most_bytes: int = 0) -> None:
         self.frozen = threading.Event()
         self._idle_seconds = idle_seconds
+        self._most_bytes = most_bytes
         self._late: list[tuple[float, Any]] = []
         self.ids: list[str] = []
         self._credit = credit
@@ -112,6 +113,7 @@ class SettlingBroker:
 
     def _open(self, link: Any) -> None:
         link.target.address = link.remote_target.address
+        link.max_message_size = self._most_bytes
         link.open()
         if link.remote_target.address == "none":
             _close(link, "amqp:not-found", "there is no such queue")

@@ -11,7 +11,11 @@ LOOK_SECONDS: Final = 0.05
 
 
 class SwallowingProxy:
-    """Forwards connections to a port of this machine until `swallows` is set."""
+    """Forwards connections to a port of this machine until `swallows` is set.
+
+    `cut` and `say` are for a wire on which nothing is under way: what is said stands between two
+    messages of the server, as if it had said that.
+    """
 
     def __init__(self, to: int) -> None:
         self._to = to
@@ -19,6 +23,9 @@ class SwallowingProxy:
         self.swallows = threading.Event()
         # What sets it: bytes that pass by.
         self.begins_at = b""
+        self._clients: list[socket.socket] = []
+        # How many there were so far.
+        self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(LOOK_SECONDS)
         self.port = int(self._listener.getsockname()[1])
@@ -31,6 +38,16 @@ class SwallowingProxy:
         for thread in self._threads:
             thread.join(10)
 
+    def cut(self) -> None:
+        """End every connection."""
+        while self._clients:
+            with contextlib.suppress(OSError):
+                self._clients.pop().shutdown(socket.SHUT_RDWR)
+
+    def say(self, data: bytes) -> None:
+        """Send this to the client that came last, in the server's name."""
+        self._clients[-1].sendall(data)
+
     def _accept(self) -> None:
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError, OSError):
@@ -40,6 +57,8 @@ class SwallowingProxy:
                 thread.start()
 
     def _serve(self, client: socket.socket) -> None:
+        self._clients.append(client)
+        self.connections += 1
         with client, contextlib.suppress(OSError):
             server = socket.create_connection(("127.0.0.1", self._to))
             with server:

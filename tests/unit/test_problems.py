@@ -104,6 +104,9 @@ def test_a_wrong_protocol_is_no_refusal() -> None:
         ("CLIENT_CERTIFICATE", "KAFKA_CERTIFICATE", "do not accept each other"),
         ("BROKER_RIGHTS", "KAFKA_RIGHTS", "refuses us a right"),
         ("BROKER_REFUSED", "KAFKA_REFUSED", "refuses us"),
+        ("BROKER_REFUSED", "JMS_REFUSED", "refuses us"),
+        ("CLIENT_CERTIFICATE", "JMS_CERTIFICATE", "do not accept each other"),
+        ("BROKER_UNREACHABLE", "JMS_UNREACHABLE", "does not answer"),
     ],
 )
 def test_each_refusal_is_told_as_what_it_is(code: str, state: str, what: str) -> None:
@@ -114,6 +117,17 @@ def test_each_refusal_is_told_as_what_it_is(code: str, state: str, what: str) ->
         assert what in one.what
         assert "The reason." in one.why
         assert one.way is Way.PROVIDER
+
+
+@pytest.mark.parametrize(
+    "code", ["JMS_RIGHTS", "JMS_SELECTOR", "JMS_ADDRESS_REFUSED", "JMS_IN_USE"]
+)
+def test_what_a_jms_broker_refuses_to_one_queue_is_a_problem_of_that_queue(code: str) -> None:
+    down = {"state": "OUTAGE", "state_code": code, "state_text": "Its own words."}
+    (one,) = found(a_row(place=down))
+    assert (one.what, one.way) == ("The JMS broker lets orders read nothing", Way.QUEUE)
+    assert "Its own words." in one.why
+    assert one.next_step
 
 
 def test_a_provider_is_told_before_any_queue_has_met_it() -> None:

@@ -1,22 +1,20 @@
 """The answers that endings and conditions of AMQP 1.0 come to."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from integration.amqp.connection import EndedError
+from integration.amqp.errors import NO_RIGHTS, UNAUTHORIZED, is_lack_of_rights
 from integration.amqp.sending import NO_ANSWER, TOO_LARGE, Ending, Outcome
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import Accepted, Answer, Later, Refused, Unknown, Unreachable
 
-UNAUTHORIZED: Final = "amqp:unauthorized-access"
 NOT_FOUND: Final = "amqp:not-found"
 NOT_ALLOWED: Final = "amqp:not-allowed"
 FULL: Final = "amqp:resource-limit-exceeded"
 # What concerns every message: the broker says it of the link, or of each message alike.
 _OF_ALL: Final[Mapping[str, EndpointCode]] = {
-    UNAUTHORIZED: EndpointCode.AMQP_RIGHTS,
-    "amqp:security": EndpointCode.AMQP_RIGHTS,
+    **dict.fromkeys(NO_RIGHTS, EndpointCode.AMQP_RIGHTS),
     NOT_FOUND: EndpointCode.AMQP_ADDRESS,
     NOT_ALLOWED: EndpointCode.AMQP_ADDRESS,
     FULL: EndpointCode.AMQP_FULL,
@@ -25,8 +23,6 @@ _OF_ALL: Final[Mapping[str, EndpointCode]] = {
 _ITS_OWN_FAULT: Final = frozenset(
     {"amqp:internal-error", "amqp:illegal-state", "amqp:connection:forced", "failed"}
 )
-# Artemis calls a right that is missing to make an address an internal error; its number tells.
-_NO_RIGHT: Final = re.compile(r"\bAMQ229(032|213)\b")
 
 
 def answer_of(outcome: Outcome) -> Answer:
@@ -40,7 +36,7 @@ def not_open(problem: EndedError | TimeoutError) -> Unreachable:
         text = "The broker did not answer in time; perhaps its port is not one for AMQP 1.0."
         return Unreachable(code=EndpointCode.CONNECT_TIMEOUT, text=text)
     code = _OF_ALL.get(problem.condition, EndpointCode.AMQP_ENDED)
-    if _NO_RIGHT.search(str(problem)):
+    if is_lack_of_rights(problem.condition, str(problem)):
         code = EndpointCode.AMQP_RIGHTS
     return Unreachable(code=code, text=f"The broker refused: {_words(str(problem))}")
 

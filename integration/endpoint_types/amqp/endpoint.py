@@ -86,9 +86,10 @@ class AmqpEndpoint:
     def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
         encoded: dict[int, bytes] = {}
         answers: dict[int, Answer] = {}
+        blank = self._writer.blank()
         for at, message in enumerate(messages):
             try:
-                encoded[at] = self._writer.encoded(message)
+                encoded[at] = self._writer.encoded(message, blank)
             except (FieldMissingError, NotDeliveredError) as problem:
                 answers[at] = problem.answer
         if encoded:

@@ -16,10 +16,12 @@ from integration.endpoint_types.amqp.restoring import (
     properties_of,
     restore,
 )
+from integration.endpoint_types.forwards import place_of
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refused
 from integration.endpoints.templates import Fields, Template
 from integration.jms_headers import JmsBody
+from integration.policy.forwards import TRAIL, TRAIL_PROPERTY, goes_round, onward, trail_of
 
 JMS_TYPE: Final = symbol("x-opt-jms-msg-type")
 DESTINATION: Final = symbol("x-opt-jms-dest")
@@ -39,42 +41,51 @@ class Writer:
         self._correlation = Template(properties.correlation_id)
         self._own = {name: Template(text) for name, text in properties.message_properties.items()}
 
-    def encoded(self, message: OutboundMessage) -> bytes:
-        """Raises FieldMissingError, NotDeliveredError."""
-        try:
-            data: bytes = self._made(message).encode()
-        except (ValueError, OverflowError, ProtonException) as problem:
-            raise _unwritable(f"it cannot be written: {problem}") from problem
-        return data
+    def blank(self) -> Any:
+        """What all messages have in common, to be filled in for one after the other.
 
-    def _made(self, message: OutboundMessage) -> Any:
-        own, fields = self._properties, Fields(message)
-        made: Any = Message(
-            id=message.message_id,
+        To make one costs a third of what it takes to write it.
+        """
+        own = self._properties
+        return Message(
             durable=True,
             priority=own.priority,
             ttl=max(own.expires_seconds, SHORTEST_SECONDS) if own.expires_seconds else 0,
             address=own.address,
-            subject=_without_nul(self._subject.filled(fields), "JMS type") or None,
-            correlation_id=self._correlation.filled(fields) or None,
             reply_to=own.reply_to or None,
         )
-        if own.key_is_group and message.key:
-            made.group_id = _without_nul(message.key, "group")
-        if message.sent_at is not None:
-            made.creation_time = message.sent_at.timestamp()
+
+    def encoded(self, message: OutboundMessage, blank: Any = None) -> bytes:
+        """Raises FieldMissingError, NotDeliveredError. `blank` is for one thread at a time."""
+        # What is restored may be anything, and would stay in it.
+        made = self.blank() if blank is None or self._properties.restores else blank
+        try:
+            self._fill_in(made, message)
+            data: bytes = made.encode()
+        except (ValueError, OverflowError, ProtonException) as problem:
+            raise _unwritable(f"it cannot be written: {problem}") from problem
+        return data
+
+    def _fill_in(self, made: Any, message: OutboundMessage) -> None:
+        own, fields = self._properties, Fields(message)
+        made.id = message.message_id
+        made.subject = _without_nul(self._subject.filled(fields), "JMS type") or None
+        made.correlation_id = self._correlation.filled(fields) or None
+        has_group = own.key_is_group and message.key
+        made.group_id = _without_nul(message.key, "group") if has_group else None
+        made.creation_time = 0 if message.sent_at is None else message.sent_at.timestamp()
         if own.restores:
             restore(made, message.headers)
         made.properties = {
             **(properties_of(message.headers) if own.restores else {}),
             **{name: template.filled(fields) for name, template in self._own.items()},
             own.duplicate_property: message.message_id,
+            **_trail(message),
         }
         made.annotations = {DESTINATION: byte(int(own.address_kind == TOPIC))}
-        self._fill(made, message)
-        return made
+        self._fill_body(made, message)
 
-    def _fill(self, made: Any, message: OutboundMessage) -> None:
+    def _fill_body(self, made: Any, message: OutboundMessage) -> None:
         """Raises NotDeliveredError."""
         known = body_of(message.body, message.headers) if self._properties.restores else None
         if known is not None:
@@ -83,13 +94,27 @@ class Writer:
             made.annotations[JMS_TYPE] = number_of(kind)
             return
         if self._properties.body == AS_TEXT:
-            made.body = _text(message.body)
+            made.inferred, made.body, made.content_type = False, _text(message.body), None
             made.annotations[JMS_TYPE] = TEXT_MESSAGE
             return
         made.inferred, made.body = True, message.body
         content = message.content_type
         made.content_type = symbol(content) if content and NUL not in content else None
         made.annotations[JMS_TYPE] = BYTES_MESSAGE
+
+
+def _trail(message: OutboundMessage) -> dict[str, str]:
+    """The forwards that it came by and this one, by which whoever reads it notices a circle.
+
+    A sample is forwarded by none. Raises NotDeliveredError for what would go round.
+    """
+    if not message.queue:
+        return {}
+    trail = trail_of([(TRAIL, message.headers.get(TRAIL, "").encode())])
+    place = place_of(message.queue)
+    if why := goes_round(trail, place):
+        raise NotDeliveredError(Refused(code=EndpointCode.FORWARD_LOOP, text=why))
+    return {TRAIL_PROPERTY: onward(trail, place)}
 
 
 def _text(body: bytes) -> str:

@@ -17,6 +17,7 @@ from integration.endpoints.declared import (
     seconds,
     secret,
 )
+from integration.policy.forwards import TRAIL_PROPERTY
 
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
@@ -28,6 +29,8 @@ _NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.-]{0,99}", re.ASCII)
 
 
 def _property(value: str) -> str:
+    if value == TRAIL_PROPERTY:
+        return "must not be the one that tells which forwards a message came by"
     return "" if _NAME.fullmatch(value) else "must be the name of a property"
 
 
@@ -68,6 +71,7 @@ class AmqpProperties(Properties):
         ),
         part("Limits", "at_once connect_seconds answer_seconds"),
     )
+    is_at_jms: ClassVar[bool] = True
     as_it_is = "restores"
     sends_id_by = ("duplicate_property", "_AMQ_DUPL_ID")
     secrets_go_by = ("host", "port", "security", "username", "ca_certificate")

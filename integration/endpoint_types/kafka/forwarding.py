@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from django.conf import settings
-
 from integration.delivery.reading import COPY_HEADER, DEPLOYMENT, DIGEST
 from integration.delivery.snapshot import Forward
 from integration.documents.exact_json import encode
 from integration.documents.refusals import permanent
+from integration.endpoint_types.forwards import place_of
 from integration.endpoint_types.kafka.properties import (
     AS_IT_IS,
     BY_FUNCTION,
@@ -30,7 +29,7 @@ from integration.jms_headers import FLAW
 from integration.message import Message
 from integration.models import Endpoint, Provider, Queue
 from integration.policy.failure import Failure
-from integration.policy.forwards import MOST_FORWARDS, TRAIL, trail_of
+from integration.policy.forwards import TRAIL, goes_round, onward, trail_of
 from integration.values import Headers, Outgoing
 
 # Of copies of failures, and of failures themselves: another reader would take the record for one.
@@ -53,17 +52,12 @@ def forward_of(endpoint: Endpoint, queue: Queue) -> Forward:
     if properties.content == BY_FUNCTION and functions.get(name) is None:
         return _unusable(endpoint, f"No function {name} is installed on this worker.")
     strict = _strict_queue(provider, properties.topic, queue)
-    made = Forwarder(properties, provider.pk, strict, place_of(queue))
+    made = Forwarder(properties, provider.pk, strict, place_of(queue.name))
     return Forward(
         taker=guarded(made.registration(endpoint)),
         is_parsed=made.is_parsed,
         mark=(provider.pk, strict),
     )
-
-
-def place_of(queue: Queue) -> str:
-    """Return what stands for this forward in the trail of what it forwards."""
-    return f"{settings.SLUICE_DEPLOYMENT}/{queue.name}"
 
 
 def _unusable(endpoint: Endpoint, why: str) -> Forward:
@@ -119,8 +113,8 @@ class Forwarder:
     def take(self, message: Message) -> Verdict | Forwarded:
         """Write the record for one message, or say why there is none."""
         trail = trail_of(message.headers)
-        if self._place in trail or len(trail) >= MOST_FORWARDS:
-            return _circle(trail)
+        if why := goes_round(trail, self._place):
+            return permanent(why, code=EndpointCode.FORWARD_LOOP)
         try:
             made = self._made(message)
             key = self._key_of(message)
@@ -144,7 +138,7 @@ class Forwarder:
             headers=[
                 *(_kept(message.headers) if properties.keep_headers else ()),
                 (MESSAGE_ID, message.message_id.encode()),
-                (TRAIL, ",".join([*trail, self._place]).encode("ascii", "replace")),
+                (TRAIL, onward(trail, self._place).encode()),
             ],
             provider_id=self._provider_id,
             message_id=message.message_id,
@@ -194,12 +188,3 @@ class Forwarder:
 
 def _kept(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
     return [(name, value) for name, value in headers if name not in _LEFT_OUT]
-
-
-def _circle(trail: Sequence[str]) -> Failure:
-    way = ", ".join(trail[-MOST_FORWARDS:])
-    return permanent(
-        f"It goes round: it was forwarded by {way} already, and would be again. Nothing of it is "
-        "written.",
-        code=EndpointCode.FORWARD_LOOP,
-    )

@@ -250,8 +250,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "KAFKA_RIGHTS": Situation(
             "The broker lets us in, but refuses a right that the queue needs; no retry is spent. "
             "{text}",
-            "Check the flow, or test the provider's connection under Set up: for Kafka both name "
-            "the missing right with the command that grants it. The queue tries again by itself.",
+            "Check the flow, or test the provider's connection under Set up: both name the missing "
+            "right with the command that grants it. The queue tries again by itself.",
         ),
         "KAFKA_GROUP": Situation(
             "The queue is set to join a consumer group, and the cluster does not let it; no retry "
@@ -265,6 +265,41 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "retry is spent. {text}",
             "Correct the security protocol or the bootstrap servers of the provider under Set up; "
             "the queue tries again by itself.",
+        ),
+        "JMS_UNREACHABLE": Situation(
+            "None of the JMS broker's servers answers; no retry is spent. {text}",
+            "Bring the broker back, or correct the provider's servers under Set up; the queue "
+            "tries again by itself at growing intervals.",
+        ),
+        "JMS_REFUSED": Situation(
+            "The JMS broker answers, but refuses our connection; no retry is spent. {text}",
+            "Correct the provider's user and password under Set up; the queue tries again by "
+            "itself.",
+        ),
+        "JMS_CERTIFICATE": Situation(
+            "There is no secure connection to the JMS broker; no retry is spent. {text}",
+            "Correct the provider's certificates under Set up, or have the broker's renewed; the "
+            "queue tries again by itself.",
+        ),
+        "JMS_RIGHTS": Situation(
+            "The JMS broker lets us in, but not read from {topic}; no retry is spent. {text}",
+            "Have the broker's administrator let the provider's user consume there; the queue "
+            "tries again by itself.",
+        ),
+        "JMS_SELECTOR": Situation(
+            "The JMS broker does not take the queue's selector; no retry is spent. {text}",
+            "Correct the selector in the queue's form; the queue tries again by itself.",
+        ),
+        "JMS_ADDRESS_REFUSED": Situation(
+            "The JMS broker lets us read nothing from {topic}; no retry is spent. {text}",
+            "Check whether it is a queue or a topic at the broker, and who else reads from it; the "
+            "queue tries again by itself.",
+        ),
+        "JMS_IN_USE": Situation(
+            "The JMS broker still holds another connection that reads for this queue; no retry is "
+            "spent. {text}",
+            "Nothing yet: it ends within a minute once its process is gone. Otherwise give one of "
+            "two installations another deployment name (SLUICE_DEPLOYMENT).",
         ),
     }
 )

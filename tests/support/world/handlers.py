@@ -146,7 +146,7 @@ def obey(message: Message) -> None:
     """Write first, then do or fail: what failed must leave no trace."""
     write(message)
     if message.body.get("ledger"):
-        enter(message.body["n"])
+        enter(message.body.get("entry", message.body["n"]))
     do = message.body.get("do", "ok")
     if do in FAILURES:
         failure = FAILURES[do]()

@@ -29,9 +29,8 @@ class Command(BaseCommand):
         partitions = list(QueuePartition.objects.filter(queue=queue).order_by("partition"))
         with raw_connection("bench") as session:
             for row in partitions:
-                branch = Branch(
-                    settings.SLUICE_DEPLOYMENT, queue, row.partition, 10, row.epoch, uuid.uuid4()
-                )
+                place = (settings.SLUICE_DEPLOYMENT, queue, row.partition)
+                branch = Branch(*place, 10, row.epoch, row.pk, uuid.uuid4())
                 session.execute("BEGIN")
                 session.execute(ADVANCE, [row.pk])
                 session.execute(f"PREPARE TRANSACTION '{branch}'")

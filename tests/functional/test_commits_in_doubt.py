@@ -1,0 +1,151 @@
+"""Commits in doubt as people meet them: on the outbox page, on the overview, by a notice.
+
+How: a transaction is prepared under the name that a run would have given it, and left.
+"""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.core import mail
+from django.urls import reverse
+from django.utils import timezone
+
+from crontasks.models import Heartbeat
+from crontasks.notices import book, conditions
+from integration.models import ExternalSystem, Queue
+from integration.policy.branches import Branch, Second
+from integration.selectors.outbox import branches
+from integration.selectors.outbox.branches import LEFT_AFTER_SECONDS, commits_in_doubt
+from integration.store.sessions import raw_connection
+from tests.support.celery_world import eventually
+from tests.support.prepared import prepare, roll_back
+from tests.support.rows import a_place, a_queue_row, some_live_processes
+from tests.support.set_up import limited_to, logged_in
+from tests.support.world.models import Unique
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+ROW = f"INSERT INTO {Unique._meta.db_table} (name) VALUES ('once')"
+WHAT = "A commit of orders, partition 0, is in doubt"
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    system = ExternalSystem.objects.create(name="partner")
+    made = a_queue_row("continuous", name="orders", two_phase=True, system=system)
+    a_place(made)
+    a_place(a_queue_row(name="others", system=ExternalSystem.objects.create(name="other")))
+    yield made
+    roll_back()
+
+
+@pytest.fixture
+def name(queue: Queue) -> str:
+    """A batch up to offset 14, which also wrote to a second database."""
+    second = Second("ledger", 4711)
+    branch = Branch(settings.SLUICE_DEPLOYMENT, queue.pk, 0, 15, 3, 9, uuid.uuid4(), second)
+    prepare(str(branch), ROW)
+    return str(branch)
+
+
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared is older than the limit at once."""
+    monkeypatch.setattr(branches, "LEFT_AFTER_SECONDS", 0.0)
+
+
+@pytest.fixture
+def waiting(name: str) -> Iterator[None]:
+    """A session that waits for what the branch has locked."""
+
+    def write() -> None:
+        with raw_connection("waits") as session:
+            pid.append(session.info.backend_pid)
+            with suppress(psycopg.errors.QueryCanceled):
+                session.execute(ROW)
+
+    pid: list[int] = []
+    thread = threading.Thread(target=write)
+    thread.start()
+    with raw_connection("looks") as session:
+        blocked = "SELECT count(*) FROM pg_stat_activity WHERE 0 = ANY(pg_blocking_pids(pid))"
+        eventually(lambda: session.execute(blocked).fetchone() == (1,))
+        yield
+        session.execute("SELECT pg_cancel_backend(%s)", pid)
+    thread.join(20)
+
+
+def test_who_is_between_two_commits_is_not_in_doubt(name: str) -> None:
+    assert LEFT_AFTER_SECONDS == 10
+    assert commits_in_doubt() == []
+    assert WHAT not in logged_in().get(reverse("outbox")).text
+
+
+@pytest.mark.usefixtures("old", "waiting")
+def test_what_was_left_is_shown_with_all_that_hangs_on_it(name: str) -> None:
+    [found] = commits_in_doubt()
+    assert timezone.now() - found.since < timedelta(minutes=1)
+    assert (found.name, found.queue, found.partition) == (name, "orders", 0)
+    assert (found.last_offset, found.second) == (14, "ledger")
+    assert (found.tables, found.waiting) == ((Unique._meta.db_table,), 1)
+    page = " ".join(logged_in().get(reverse("outbox")).text.split())
+    for words in (
+        WHAT,
+        "up to offset 14",
+        f"rows stay locked in {Unique._meta.db_table}.",
+        "A part of it is in the database ledger",
+        "1 session of the database waits for that",
+        f"<code>{name}</code>",
+    ):
+        assert words in page
+
+
+@pytest.mark.usefixtures("old", "name")
+def test_the_overview_tells_of_it_and_leads_to_the_decision() -> None:
+    some_live_processes()
+    page = logged_in("Viewers").get("/").text
+    assert WHAT in page
+    assert f"{reverse('outbox')}?queue=orders" in page
+
+
+@pytest.mark.usefixtures("old", "name")
+def test_who_may_not_see_the_queue_is_told_nothing_and_who_is_limited_decides_nothing(
+    name: str,
+) -> None:
+    some_live_processes()
+    others = limited_to(ExternalSystem.objects.get(name="other"))
+    own = limited_to(ExternalSystem.objects.get(name="partner"))
+    assert "orders" not in others.get("/").text
+    assert WHAT in own.get("/").text
+    for theirs in (others, own):
+        assert name not in theirs.get(reverse("outbox")).text
+        asked = {"branch": name, "word": "commit", "reason": "I know."}
+        assert theirs.post(reverse("decide-branch"), asked).status_code == 404
+    viewer = logged_in("Viewers")
+    assert viewer.post(reverse("decide-branch"), asked).status_code == 403
+    assert [one.name for one in commits_in_doubt()] == [name]
+
+
+@pytest.mark.usefixtures("old", "name", "valkey")
+def test_people_are_told_once_when_it_begins_and_once_when_it_is_over(settings: Any) -> None:
+    settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
+    now = timezone.now()
+    Heartbeat.objects.create(kind="beat", node="b", pid=1, started_at=now, seen_at=now)
+
+    def look() -> None:
+        book.settle(conditions.seen_by_workers(is_settled=False), conditions.WORKER_KINDS)
+
+    look()
+    look()
+    roll_back()
+    look()
+    told = [sent.subject.removeprefix(f"[{settings.SLUICE_DEPLOYMENT}] ") for sent in mail.outbox]
+    assert told == ["Queue blocked: orders[0]", "Over: Queue blocked: orders[0]"]
+    assert "up to offset 14 is prepared in the database" in mail.outbox[0].body
+    assert "decide on the outbox page" in mail.outbox[0].body
