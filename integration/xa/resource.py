@@ -329,8 +329,7 @@ class XaResource:
         self._check()
         slot = self._slots.of(self._known(xid).owner)
         try:
-            found = self._log.find_fenced(xid)
-            if found is None:
+            if (found := self._log.find_fenced(xid)) is None:
                 raise XaUnknownError(xid)
             return self._try(slot, found, action)
         finally:
@@ -375,8 +374,7 @@ class XaResource:
             yield active if self._own(xid) is active else None
 
     def _standing(self, xid: Xid) -> str:
-        active = self._own(xid)
-        return "not begun here" if active is None else "ended"
+        return "not begun here" if self._own(xid) is None else "ended"
 
     def _check_not_decided(self, branch: Branch) -> None:
         if branch.state in _BY_A_PERSON:
@@ -385,14 +383,14 @@ class XaResource:
     def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
         with self._turn:
             active = self._active.pop(xid, None)
-        if active is not None:
+        if active:
             active.let_go(is_whole=is_whole)
 
     def _give_up_old(self) -> None:
         """Let go of those that nobody came back for: the log has what is to be known of them."""
         oldest = time.monotonic() - self.timeout
         with self._turn:
-            old = [(xid, each) for xid, each in self._active.items() if each.started < oldest]
+            old = [(xid, one) for xid, one in self._active.items() if one.started < oldest]
         for xid, active in old:
             if active.is_ended and active.turn.acquire(blocking=False):
                 self._forget(xid, is_whole=False)

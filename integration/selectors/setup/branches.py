@@ -69,14 +69,15 @@ def _row(branch: Branch, *, is_ours: bool) -> BranchRow:
     choices: tuple[str, ...] = ()
     if branch.state in {BranchState.COMMITTED, BranchState.ROLLED_BACK}:
         decider, choices = "a person", ("forget",)
-    elif decisions.database_of(branch.xid) is not None:
-        # Recovery settles it. Refused unless Kafka refuses to deliver it.
-        choices = ("forget",) if branch.state is BranchState.PREPARED else ()
+    elif decisions.database_of(branch.xid) is None:
+        if branch.state is BranchState.PREPARED:
+            choices = ("commit", "rollback")
+        elif not is_ours:
+            # Ours are rolled back by themselves once their time is over.
+            choices = ("rollback",)
     elif branch.state is BranchState.PREPARED:
-        choices = ("commit", "rollback")
-    elif not is_ours:
-        # Ours are rolled back by themselves once their time is over.
-        choices = ("rollback",)
+        # Refused unless Kafka refuses to deliver it.
+        choices = ("forget",)
     return BranchRow(
         xid=str(branch.xid),
         state=branch.state,
