@@ -154,7 +154,8 @@ class XaResource:
         With `one_phase` it needs no `prepare` before. Raises XaUnknownError, XaProtocolError,
         XaSideLostError, XaHeuristicCommitError, XaHeuristicRollbackError.
         """
-        if one_phase and self._is_empty(xid):
+        active = self._own(xid)
+        if one_phase and active is not None and active.is_ended and active.branch is None:
             self._forget(xid)
             return
 
@@ -371,10 +372,6 @@ class XaResource:
         active = self._own(xid)
         with nullcontext() if active is None else active.turn:
             yield active if self._own(xid) is active else None
-
-    def _is_empty(self, xid: Xid) -> bool:
-        active = self._own(xid)
-        return active is not None and active.is_ended and active.branch is None
 
     def _standing(self, xid: Xid) -> str:
         return "not begun here" if self._own(xid) is None else "ended"
