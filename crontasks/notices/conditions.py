@@ -17,7 +17,12 @@ from crontasks.problems.queues import SOON, SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
-from integration.selectors.outbox.branches import commits_in_doubt
+from integration.selectors.outbox.branches import (
+    CommitInDoubt,
+    HeldByOthers,
+    commits_in_doubt,
+    held_by_others,
+)
 from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
@@ -256,7 +261,8 @@ def _stuck(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_IN_DOUBT)
     for subject, text in cursor.fetchall():
         yield Condition(NoticeKind.BLOCKED, f"relay of {subject}", text)
-    for one in commits_in_doubt():
+    held: list[CommitInDoubt | HeldByOthers] = [*commits_in_doubt(), *held_by_others()]
+    for one in held:
         subject = f"{one.queue}[{one.partition}]"
         yield Condition(NoticeKind.BLOCKED, subject, one.situation.text)
 

@@ -227,6 +227,15 @@ def commits_in_doubt(facts: Facts) -> Iterator[Problem]:
         yield Problem(what, doubt.situation, Way.OUTBOX, rank=11, subject=doubt.queue)
 
 
+def held_by_others(facts: Facts) -> Iterator[Problem]:
+    """Partitions that a prepared transaction of somebody else holds."""
+    visible = {row.name for row in facts.rows}
+    for held in facts.held_by_others:
+        if held.queue in visible:
+            what = f"{held.queue}, partition {held.partition}, is held by somebody else"
+            yield Problem(what, held.situation, Way.TERMINAL, rank=11, subject=held.queue)
+
+
 def branches(facts: Facts) -> Iterator[Problem]:
     """Connections whose transactions over several resources wait for a person."""
     for one in facts.branches:

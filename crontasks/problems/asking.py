@@ -17,7 +17,7 @@ from crontasks.models.notice import ASKED_FOR, CONNECTION, PROVIDER, NoticeKind
 from crontasks.problems.facts import Branches, Facts, Idle, Late, Short, Taker
 from integration.models import ConnectionFactory, EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
-from integration.selectors.outbox.branches import commits_in_doubt
+from integration.selectors.outbox.branches import commits_in_doubt, held_by_others
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -66,6 +66,7 @@ def ask(
         unknown=_unknown(sending) if sending else {},
         slots=slots.look() if live_processes.workers else None,
         commits_in_doubt=commits_in_doubt(),
+        held_by_others=held_by_others(),
         branches=_branches(noticed.connections),
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if live_processes.drivers else open_runs().waiting,

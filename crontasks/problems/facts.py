@@ -9,7 +9,7 @@ from uuid import UUID
 
 from crontasks.health.slots import Slots
 from integration.selectors.delivering.endpoints import EndpointRow
-from integration.selectors.outbox.branches import CommitInDoubt
+from integration.selectors.outbox.branches import CommitInDoubt, HeldByOthers
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import LiveProcesses, Situation
@@ -127,6 +127,7 @@ class Facts:
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
     commits_in_doubt: Sequence[CommitInDoubt] = ()
+    held_by_others: Sequence[HeldByOthers] = ()
     branches: Sequence[Branches] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0

@@ -20,6 +20,7 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.endpoints,
     queues.unknown,
     around.commits_in_doubt,
+    around.held_by_others,
     around.branches,
     around.late_relays,
     queues.blocked,

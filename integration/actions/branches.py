@@ -20,26 +20,32 @@ class Choice(StrEnum):
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
-    FORGET = "forget"  # its coordinator will never ask what a person has decided
+    # Its coordinator will never ask what a person has decided; or it was decided by a database of
+    # ours, and what it sent can never be delivered.
+    FORGET = "forget"
 
 
 def decide(factory: ConnectionFactory, text: str, choice: Choice, author: Author) -> None:
     """Commit, roll back or forget a branch instead of its coordinator.
 
-    Raises ReasonMissingError, XidInvalidError, XaUnknownError, XaSideLostError, XaProtocolError:
-    also for one about which a database of ours decides, as recovery will do what that says.
+    Of one about which a database of ours decides, recovery does what that says: it can only be
+    forgotten, and only if Kafka refuses to deliver it.
+    Raises ReasonMissingError, XidInvalidError, XaUnknownError, XaSideLostError, XaProtocolError.
     """
     if not author.reason.strip():
         raise ReasonMissingError(action=f"{choice} a branch")
     xid = Xid.parse(text)
-    if decisions.database_of(xid) is not None:
+    is_ours = decisions.database_of(xid) is not None
+    if is_ours and choice is not Choice.FORGET:
         raise XaProtocolError(xid, "a person's decision", "decided by our database")
     resource = lookup(factory.name).xa()
     # Kafka and the audit cannot be written together. What is told of and was refused does less
     # harm than what was done and nobody knows.
     after = {"branch": f"{xid}: {choice}"}
     configuration.record(factory, {"branch": str(xid)}, after, author)
-    if choice is Choice.FORGET:
+    if is_ours:
+        decisions.drop(resource, xid)
+    elif choice is Choice.FORGET:
         resource.forget(xid)
     else:
         resource.decide(xid, commit=choice is Choice.COMMIT)

@@ -33,9 +33,13 @@ class PoolExhaustedError(IntegrationError):
 
 
 class PoolClosedError(IntegrationError):
-    """The pool was closed, as its process is about to end."""
+    """The pool was closed: its factory was changed, or its process is about to end."""
 
     code = "CONNECTIONS_CLOSED"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The connections of {name!r} are closed: this process is about to end.")
+        super().__init__(
+            f"The connections of {name!r} are closed: the factory was changed since it was looked "
+            "up, or this process is about to end.",
+            next_step="Look the factory up each time instead of keeping it.",
+        )

@@ -135,8 +135,9 @@ _turn = threading.Lock()
 def lookup(name: str) -> Factory:
     """Return the factory of that name, as it is set up now. Raises FactoryUnknownError.
 
-    Connections that were made under earlier settings end as they are given back; those of a process
-    that this one was forked from are left to it.
+    Connections that were made under earlier settings end as they are given back, and what an
+    earlier `lookup` gave makes no more: PoolClosedError. Those of a process that this one was
+    forked from are left to it.
     """
     rows = ConnectionFactory.objects.using(alias()).select_related("provider")
     row = rows.filter(name=name).first()

@@ -78,7 +78,7 @@ class BranchSession:
         key: bytes | str | None = None,
         headers: Headers | None = None,
     ) -> None:
-        """As `Session.send`. What Kafka refuses is told when the branch ends."""
+        """As `Session.send`. What its topic would refuse is told when the branch ends."""
         pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
         raw = key.encode() if isinstance(key, str) else key
         self._resource.send(self.xid, topic, written(value), raw, list(pairs))

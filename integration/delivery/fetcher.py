@@ -209,13 +209,18 @@ class Fetcher:
             owned = next((o for o in self.held if o.partition == partition), None)
             if owned is None or not owned.reads_kafka:
                 continue
-            before = before_stop(owned, records)
+            before, stop = before_stop(owned, records), owned.stop_at
             rest = owned.rest
             open_ = before if rest is None or not before else self._rest_of(owned, rest, before)
             if open_ and (units := self._units_of(owned, open_)):
                 yield Batch(owned, units)
-            if len(before) < len(records) and owned in self.held:
+            if len(before) == len(records) or owned not in self.held:
+                continue
+            if owned.stop_at == stop:
                 arrive(self.context, owned, before)
+            else:
+                # Moved meanwhile: what lies between the two is read again, and not passed.
+                self._ends.discard(partition)
 
     def _rest_of(
         self, owned: Owned, rest: OpenBatch, records: Sequence[Record]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from integration.kafka.slots import Slot
 from integration.xa.branch import Branch
-from integration.xa.side_topic import Outgoing
+from integration.xa.outgoing import Outgoing
 
 
 @dataclass(slots=True)

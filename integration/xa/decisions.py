@@ -16,9 +16,10 @@ from django.conf import settings
 from django.db import Error, connections, transaction
 
 from integration.errors import IntegrationError
+from integration.kafka.errors import SendFailedError
 from integration.store.locks import LockClass
 from integration.xa.branch import Vote
-from integration.xa.errors import XaUnknownError
+from integration.xa.errors import XaProtocolError, XaSideLostError, XaUnknownError
 from integration.xa.resource import XaResource
 from integration.xa.steps import XaStep
 from integration.xa.xid import Xid
@@ -46,6 +47,14 @@ class Verdict(StrEnum):
     ROLLBACK = "rollback"
     OPEN = "open"  # the transaction that decides is not over
     FOREIGN = "foreign"  # somebody else decides
+
+
+_SETTLED: Final = {
+    Verdict.COMMIT: "committed and delivered by now",
+    Verdict.ROLLBACK: "rolled back by now",
+    Verdict.OPEN: "not decided yet",
+    Verdict.FOREIGN: "decided by somebody else",
+}
 
 
 def fresh_xid(using: str) -> Xid:
@@ -152,6 +161,23 @@ def finish(resource: XaResource, xid: Xid, using: str) -> None:
         resource.let_go(xid)
         return
     resource.observer(XaStep.FORGOTTEN)
+
+
+def drop(resource: XaResource, xid: Xid) -> None:
+    """A person gives up a branch that our database has committed and Kafka cannot deliver.
+
+    It is tried once more, as what can be delivered has to be. Raises XaProtocolError where that
+    has settled it, or the transaction that decides is not over; DatabaseError, IntegrationError.
+    """
+    try:
+        said = settle(resource, xid)
+    except (SendFailedError, XaSideLostError) as problem:
+        log.warning("The branch %s is given up by a person: %s", xid, problem)
+        # To the log it is over, whatever was decided.
+        resource.rollback(xid)
+        forget(xid, database_of(xid) or "")
+        return
+    raise XaProtocolError(xid, "to forget it", _SETTLED[said])
 
 
 def give_up(resource: XaResource, xid: Xid, *, may_be_decided: bool) -> None:

@@ -26,8 +26,9 @@ from integration.xa.errors import (
     XaUnavailableError,
     XaUnknownError,
 )
+from integration.xa.outgoing import Outgoing
 from integration.xa.ports import Slots, TransactionLog
-from integration.xa.side_topic import Outgoing, SideTopic
+from integration.xa.side_topic import SideTopic
 from integration.xa.steps import XaObserver, XaStep, unobserved
 from integration.xa.xid import Xid
 
@@ -153,7 +154,8 @@ class XaResource:
         With `one_phase` it needs no `prepare` before. Raises XaUnknownError, XaProtocolError,
         XaSideLostError, XaHeuristicCommitError, XaHeuristicRollbackError.
         """
-        if one_phase and self._is_empty(xid):
+        active = self._own(xid)
+        if one_phase and active is not None and active.is_ended and active.branch is None:
             self._forget(xid)
             return
 
@@ -278,6 +280,7 @@ class XaResource:
             self._checked_at = now
 
     def _write(self, xid: Xid, active: Active) -> None:
+        self._side.targets.check(self.name, active.messages)
         slot = active.slot = active.held.enter_context(self._slots.taken())
         mark = uuid.uuid4().hex
 
@@ -326,8 +329,7 @@ class XaResource:
         self._check()
         slot = self._slots.of(self._known(xid).owner)
         try:
-            found = self._log.find_fenced(xid)
-            if found is None:
+            if (found := self._log.find_fenced(xid)) is None:
                 raise XaUnknownError(xid)
             return self._try(slot, found, action)
         finally:
@@ -371,13 +373,8 @@ class XaResource:
         with nullcontext() if active is None else active.turn:
             yield active if self._own(xid) is active else None
 
-    def _is_empty(self, xid: Xid) -> bool:
-        active = self._own(xid)
-        return active is not None and active.is_ended and active.branch is None
-
     def _standing(self, xid: Xid) -> str:
-        active = self._own(xid)
-        return "not begun here" if active is None else "ended"
+        return "not begun here" if self._own(xid) is None else "ended"
 
     def _check_not_decided(self, branch: Branch) -> None:
         if branch.state in _BY_A_PERSON:
@@ -386,14 +383,14 @@ class XaResource:
     def _forget(self, xid: Xid, *, is_whole: bool = True) -> None:
         with self._turn:
             active = self._active.pop(xid, None)
-        if active is not None:
+        if active:
             active.let_go(is_whole=is_whole)
 
     def _give_up_old(self) -> None:
         """Let go of those that nobody came back for: the log has what is to be known of them."""
         oldest = time.monotonic() - self.timeout
         with self._turn:
-            old = [(xid, each) for xid, each in self._active.items() if each.started < oldest]
+            old = [(xid, one) for xid, one in self._active.items() if one.started < oldest]
         for xid, active in old:
             if active.is_ended and active.turn.acquire(blocking=False):
                 self._forget(xid, is_whole=False)

@@ -5,14 +5,13 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from integration.kafka import admin
 from integration.kafka.client import Connection
 from integration.kafka.errors import TopicUnknownError
 from integration.kafka.facts import TopicGoneError
-from integration.kafka.slots import Headers, Slot
+from integration.kafka.slots import Slot
 from integration.kafka.upto import Record, TopicReader
 from integration.models import Provider
 from integration.xa.branch import Branch, Place
@@ -22,20 +21,12 @@ from integration.xa.errors import (
     XaTopicUnsafeError,
     XaUnavailableError,
 )
+from integration.xa.outgoing import Outgoing
+from integration.xa.targets import Packets, Targets
 
 # The header of ours comes first and is taken off again.
 HEADER: Final = "sluice-xa"
 _DELIVERED: Final = "delivered"
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A message as the application sent it."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None
-    headers: Headers = field(default_factory=list)
 
 
 class SideTopic:
@@ -44,6 +35,7 @@ class SideTopic:
     def __init__(self, provider: Provider, to: Connection, topic: str) -> None:
         self.topic = topic
         self._provider, self._to = provider, to
+        self.targets = Targets(provider)
         self._partitions = 0
         self._reader: TopicReader | None = None
         self._turn = threading.Lock()
@@ -75,15 +67,17 @@ class SideTopic:
     def copy(self, branch: Branch, slot: Slot) -> None:
         """Send a branch's messages to their own topics, in the slot's open transaction.
 
-        Raises XaSideLostError, BrokerUnreachableError.
+        Raises XaSideLostError, SendFailedError, BrokerUnreachableError.
         """
-        for message, topic in self._messages(branch):
-            headers: Any = message.headers()
+        packets = Packets(self.targets)
+        for message in self._messages(branch):
+            if packets.is_full(message):
+                slot.flush()
             # With the time of now: a topic deletes at once what comes with one of last month.
-            slot.send(topic, message.value(), message.key(), headers[1:])
+            slot.send(message.topic, message.value, message.key, message.headers)
         slot.flush()
 
-    def _messages(self, branch: Branch) -> Iterator[tuple[Record, str]]:
+    def _messages(self, branch: Branch) -> Iterator[Outgoing]:
         """Its messages, from the first to the last.
 
         All are read whatever is open meanwhile: the log has the branch, so they are committed.
@@ -101,7 +95,8 @@ class SideTopic:
                     about = about_of(message)
                     if about.get("mark") == branch.mark and "topic" in about:
                         found += 1
-                        yield message, about["topic"]
+                        headers: Any = message.headers()
+                        yield Outgoing(about["topic"], message.value(), message.key(), headers[1:])
             except TopicGoneError:
                 raise XaTopicMissingError(self.topic, self._to.name) from None
         if found != place.count:

@@ -8,14 +8,7 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from devstack.server import Server
 from integration.delivery.relay.ports import (
@@ -56,22 +49,13 @@ class InMemory:
 
 
 class OnKafka:
-    def __init__(self, bootstrap: str, **more: str) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.topic = f"publisher-{uuid.uuid4().hex[:10]}"
         self.id = f"sluice.test.{self.topic}.0"
-        settings = {"max.message.bytes": str(TOPIC_LIMIT), **more}
+        settings = {"max.message.bytes": str(TOPIC_LIMIT)}
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(self.topic, 1, 1, config=settings)])[self.topic].result()
-
-    def wants_replicas(self, count: int) -> None:
-        """The broker heeds it from then on, or a moment later."""
-        setting = ConfigEntry(
-            "min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET
-        )
-        topic = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[setting])
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.incremental_alter_configs([topic])[topic].result()
 
     def publisher(self) -> Publisher:
         provider = Provider(pk=1, name="main", bootstrap_servers=self.bootstrap)
@@ -174,20 +158,26 @@ def test_one_record_over_the_limit_takes_its_batch_back(
 def test_a_batch_of_which_records_are_left_unconfirmed_is_taken_back(
     kafka: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic wants a second replica, which this broker has not: it confirms nothing.
-
-    From its making: a broker heeds what is changed later a moment after it has said so.
-    """
-    broker = OnKafka(kafka.bootstrap, **{"min.insync.replicas": "2"})
+    """The broker stands still from before the first record until nobody waits any more."""
+    broker = OnKafka(kafka.bootstrap)
     publisher = broker.publisher()
     publisher.open()
+
+    def stand_still(step: RelayStep) -> None:
+        if step is RelayStep.BEGUN:
+            kafka.pause()
+        elif step is RelayStep.FLUSHED:
+            kafka.resume()
+
     with monkeypatch.context() as patient:
         patient.setattr("integration.kafka.publisher.delivery_seconds", lambda _: 0.0)
         patient.setattr("integration.kafka.publisher.REPORT_SECONDS", 0.0)
-        verdict = publisher.publish(uuid.uuid4(), rows(broker, b"a", b"b"), at_once, unobserved)
+        try:
+            verdict = publisher.publish(uuid.uuid4(), rows(broker, b"a"), at_once, stand_still)
+        finally:
+            kafka.resume()
     assert isinstance(verdict, Unavailable)
     assert publisher.watermark() is None
-    broker.wants_replicas(1)
     assert publisher.publish(uuid.uuid4(), rows(broker, b"later"), at_once, unobserved) == Sent()
     publisher.close()
     assert [value for _, value, _ in broker.read(1)] == [b"later"]

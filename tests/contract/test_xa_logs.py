@@ -14,7 +14,7 @@ from integration.kafka.slots import Slot, SlotLostError
 from integration.policy.states import BranchState
 from integration.xa.branch import Branch, Place
 from integration.xa.errors import XaDuplicateError
-from integration.xa.side_topic import Outgoing
+from integration.xa.outgoing import Outgoing
 from integration.xa.xid import Xid
 from tests.support.kafka_world import Kafka
 from tests.support.xa import LOGS, a_factory, read

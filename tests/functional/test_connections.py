@@ -107,6 +107,11 @@ def test_a_changed_factory_is_another_one_and_an_unknown_one_is_told(broker):
     row.goal = ConnectionFactory.Goal.LATENCY
     row.save()
     assert connections.lookup("payments") is not first
+    with (
+        pytest.raises(connections.PoolClosedError, match="was changed since it was looked up"),
+        first.session(),
+    ):
+        pass
     with pytest.raises(connections.FactoryUnknownError) as told:
         connections.lookup("payment")
     assert "payments" in str(told.value)

@@ -3,12 +3,13 @@
 from html import unescape
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
 from integration import connections
-from integration.models import ConfigurationChange, ConnectionFactory
-from integration.xa.decisions import fresh_xid
+from integration.models import ConfigurationChange, ConnectionFactory, XaBranch, XaDecision
+from integration.xa.decisions import decide, fresh_xid
 from integration.xa.xid import Xid
 from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
@@ -67,9 +68,55 @@ def test_a_branch_that_nobody_comes_back_for_is_decided_with_a_reason(broker, cl
     told = ConfigurationChange.objects.order_by("id").values_list("actor", "reason", "after")
     assert told[0] == ("anna", "it burnt down", {"branch": f"{first}: commit"})
     shown = client.get(page, {"branches": 1}).text
-    assert shown.count('value="forget"') == 2
+    assert shown.count('value="forget"') == 3
     assert decided(first, "forget") == 303
-    assert client.get(page, {"branches": 1}).text.count('value="forget"') == 1
+    assert client.get(page, {"branches": 1}).text.count('value="forget"') == 2
+
+
+def test_a_decided_branch_is_forgotten_only_if_it_cannot_be_delivered(broker, client, topics):
+    """One is: its topic was deleted. One waits for a recovery, which the request does as well."""
+    row, (gone, stays) = a_factory(broker, "database"), topics
+    factory = connections.lookup("payments")
+    xids = [left(factory, topic) for topic in (gone, stays)]
+    broker.delete(gone)
+    address = reverse("connection-branch", args=[row.pk])
+    page = reverse("connection", args=[row.pk])
+    assert client.get(page, {"branches": 1}).text.count('value="forget"') == 2
+
+    def forget(xid: Xid, reason: str = "the topic is no more") -> str:
+        sent = {"xid": str(xid), "choice": "forget", "reason": reason}
+        answer = client.post(address, sent, follow=True)
+        return f"{answer.redirect_chain} {unescape(answer.text)}"
+
+    assert "XA_OUT_OF_ORDER" in forget(xids[1])
+    assert read(broker, stays) == [1]
+    assert XaDecision.objects.count() == 1
+    assert "303" not in forget(xids[0], reason="")
+    assert XaBranch.objects.count() == 1
+    assert "303" in forget(xids[0])
+    assert not XaBranch.objects.exists()
+    assert not XaDecision.objects.exists()
+    assert connections.recover_all() == {}
+    told = ConfigurationChange.objects.order_by("id").values_list("actor", "reason", "after").last()
+    assert told == ("anna", "the topic is no more", {"branch": f"{xids[0]}: forget"})
+
+
+@pytest.fixture
+def topics(broker) -> tuple[str, str]:
+    return broker.topic(), broker.topic()
+
+
+def left(factory: connections.Factory, topic: str) -> Xid:
+    """A branch that the database has committed, and nobody has delivered yet."""
+    resource, xid = factory.xa(), fresh_xid("default")
+    resource.start(xid)
+    resource.send(xid, topic, b"1")
+    resource.end(xid)
+    with transaction.atomic():
+        decide(xid, "payments", "default")
+        resource.prepare(xid)
+    resource.let_go(xid)
+    return xid
 
 
 def test_a_log_that_cannot_be_read_is_told_on_the_page(broker, client):

@@ -291,7 +291,7 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
         # The frame asks for the session, the person, their rights (2), their limit, the deployment
         # and the menu's counts (7); the rest is the page's own.
         for address, count in (
-            (reverse("overview"), 26),
+            (reverse("overview"), 27),
             (reverse("queues"), 13),
             (reverse("queue", args=[queue.name]), 21),
         ):

@@ -6,13 +6,16 @@ the engine's database and in a second one; then all is settled, a queue is run, 
 
 import uuid
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from django.conf import settings
+from django.core import mail
 from django.urls import reverse
 
+from crontasks.notices import book, conditions
 from integration.actions.two_phase import BranchNotInDoubtError, decide
-from integration.models import MessageError, OutboxChange, Queue
+from integration.models import ExternalSystem, MessageError, OutboxChange, Queue, QueuePartition
 from integration.policy.branches import Branch, Second
 from integration.runs.branches import settle_all
 from integration.runs.queues import run_queue
@@ -27,7 +30,8 @@ from tests.support.prepared import (  # noqa: F401 - a fixture, by its name
     prepare,
     roll_back,
 )
-from tests.support.set_up import logged_in
+from tests.support.rows import some_live_processes
+from tests.support.set_up import limited_to, logged_in
 from tests.support.world.models import Effect, Unique
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -77,3 +81,32 @@ def test_what_other_deployments_have_prepared_is_left_alone(queue: Queue, ledger
     assert not OutboxChange.objects.exists()
     assert names() == sorted(there)
     assert names(LEDGER) == sorted(f"{name}:{ELSEWHERE}" for name in there)
+
+
+def test_a_partition_that_a_foreign_transaction_holds_is_told_with_its_way_out(
+    queue: Queue, settings, valkey
+) -> None:
+    """As in a copy of the server's files that runs under another deployment's name."""
+    settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
+    some_live_processes()
+    [own, name] = [
+        str(Branch(who, queue.pk, 0, 5, 1, 9, uuid.uuid4()))
+        for who in (settings.SLUICE_DEPLOYMENT, "b")
+    ]
+    partition = QueuePartition._meta.db_table
+    prepare(name, f"UPDATE {partition} SET next_offset = 5 WHERE queue_id = {queue.pk}")
+    client, told = logged_in("Viewers"), f"{queue.name}, partition 0, is held by somebody else"
+    page = unescape(client.get("/").text)
+    assert told in page
+    assert f"ROLLBACK PREPARED '{name}'" in page
+    limited = limited_to(ExternalSystem.objects.create(name="others"))
+    assert name not in limited.get("/").text
+    book.settle(conditions.seen_by_workers(is_settled=False), conditions.WORKER_KINDS)
+    [sent] = mail.outbox
+    assert sent.subject.endswith(f"Queue blocked: {queue.name}[0]")
+    assert name in sent.body
+    roll_back()
+    prepare(own, f"UPDATE {partition} SET next_offset = 5 WHERE queue_id = {queue.pk}")
+    assert branches.held_by_others() == [], "our own is in doubt, not held by others"
+    assert len(branches.commits_in_doubt()) == 1
+    assert told not in client.get("/").text

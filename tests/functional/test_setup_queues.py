@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -95,6 +96,24 @@ class TestNewTopic:
         assert "concurrency" in mistakes(client.post(reverse(NEW), form | {"concurrency": 8}))
         queue = made(client, form | {"concurrency": 8, "kind": "continuous"})
         assert snapshot(queue.pk, worker="w").threads == 8
+
+    def test_a_two_phase_commit_and_its_second_database_are_chosen_where_they_can_be(
+        self, client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = {**connections.settings["default"], "NAME": "ledger"}
+        monkeypatch.setitem(connections.settings, "ledger", other)
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="continuous")
+        both = {"two_phase": "on", "second_database": "ledger"}
+        for field, wrong in (
+            ("two_phase", {**both, "concurrency": 2}),
+            ("second_database", {"second_database": "ledger"}),
+            ("second_database", {**both, "second_database": "default"}),
+        ):
+            assert field in mistakes(client.post(reverse(NEW), form | wrong))
+        queue = made(client, form | both)
+        taken = snapshot(queue.pk, worker="w")
+        assert (taken.two_phase, taken.second_database) == (True, "ledger")
 
     def test_sequential_has_one_partition_and_nothing_is_made(
         self, client: Client, provider: Provider

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 PARTITIONS = 4
 EACH = 150
+RESCUES = 5
 
 
 @pytest.fixture
@@ -85,12 +87,22 @@ def test_another_queue_gets_a_slot_beside_a_busy_one(world, broker):
     assert Effect.objects.count() == count + 1
 
 
-def rescuer(queue: Queue, until: int, environment: dict[str, str], step: RescueStep) -> WarmChild:
-    """A rescue of the first partition below this offset, which stops itself at a step."""
-    words = [str(queue.pk), str(until), step, "1", "STOP"]
-    started = warm.child(["-m", "tests.support.rescue_child", *words], environment)
-    started.wait_until_stopped()
-    return started
+def rescuer(
+    broker: Kafka, queue: Queue, count: int, environment: dict[str, str], step: RescueStep
+) -> tuple[WarmChild, int]:
+    """A rescue of all that waits in the first partition, which stops itself at a step.
+
+    One that begins so late that the workers are through gets more to rescue, and begins anew;
+    returns the next number as well.
+    """
+    for _ in range(RESCUES):
+        count = fill(broker, queue, count, partitions=2)
+        words = [str(queue.pk), str(count // 2), step, "1", "STOP"]
+        started = warm.child(["-m", "tests.support.rescue_child", *words], environment)
+        with suppress(AssertionError):
+            started.wait_until_stopped()
+            return started, count
+    raise AssertionError("no rescue found anything to do")
 
 
 def test_rescues_come_between_two_workers_and_kills_between_them_all(
@@ -101,9 +113,8 @@ def test_rescues_come_between_two_workers_and_kills_between_them_all(
     count = fill(broker, queue, partitions=2)
     workers = [world.worker(name, concurrency=1) for name in ("one", "two")]
     eventually(lambda: len(owners(queue)) == 2, *workers)
-    count = fill(broker, queue, count, partitions=2)
 
-    dies = rescuer(queue, count // 2, child_environment, RescueStep.COPIED)
+    dies, count = rescuer(broker, queue, count, child_environment, RescueStep.COPIED)
     held, beside = (position(queue, partition).next_offset for partition in (0, 1))
     count = fill(broker, queue, count, partitions=2)
     eventually(lambda: position(queue, 1).next_offset > beside, *workers)
@@ -111,7 +122,7 @@ def test_rescues_come_between_two_workers_and_kills_between_them_all(
     dies.kill()
     eventually(lambda: position(queue, 0).next_offset > held, *workers)
 
-    rescues = rescuer(queue, count // 2, child_environment, RescueStep.TAKEN)
+    rescues, count = rescuer(broker, queue, count, child_environment, RescueStep.TAKEN)
     kill(eventually(lambda: min(owners(queue, partition=1), default=None), *workers))
     rescues.send_signal(signal.SIGCONT)
     said = rescues.communicate(timeout=60)[0]

@@ -109,19 +109,6 @@ def test_a_session_that_ends_once_all_is_committed_is_no_error(broker, topic):
     assert not XaDecision.objects.exists()
 
 
-def test_a_database_that_can_only_roll_back_refuses_its_vote(broker, topic):
-    """Else the others would commit, and it would say nothing."""
-    factory, manager = connections.lookup("payments"), TransactionManager()
-    manager.begin()
-    factory.join(manager, "default")
-    Provider.objects.create(name="one", bootstrap_servers="x:1")
-    transaction.set_rollback(True)
-    with pytest.raises(transaction.TransactionManagementError):
-        manager.commit()
-    manager.abort()
-    assert not Provider.objects.filter(name="one").exists()
-
-
 @pytest.mark.parametrize("log", LOGS)
 def test_a_branch_is_left_alone_while_its_database_transaction_is_open(broker, topic, other):
     factory = connections.lookup("payments")

@@ -9,11 +9,9 @@ from django.db import connection
 
 from integration import connections
 from integration.kafka.errors import BrokerUnreachableError
-from integration.models import Provider, XaDecision
-from integration.store.sessions import raw_connection
+from integration.models import XaDecision
 from integration.xa.branch import Branch
 from integration.xa.errors import XaUnknownError
-from integration.xa.recovery import recover
 from integration.xa.resource import XaResource
 from integration.xa.steps import XaStep, unobserved
 from integration.xa.xid import Xid
@@ -41,7 +39,7 @@ class Deaf:
 
     def commit_transaction(self, seconds: float) -> None:
         self._producer.commit_transaction(seconds)
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
 class Flapping:
@@ -167,32 +165,6 @@ def expire(resource: XaResource, branch: Branch) -> None:
         resource._expire(branch)
     finally:
         connection.close()
-
-
-def test_a_session_that_dies_behind_the_decision_is_no_error(broker, topic):
-    factory = connections.lookup("payments")
-
-    def die(step: XaStep) -> None:
-        if step is XaStep.COMMITTED:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_backend_pid()")
-                [pid] = cursor.fetchone()
-            with raw_connection("killer") as session:
-                session.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-
-    factory.xa().observe(die)
-    try:
-        with factory.atomic() as session:
-            session.send(topic, {"n": 1})
-            Provider.objects.create(name="one", bootstrap_servers="x:1")
-    finally:
-        connection.close()
-    assert Provider.objects.filter(name="one").exists()
-    assert read(broker, topic) == [{"n": 1}]
-    assert XaDecision.objects.count() == 1
-    factory.xa().observe(unobserved)
-    recover(factory.xa())
-    assert not XaDecision.objects.exists()
 
 
 def deleted_when(broker, factory: connections.Factory, topic: str, at: XaStep) -> None:

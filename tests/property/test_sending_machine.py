@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from integration.delivery.context import RunContext
@@ -221,6 +221,8 @@ class Story:
     kind=st.sampled_from(["sequential", "keys", "free"]),
     idempotent=st.booleans(),
 )
+# A stop is moved on while the batch before it is under way.
+@example(seed=512, concurrency=3, kind="keys", idempotent=True)
 def test_nothing_is_lost_doubled_or_out_of_order(seed, concurrency, kind, idempotent):
     story = Story(
         seed,

@@ -58,6 +58,9 @@ class WarmChild:
     def wait_until_stopped(self, timeout: float = 60) -> None:
         """Wait for it to be stopped by a signal; see `os.WUNTRACED`."""
         word = self._next(timeout)
+        if word != STOPPED:
+            self.returncode = int(word)
+            self._wire.close()
         assert word == STOPPED, f"it ended: {word!r}"
 
     def _next(self, timeout: float | None) -> bytes:

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.conf import settings
+
 from integration.models import Queue
+from integration.policy.branches import branch_of
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import branches
@@ -25,6 +28,46 @@ JOIN pg_locks own ON own.transactionid = x.transaction AND own.pid IS NULL
 JOIN pg_locks l ON l.virtualtransaction = own.virtualtransaction AND l.pid IS NULL
 JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
 WHERE x.gid = ANY(%s) AND l.mode = 'RowExclusiveLock' GROUP BY x.gid"""
+
+
+# Rows of partitions whose last writer stands prepared.
+_HELD_PLACES: Final = """
+SELECT q.name, p.partition, x.gid, x.prepared
+FROM pg_prepared_xacts x JOIN integration_queuepartition p ON p.xmax = x.transaction
+JOIN integration_queue q ON q.id = p.queue_id
+WHERE x.database = current_database()
+  AND x.prepared < clock_timestamp() - make_interval(secs => %s)
+ORDER BY x.prepared, q.name, p.partition"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldByOthers:
+    """A partition whose row a prepared transaction holds that is none of this deployment."""
+
+    queue: str
+    partition: int
+    name: str
+    since: datetime
+
+    @property
+    def situation(self) -> Situation:
+        return Situation(
+            f"A transaction that this installation has not prepared, {self.name}, has stood "
+            f"prepared in the database since {self.since:%d %B %Y %H:%M} UTC. It holds the "
+            "partition's row, so no run can take it.",
+            "Let whoever prepared it end it. In a copy of the database nobody will: then end it in "
+            f"psql with ROLLBACK PREPARED '{self.name}'.",
+        )
+
+
+def held_by_others() -> list[HeldByOthers]:
+    """Every such partition, the one that was held first before the others."""
+    own = settings.SLUICE_DEPLOYMENT
+    return [
+        HeldByOthers(queue=queue, partition=partition, name=name, since=since)
+        for queue, partition, name, since in fetch_all(_HELD_PLACES, [LEFT_AFTER_SECONDS])
+        if branch_of(own, name) is None
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,9 @@ def _row(branch: Branch, *, is_ours: bool) -> BranchRow:
         elif not is_ours:
             # Ours are rolled back by themselves once their time is over.
             choices = ("rollback",)
+    elif branch.state is BranchState.PREPARED:
+        # Refused unless Kafka refuses to deliver it.
+        choices = ("forget",)
     return BranchRow(
         xid=str(branch.xid),
         state=branch.state,
