@@ -25,17 +25,8 @@ def bridge_egress(ground: Ground) -> Figure:
     messages = 5_000 if ground.quick else 20_000
     with ground.rig("bridge_egress") as rig, broker(rig.folder) as server:
         rig.topic(TARGET)
-        wanted = {
-            "name": "bridge",
-            "topic": "from-jms",
-            "kind": "continuous",
-            "carrier": "row",
-            "rescue": False,
-            "enabled": False,
-            "jms": login(server),
-            "forwards_to": TARGET,
-        }
-        queue = BenchQueue(rig, rig.configure(wanted)["bridge"], "from-jms", messages)
+        id_ = rig.configure(_forwarding(server))["bridge"]
+        queue = BenchQueue(rig, id_, "from-jms", messages)
         worker = rig.start_worker()
         rig.start("relay")
         rig.start("beat")
@@ -67,6 +58,20 @@ def bridge_egress(ground: Ground) -> Figure:
         target=at_least("ratio", 0.7),
         facts=paired.facts,
     )
+
+
+def _forwarding(server: Artemis) -> dict[str, object]:
+    """The queue that reads from the broker, as `bench_configure` takes it."""
+    return {
+        "name": "bridge",
+        "topic": "from-jms",
+        "kind": "continuous",
+        "carrier": "row",
+        "rescue": False,
+        "enabled": False,
+        "jms": login(server),
+        "forwards_to": TARGET,
+    }
 
 
 def bridge_ingress(ground: Ground) -> Figure:

@@ -217,14 +217,6 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
     }
     if system is None:
         raise ValueError("the failure's queue belongs to no system")
-    token = ApiToken.objects.create(
-        system=system,
-        name=f"drill-{suffix}",
-        prefix=f"drill-{suffix}"[:16],
-        token_hash="0" * 64,
-        created_at=timezone.now(),
-        created_by=_maker(suffix),
-    )
     of_system = ("http-api", "token-new", "token-rotate", "token-revoke")
     of_endpoint = ("delivery-endpoint", *(f"{v}-endpoint" for v in ("pause", "resume", "enable")))
     end_name = None if endpoint is None else endpoint.name
@@ -237,7 +229,7 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
         "channel-subjects:number": numbers["channel"],
         "provider-forget:number": numbers["provider"],
         "service-test:number": numbers["service"],
-        "token_id": token.pk,
+        "token_id": _token(system, suffix).pk,
         "name": queue.name,
         "partner-step:name": "service",
         "removal:name": "sample",
@@ -249,6 +241,17 @@ def _samples(error: MessageError, suffix: str) -> dict[str, object]:
         "decide-many:verb": "send-again",
         "decide-outbox:verb": "send-again",
     }
+
+
+def _token(system: ExternalSystem, suffix: str) -> ApiToken:
+    return ApiToken.objects.create(
+        system=system,
+        name=f"drill-{suffix}",
+        prefix=f"drill-{suffix}"[:16],
+        token_hash="0" * 64,
+        created_at=timezone.now(),
+        created_by=_maker(suffix),
+    )
 
 
 def _rows(error: MessageError, suffix: str) -> dict[str, object]:

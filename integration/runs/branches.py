@@ -101,9 +101,9 @@ def roll_back_halves() -> None:
     """
     for name in other_databases():
         try:
-            there = second_database.left(name)
-            here = {str(one.branch) for one in branches.left()} if there else set()
-            second_database.roll_back(name, [one for one in there if str(one) not in here])
+            if there := second_database.left(name):
+                here = {str(one.branch) for one in branches.left()}
+                second_database.roll_back(name, [one for one in there if str(one) not in here])
         except second_database.SecondDatabaseDownError:
             log.exception("What is prepared in %s is not known", name)
 

@@ -15,7 +15,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.tracing import Trace, Track
-from integration.store import rows
+from integration.store import deliveries, rows
 from integration.store.queue_stops import KEEPS_STOP
 
 Run = Callable[[str, Any], Any]
@@ -133,11 +133,11 @@ def _object(names: Names, common: Values, owns: Sequence[Values]) -> dict[str, A
 
 
 def _end(end: DeliveryEnd) -> Row:
-    return (end.state, end.took_ms, end.status, end.code[:60], end.text, end.excerpt), (end.id,)
+    return (end.state, end.took_ms, end.status, end.code, end.text, end.excerpt), (end.id,)
 
 
 def _plain_end(state: str, took_ms: int | None, status: int | None, *words: str) -> Values:
-    return state, took_ms, status, *map(rows.plain, words)
+    return state, took_ms, status, *deliveries.end_words(*words)
 
 
 def _track(track: Track) -> Row:

@@ -137,8 +137,13 @@ def write(run: Run, dispatch: Dispatch, queue: int, owned: Owned) -> None:
 
 def end_values(end: DeliveryEnd) -> list[Any]:
     """The columns that a call's end writes."""
-    words = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
+    words = end_words(end.code, end.text, end.excerpt)
     return [end.id, end.state, end.took_ms, end.status, *words]
+
+
+def end_words(code: str, text: str, excerpt: str) -> tuple[str, str, str]:
+    """What was said at a call's end, as columns hold it."""
+    return rows.plain(code, 60), rows.plain(text), rows.plain(excerpt)
 
 
 def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> None:
