@@ -18,7 +18,7 @@ from console.overview import pages as overview
 from console.people import logins
 from console.people import pages as people
 from console.queues import pages as queues
-from console.queues import seeking
+from console.queues import seeking, waiting
 from console.queues import verbs as queue_verbs
 from console.tracking import pages as tracking
 
@@ -45,6 +45,7 @@ urlpatterns = [
     path("", include("console.setup.urls")),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
+    path("queues/<slug:name>/waiting/", waiting.waiting_messages, name="waiting-messages"),
     path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),
     path("queues/<slug:name>/resumptions/", queue_verbs.resume, name="resume"),
     path("queues/<slug:name>/stops/", queue_verbs.stop, name="stop-at"),

@@ -271,7 +271,7 @@ def register(queue: Queue) -> list[QueuePartition]:
 
 def _facts(queue: Queue) -> TopicFacts:
     if queue.provider.is_jms:
-        return facts_of(identity(queue.provider_id, queue.topic))
+        return facts_of(identity(queue))
     facts = admin.topic_facts(queue.provider, queue.topic)
     if facts is None:
         raise TopicUnknownError(queue.provider.name, queue.topic)

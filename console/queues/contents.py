@@ -96,7 +96,7 @@ def _hour(row: QueueRow) -> Hour:
     top = max((value for line in (*incoming, *outgoing) for _, value in line), default=0.0)
     return Hour(
         rates=known,
-        eta=known.eta(row.lag),
+        eta=None if row.is_least else known.eta(row.lag),
         lag=lag_line(points, now, HOUR, WIDE),
         incoming=_pace_chart(incoming, now, "Received", top),
         outgoing=_pace_chart(outgoing, now, "Settled", top),

@@ -30,7 +30,8 @@ def figures(rows: Sequence[QueueRow], now: datetime) -> list[Figures]:
 def _figures(row: QueueRow, samples: Mapping[int, Sequence[Point]], now: datetime) -> Figures:
     points = samples.get(row.id, ())
     known = rates.rates(points)
-    return Figures(row, known, known.eta(row.lag), lag_line(points, now, rates.QUARTER))
+    eta = None if row.is_least else known.eta(row.lag)
+    return Figures(row, known, eta, lag_line(points, now, rates.QUARTER))
 
 
 def lag_line(

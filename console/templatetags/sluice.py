@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, Protocol
 
 from django import template
 from django.template.defaultfilters import truncatechars
@@ -126,6 +126,19 @@ def coded(text: str) -> SafeString:
 def capped(value: int | None, cap: int = 10_000) -> str:
     """A count that stopped one above its cap: "10,000+"."""
     return f"{cap:,}+" if value is not None and value > cap else number(value)
+
+
+class Waits(Protocol):
+    """A queue, a partition of one, or the sum of many."""
+
+    lag: int | None
+    is_least: bool
+
+
+@register.filter
+def waiting(row: Waits) -> str:
+    """How many messages wait: "12", "1,000+" where no more were counted; a dash if not known."""
+    return f"{number(row.lag)}+" if row.is_least else number(row.lag)
 
 
 @register.filter

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db.models import F, Q
 
-from crontasks.builtin import resting, retention_sync
+from crontasks.builtin import jms_depth, resting, retention_sync
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
@@ -71,8 +71,9 @@ class LagMonitor:
     """Asks every Kafka cluster for the watermarks and retention of its queues' topics.
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
-    what waits expires. One client and five requests a cluster, however many queues. A broker
-    that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
+    what waits expires. One client and five requests a cluster, however many queues. At JMS brokers
+    it counts what waits (crontasks.builtin.jms_depth). A broker that does not answer makes the run
+    FAILED; it decides nothing. Beside that it sees to it that
     tracking has its days ahead, that its search index knows the newest rows, and that two-phase
     commits which a run left are settled, whether or not their queue runs.
     """
@@ -94,6 +95,7 @@ class LagMonitor:
                 follows=follows,
                 patience=parameters.transaction_seconds,
             )
+        away += jms_depth.look(context)
         book.keep(away, {NoticeKind.OUTAGE}, ABOUT_PROVIDERS)
         if in_doubt := branches.settle_all():
             context.say(f"{so_many(in_doubt, 'commit')} in doubt: decide on the outbox page.")

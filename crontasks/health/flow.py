@@ -25,8 +25,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
-    lock, in group mode the group, position, rescue; of a JMS broker without rights, topic and
-    rescue. Outbound: provider, queue, rights, topic,
+    lock, in group mode the group, position, rescue; of a JMS broker without rights and rescue, and
+    with its address for the topic. Outbound: provider, queue, rights, topic,
     instance of the relay, broker, beat, relay, lease, outbox; where it is delivered from here, also
     the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
@@ -116,12 +116,13 @@ SENDING_WALK: Final[Walk] = (
     ("unknown", flow_out.unknown),
     ("delivered", flow_out.delivered),
 )
-# A JMS broker tells nothing of its addresses, and what it has does not expire.
+# A JMS broker tells of rights when they are used, and what it has does not expire.
 JMS_WALK: Final[Walk] = (
     ("provider", flow_set_up.provider),
     ("system", flow_set_up.system),
     ("service", flow_set_up.service),
     ("queue", flow_set_up.switches),
+    ("address", flow_set_up.address),
     *_START,
     *_RUN,
     ("position", flow_work.position),
@@ -131,6 +132,7 @@ FORWARDING_WALK: Final[Walk] = (
     ("system", flow_set_up.system),
     ("relay", _of_all(live_processes.relay)),
     ("queue", flow_set_up.switches),
+    ("address", flow_set_up.address),
     *_START,
     *_RUN,
     ("endpoint", flow_out.endpoint),

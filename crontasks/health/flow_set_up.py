@@ -1,6 +1,9 @@
 """The links of the flow check that people set up: provider, system, service, switches, topic."""
 
+from contextlib import closing
+
 from crontasks.health.checks import Finding
+from integration.amqp.errors import JmsBrowseRefusedError, JmsSubscriptionHiddenError
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
@@ -8,6 +11,7 @@ from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
 from integration.models import Provider, Queue
+from integration.selectors.queues import waiting
 from integration.selectors.queues.status import Situation
 from integration.selectors.setup import examination, jms
 
@@ -88,6 +92,25 @@ def switches(queue: Queue) -> Finding:
         reason = f": {queue.pause_reason.rstrip('. ')}" if queue.pause_reason else ""
         return Situation(f"The queue is paused{reason}.", "Resume the queue.")
     return "Switched on, not paused."
+
+
+def address(queue: Queue) -> Finding:
+    """Look at what waits there; that the broker does not let us look hinders nobody from reading.
+
+    The first run makes an address where the broker makes addresses by itself; so does a look.
+    """
+    try:
+        with closing(waiting.browser_of(queue.provider, "flow")) as browser:
+            depth = waiting.depth(browser, queue)
+    except (JmsBrowseRefusedError, JmsSubscriptionHiddenError) as e:
+        return f"How many messages wait is not known ({e.code}): {e.sentence} {e.next_step}"
+    except IntegrationError as e:
+        return Situation(f"{e.code}: {e.sentence}", e.next_step)
+    if not depth.count and depth.is_all:
+        return f"Nothing waits at {queue.topic}."
+    least = "" if depth.is_all else "At least "
+    waits = so_many(depth.count, "message waits", "messages wait")
+    return f"{least}{waits} at {queue.topic}."
 
 
 def topic(queue: Queue) -> Finding:

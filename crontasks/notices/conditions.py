@@ -62,6 +62,7 @@ _EXPIRING: Final = f"""
                    - greatest(p.next_offset, p.low_watermark, p.rescued_to))) AS lag,
                least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
         FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+        JOIN integration_provider v ON v.id = q.provider_id AND v.kind = 'kafka'
         WHERE q.enabled AND {IS_READ} GROUP BY q.id
     )
     SELECT name, topic, kept, lag, oldest + make_interval(secs => kept), clock_timestamp()

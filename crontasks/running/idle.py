@@ -51,12 +51,14 @@ logger = logging.getLogger(__name__)
 IS_WATCHED: Final = f"""(
     v.idle_watched_at > clock_timestamp() - make_interval(secs => {WATCHED_SECONDS}))"""
 IS_PROMPT: Final = f"(i.interval_seconds <= {MOST_SECONDS})"
-# The lock of runs tells of those that wait for their share, too.
+# The lock of runs tells of those that wait for their share, too. Several queues may read from one
+# address of a JMS broker, each its own messages: there the queue is the place.
 _IDLE: Final = f"""
 WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)})
-SELECT q.provider_id, q.id, q.topic, p.partition, p.next_offset, p.id
+SELECT q.provider_id, q.id, CASE v.kind WHEN 'jms' THEN q.id::text ELSE q.topic END,
+  p.partition, p.next_offset, p.id
 FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
-JOIN integration_provider v ON v.id = q.provider_id AND v.kind = 'kafka'
+JOIN integration_provider v ON v.id = q.provider_id
 WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
   AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
   AND NOT {IS_AT_STOP}
@@ -91,7 +93,7 @@ Place = tuple[str, int]
 
 
 class Arrivals(Protocol):
-    """See integration.kafka.arrivals."""
+    """See integration.kafka.arrivals, integration.amqp.arrivals."""
 
     def watch(self, places: Mapping[Place, int]) -> None: ...
     def wait(self, seconds: float) -> set[Place]: ...

@@ -19,7 +19,7 @@ from crontasks.running.turns import Stop
 from integration.delivery.report import RunEnding
 from integration.store.sessions import django_connection
 
-ARRIVALS: Final = "integration.kafka.arrivals.arrivals_of"
+ARRIVALS: Final = "integration.runs.arrivals.arrivals_of"
 # After these the queue may have something to do that no state and no watch announces.
 _GOES_ON: Final = frozenset({RunEnding.STOPPED, RunEnding.LOST})
 logger = logging.getLogger(__name__)

@@ -172,9 +172,10 @@ def _goes(queue: Queue) -> list[str]:
         words.append(f"Its positions: partition {where}.")
         unread = sum(place.lag or 0 for place in places)
         if unread:
+            where = "at the broker" if queue.provider.is_jms else "in Kafka until it expires"
             words.append(
                 f"{so_many(unread, 'message waits', 'messages wait')} unread in {queue.topic}. "
-                "What waits stays in Kafka until it expires, and nobody reads it here."
+                f"What waits stays {where}, and nobody reads it here."
             )
     closed = _closed(queue)
     if closed:
@@ -190,8 +191,13 @@ def _goes(queue: Queue) -> list[str]:
 
 
 def _stays(queue: Queue) -> list[str]:
+    source = f"The topic {queue.topic} with its messages: Sluice deletes nothing in Kafka."
+    if queue.provider.is_jms:
+        source = f"The JMS address {queue.topic} with what waits there: nothing is deleted there."
+    if queue.subscription:
+        source += f" Have the durable subscription {queue.subscription} removed at the broker."
     return [
-        f"The topic {queue.topic} with its messages: Sluice deletes nothing in Kafka.",
+        source,
         "What was applied from it, and the tracking of its messages until history cleanup.",
         "What people decided about it and about its failures.",
         "The audit of every change, this one included.",

@@ -94,6 +94,17 @@ class AmqpConnection:
         link.open()
         self.until(lambda: bool(link.state & Endpoint.REMOTE_ACTIVE), seconds)
 
+    def close_link(self, link: Link) -> None:
+        """End a link alone; the connection goes on, also where the broker has ended the link."""
+        self._links.remove(link)
+        link.close()
+        link.free()
+
+    def has_ended_alone(self, link: Link) -> bool:
+        """Return whether the broker has ended this link, and the connection goes on."""
+        is_over = self.engine.state & Endpoint.REMOTE_CLOSED
+        return bool(link.state & Endpoint.REMOTE_CLOSED) and not is_over
+
     def _identify(self, login: tuple[str, str] | None, *, has_certificate: bool) -> None:
         sasl = self._transport.sasl()
         if login is None:

@@ -93,6 +93,25 @@ class JmsAddressUnknownError(JmsError):
     advice = "Have it made at the broker, or correct the queue's address."
 
 
+class JmsBrowseRefusedError(JmsError):
+    """The broker does not let us look at what waits at an address; reading is another right."""
+
+    code = "JMS_BROWSE_REFUSED"
+    says = "The JMS broker {} does not let us look at what waits: {}."
+    advice = "Let the provider's user browse there. To read, a queue does not need that right."
+
+
+class JmsSubscriptionHiddenError(JmsError):
+    """What waits for a durable subscription is shown by the broker to its reader alone."""
+
+    code = "JMS_SUBSCRIPTION_HIDDEN"
+    says = "The JMS broker {} does not show what waits for the durable subscription: {}."
+    advice = (
+        "Artemis shows it once the queue's first run has begun the subscription; other brokers may "
+        "not. The queue reads it all the same."
+    )
+
+
 class JmsLibraryMissingError(IntegrationError):
     """This installation cannot speak AMQP 1.0."""
 

@@ -45,7 +45,7 @@ def open_receiver(provider: Provider, address: Address, *, name: str, credit: in
         return ReceivingLink(connection, address, credit=credit, seconds=CONNECT_SECONDS)
     except (EndedError, TimeoutError) as problem:
         connection.close()
-        raise _not_open(provider.name, address, problem) from problem
+        raise not_open(provider.name, address, problem) from problem
     except BaseException:
         connection.close()
         raise
@@ -145,14 +145,15 @@ def _not_connected(name: str, at: str, problem: Exception) -> JmsError:
     return JmsUnreachableError(name, text)
 
 
-def _not_open(name: str, address: Address, problem: Exception) -> JmsError:
+def not_open(provider: str, address: Address, problem: Exception) -> JmsError:
+    """Tell why nothing can be read there."""
     condition = problem.condition if isinstance(problem, EndedError) else ""
     if condition == NOT_FOUND:
-        return JmsAddressUnknownError(name, address.name)
+        return JmsAddressUnknownError(provider, address.name)
     if is_lack_of_rights(condition, str(problem)):
-        return JmsRightsError(name, f"{address.name}: {problem}")
+        return JmsRightsError(provider, f"{address.name}: {problem}")
     if condition == INVALID and address.selector:
-        return JmsSelectorError(name, f"“{address.selector}”: {problem}")
+        return JmsSelectorError(provider, f"“{address.selector}”: {problem}")
     if condition.startswith("amqp:"):
-        return JmsAddressRefusedError(name, f"{address.name}: {problem}")
-    return JmsUnreachableError(name, f"{address.name}: {problem}")
+        return JmsAddressRefusedError(provider, f"{address.name}: {problem}")
+    return JmsUnreachableError(provider, f"{address.name}: {problem}")

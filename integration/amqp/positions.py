@@ -3,6 +3,7 @@
 import uuid
 from typing import Final
 
+from integration.models.queue import Queue
 from integration.values import TopicFacts
 
 PARTITION: Final = 0
@@ -10,9 +11,15 @@ PARTITION: Final = 0
 FAR: Final = 2**62
 
 
-def identity(provider_id: int, address: str) -> str:
-    """What stands for a topic's UUID: it changes with the broker or the address alone."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"amqp:{provider_id}:{address}"))
+def identity(queue: Queue) -> str:
+    """Return what stands for a topic's UUID: the queue's own, for it alone counts its messages.
+
+    Another queue of the same address gives the same numbers to other messages. A position that is
+    there keeps the one that it has.
+    """
+    known = queue.partitions.values_list("topic_uuid", flat=True).first()
+    own = uuid.uuid5(uuid.NAMESPACE_URL, f"amqp:{queue.provider_id}:{queue.topic}:{queue.pk}")
+    return known or str(own)
 
 
 def facts_of(topic_uuid: str) -> TopicFacts:

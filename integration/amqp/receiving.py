@@ -6,11 +6,12 @@ transaction is answered once the broker has it on disk: from then on it sends th
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from proton import Delivery, Described, Link, Message, Terminus, symbol, ulong
 
 from integration.amqp.connection import AmqpConnection, EndedError
+from integration.amqp.incoming import Incoming, Received
 
 # More than this is not taken out of the engine at once, whatever the messages' sizes.
 TAKEN_BYTES: Final = 16 * 2**20
@@ -42,13 +43,6 @@ class Address:
         return "topic" if self.subscription else "queue"
 
 
-class Received(NamedTuple):
-    """A message as it came, and the delivery by which it is accepted."""
-
-    delivery: Any
-    data: bytes
-
-
 class ReceivingLink:
     """A link from one address, on a connection of its own. One thread at a time may use it."""
 
@@ -58,9 +52,9 @@ class ReceivingLink:
         """Open it, for at most `credit` messages under way. Raises TimeoutError, EndedError."""
         self._connection = connection
         self._credit = credit
-        self._pieces: list[bytes] = []
         self._has_met_end = False
         self._link = self._receiver(address)
+        self._incoming = Incoming(self._link)
         connection.open(self._link, seconds)
         if self._link.remote_source.address is None:
             # It raises what the broker gives as its reason.
@@ -76,9 +70,7 @@ class ReceivingLink:
         if address.subscription:
             link.source.durability = Terminus.DELIVERIES
             link.source.expiry_policy = Terminus.EXPIRE_NEVER
-        if address.selector:
-            selector = {symbol("jms-selector"): Described(SELECTOR, address.selector)}
-            link.source.filter.put_object(selector)
+        choose(link, address.selector)
         return link
 
     def take(self, limit: int, seconds: float) -> list[Received]:
@@ -135,7 +127,7 @@ class ReceivingLink:
 
     @property
     def _has_one(self) -> bool:
-        return self._link.current is not None
+        return self._incoming.has_one
 
     def _come(self, seconds: float) -> Iterator[Received]:
         """Whole messages that are there, waiting for the first. Raises EndedError."""
@@ -146,7 +138,7 @@ class ReceivingLink:
             except TimeoutError:
                 return
         while True:
-            received = self._next()
+            received = self._incoming.next()
             if received is not None:
                 yield received
             elif not self._has_one:
@@ -154,30 +146,15 @@ class ReceivingLink:
             else:
                 # A large one comes in pieces; there is room for the next once these are read.
                 try:
-                    self._connection.until(lambda: self._has_more, seconds or 0.1)
+                    self._connection.until(lambda: self._incoming.has_more, seconds or 0.1)
                 except TimeoutError:
                     return
 
-    @property
-    def _has_more(self) -> bool:
-        delivery = self._link.current
-        return delivery is None or bool(delivery.pending) or not delivery.partial
 
-    def _next(self) -> Received | None:
-        delivery = self._link.current
-        if delivery is None:
-            return None
-        if delivery.aborted:
-            self._pieces.clear()
-            delivery.settle()
-            return None
-        while (pending := delivery.pending) > 0:
-            self._pieces.append(self._link.recv(pending))
-        if delivery.partial:
-            return None
-        data, self._pieces = b"".join(self._pieces), []
-        self._link.advance()
-        return Received(delivery, data)
+def choose(link: Any, selector: str) -> None:
+    """Ask a link that is not open yet for those messages alone that meet a JMS selector."""
+    if selector:
+        link.source.filter.put_object({symbol("jms-selector"): Described(SELECTOR, selector)})
 
 
 class Transaction:

@@ -9,6 +9,7 @@ import base64
 import json
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from proton import (
@@ -27,6 +28,7 @@ from proton import (
 )
 
 from integration.amqp.sections import beyond_delivery, has_body
+from integration.amqp.waiting import USUAL_PRIORITY, JmsMessage, Property
 from integration.envelope.fields import MAX_FIELD_LENGTH
 from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
 from integration.policy.forwards import TRAIL, TRAIL_PROPERTY
@@ -41,7 +43,6 @@ BODIES: Final = {
     4: JmsBody.STREAM,
     5: JmsBody.TEXT,
 }
-USUAL_PRIORITY: Final = 4
 # The library makes a symbol of what is not there, too.
 NO_CONTENT_TYPE: Final = "None"
 TYPE_NAMES: Final[dict[type, str]] = {
@@ -89,6 +90,56 @@ def arrived(data: bytes, offset: int) -> Arrived:
     if receipt is None:
         headers.append((FLAW, f"{FlawCode.NO_MESSAGE_ID}: it has no message id".encode()))
     return Arrived(Record(0, offset, stamp, key, value, headers), receipt)
+
+
+def in_words(data: bytes) -> JmsMessage:
+    """Make of a message as it came what people are shown. Never raises."""
+    record = arrived(data, 0).record
+    headers, size = dict(record.headers or ()), len(data)
+    kind = headers.get(BODY)
+    if kind is None:
+        # It could not be read; the record is what came, and says why.
+        known = headers.get("JMSMessageID") or b""
+        return JmsMessage(record=record, size=size, message_id=known.decode())
+    message = Message()
+    message.decode(data)
+    return JmsMessage(
+        record=record,
+        size=size,
+        kind=kind.decode(),
+        message_id=id_text(message.id),
+        jms_type=message.subject or "",
+        priority=message.priority,
+        deliveries=message.delivery_count,
+        sent_at=_moment(message.creation_time),
+        expires_at=_moment(message.expiry_time),
+        correlation_id=id_text(message.correlation_id),
+        reply_to=message.reply_to or "",
+        group_id=message.group_id or "",
+        group_sequence=int(message.group_sequence or 0),
+        user=(message.user_id or b"").decode("utf-8", "replace"),
+        properties=tuple(_properties(message)),
+    )
+
+
+def _moment(seconds: float) -> datetime | None:
+    """A time that a sender has written, whatever it is."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _properties(message: Any) -> Iterator[Property]:
+    for name, value in (message.properties or {}).items():
+        if value is not None:
+            type_ = "String" if isinstance(value, str) else _type_of(value)
+            yield Property(str(name), type_, _property(value).decode("utf-8", "replace"))
+
+
+def _type_of(value: Any) -> str:
+    """The name of the type in JMS, or in the library where JMS has none."""
+    return TYPE_NAMES.get(type(value)) or type(value).__name__
 
 
 def _decode(message: Any, data: bytes) -> None:
@@ -177,7 +228,7 @@ def _headers(message: Any, id_: str) -> Iterator[tuple[str, bytes]]:
             yield TRAIL, str(value).encode()
             continue
         if not isinstance(value, str):
-            types[str(name)] = TYPE_NAMES.get(type(value)) or type(value).__name__
+            types[str(name)] = _type_of(value)
         yield str(name), _property(value)
     if types:
         yield TYPES, json.dumps(types, sort_keys=True).encode()

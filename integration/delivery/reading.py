@@ -127,7 +127,9 @@ class Reader:
     def __init__(self, queue: QueueSnapshot, schemas: Schemas | None = None) -> None:
         self.queue = queue
         self.schemas = schemas
-        self._id_prefix = f"{queue.provider_name}~{queue.topic}~"
+        # Several queues may read from one JMS address, each with numbers of its own.
+        place = queue.name if queue.is_jms else queue.topic
+        self._id_prefix = f"{queue.provider_name}~{place}~"
         self._known: dict[str | None, tuple[Service, Origin]] = {}
         self._untraced: list[Unit] = []
 

@@ -1,4 +1,4 @@
-"""Columns of our own: text that is encrypted where it is stored, and states."""
+"""Columns of our own: text that is encrypted where it is stored, and states; constraints."""
 
 from enum import StrEnum
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import MD5
 
 from integration.errors import IntegrationError
 
@@ -31,6 +32,21 @@ def known_states(states: type[StrEnum], name: str) -> models.CheckConstraint:
     """Nothing but these stands in the column `state`."""
     condition = models.Q(state__in=[state.value for state in states])
     return models.CheckConstraint(condition=condition, name=name)
+
+
+def one_queue_per_source() -> models.UniqueConstraint:
+    """Two queues that read the same would each lack messages.
+
+    At a JMS broker a subscription has messages of its own, and a selector chooses; its text may be
+    too long for an index. A queue of Kafka has neither.
+    """
+    return models.UniqueConstraint(
+        *("provider", "topic", "direction", "subscription"),
+        MD5("selector"),
+        name="one_queue_per_source",
+        violation_error_code="unique_together",
+        violation_error_message="Another queue of this direction already reads from there.",
+    )
 
 
 class TopicBucket(models.Func):

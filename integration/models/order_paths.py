@@ -1,6 +1,9 @@
 """Where a queue's order key stands in its documents: what is wrong with such a path."""
 
+from typing import Any
+
 from integration.paths import BadPath, compile_path
+from integration.policy.states import OPEN, in_order
 
 
 def mistake(path: str, *, is_used: bool, is_late: bool) -> str:
@@ -20,3 +23,11 @@ def mistake(path: str, *, is_used: bool, is_late: bool) -> str:
     if not is_used:
         return "Only a continuous inbound queue with the order of a key uses it: leave it out."
     return ""
+
+
+def is_late(queue: Any, stored: Any) -> bool:
+    """Return whether the path of a queue changes while failures wait whose key it has read."""
+    if stored.order_path == queue.order_path or not queue.keeps_keys_in_order:
+        return False
+    waiting = queue.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
+    return bool(waiting.exists())

@@ -82,6 +82,12 @@ class QueuePartition(models.Model):
     # What the broker said last, for the console; never used to decide.
     low_watermark = models.BigIntegerField(null=True)
     high_watermark = models.BigIntegerField(null=True)
+    more_waiting = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="At a JMS broker: high_watermark is where counting ended; more may wait.",
+    )
     oldest_waiting_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
     progressed_at = models.DateTimeField(null=True)
@@ -109,10 +115,14 @@ class QueuePartition(models.Model):
 
     @property
     def lag(self) -> int | None:
-        """Messages between the position and the end of the partition, as last seen."""
+        """Messages between the position and the end of the partition, as last seen.
+
+        None where nobody has looked, or all that was counted is through and there were more.
+        """
         if self.high_watermark is None:
             return None
-        return max(0, self.high_watermark - self.next_offset)
+        lag = max(0, self.high_watermark - self.next_offset)
+        return None if self.more_waiting and not lag else lag
 
     @property
     def done_ahead(self) -> list[int]:

@@ -1,5 +1,7 @@
 """A queue: a topic of Kafka, or a JMS queue or topic, with a direction and rules for failures."""
 
+from collections.abc import Collection
+
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -7,13 +9,13 @@ from django.db import models
 
 from integration.endpoints.properties import forwards
 from integration.models import order_paths, two_phase
+from integration.models.fields import one_queue_per_source
 from integration.models.forwards import circle_through, forwarding, leads_on
 from integration.models.provider import Provider
 from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.policy import branches, groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
-from integration.policy.states import OPEN, in_order
 
 
 class Queue(Retrying):
@@ -242,11 +244,7 @@ class Queue(Retrying):
 
     class Meta:
         ordering = ["name"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["provider", "topic", "direction"], name="one_queue_per_topic"
-            )
-        ]
+        constraints = [one_queue_per_source()]
 
     def __str__(self) -> str:
         return self.name
@@ -270,6 +268,11 @@ class Queue(Retrying):
             if sentence:
                 raise ValidationError({"endpoint": sentence})
 
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Judge a form without what only JMS has as well: there it is empty."""
+        empty = {name for name in jms.ONLY if not getattr(self, name)}
+        super().validate_constraints(set(exclude or ()) - empty)
+
     @property
     def forwards(self) -> bool:
         """Return whether its messages are written to another topic, in their own transaction."""
@@ -289,10 +292,7 @@ class Queue(Retrying):
 
     def _check_order_path(self, stored: "Queue | None") -> None:
         """Raises ValidationError for a path that is none, where nothing reads it, or too late."""
-        is_late = False
-        if stored is not None and stored.order_path != self.order_path and self.keeps_keys_in_order:
-            waiting = self.errors.filter(state__in=in_order(OPEN), order_key__isnull=False)
-            is_late = waiting.exists()
+        is_late = stored is not None and order_paths.is_late(self, stored)
         is_used = self.keeps_keys_in_order and self.direction == self.Direction.INBOUND
         if wrong := order_paths.mistake(self.order_path, is_used=is_used, is_late=is_late):
             raise ValidationError({"order_path": wrong})

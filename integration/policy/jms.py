@@ -49,3 +49,14 @@ def mistakes(wants: Mapping[str, bool], *, is_jms: bool) -> dict[str, str]:
         return {name: text for name, text in CANNOT.items() if name in wanted}
     text = "Only a queue of a JMS broker has this: leave it out."
     return {name: text for name in ONLY if name in wanted}
+
+
+def connection_name(deployment: str, queue: str) -> str:
+    """Return what the connection of a queue's runs is called; one at a time has that name.
+
+    A durable subscription belongs to it, too.
+
+    >>> connection_name("plant-1", "orders-in")
+    'sluice-plant-1-orders-in'
+    """
+    return f"sluice-{deployment}-{queue}"

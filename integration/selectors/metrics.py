@@ -26,7 +26,8 @@ LONGEST_WINDOW_SECONDS: Final = 60
 _QUEUES: Final = f"""
     SELECT q.name, (q.enabled AND NOT q.paused)::int,
            sum(greatest(p.high_watermark - p.next_offset, 0))
-               FILTER (WHERE p.high_watermark IS NOT NULL)::float,
+               FILTER (WHERE p.high_watermark IS NOT NULL
+                   AND (p.high_watermark > p.next_offset OR NOT p.more_waiting))::float,
            extract(epoch FROM clock_timestamp()
                - min(p.oldest_waiting_at) FILTER (WHERE p.high_watermark > p.next_offset))::float,
            extract(epoch FROM clock_timestamp()

@@ -33,10 +33,12 @@ class Totals:
     """Over all queues a person may know of. Counts stop one above COUNT_CAP.
 
     `relay_age_seconds` is how long the longest waiting outbox row has been due, None when none
-    is, and for people who do not see the whole outbox. `seen_at` is the oldest look at a topic.
+    is, and for people who do not see the whole outbox. `seen_at` is the oldest look at a topic;
+    more may wait than `lag` where it `is_least`.
     """
 
     lag: int
+    is_least: bool
     oldest: QueueRow | None
     held: int
     retrying: int
@@ -48,11 +50,13 @@ class Totals:
 def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
     """Sum up in three queries, whatever the number of queues and failures."""
     waiting = [(at, row) for row in rows if (at := row.oldest_waiting_at) is not None]
-    moments = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
+    parts = [part for row in rows for part in row.partitions]
+    moments = [part.seen_at for part in parts if part.seen_at and part.lag is not None]
     counts = _open([row.id for row in rows])
     dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD)
     return Totals(
         lag=sum(row.lag or 0 for row in rows),
+        is_least=any(row.is_least for row in rows),
         oldest=min(waiting, key=lambda pair: pair[0])[1] if waiting else None,
         held=counts[ErrorState.HOLD],
         retrying=counts[ErrorState.RETRY],

@@ -14,14 +14,21 @@ _WRITE: Final = """
 INSERT INTO integration_jmsreceipt (queue_id, message, received_at)
 SELECT %s, unnest(%s::bytea[]), clock_timestamp()
 ON CONFLICT (queue_id, message) DO NOTHING"""
-_KNOWN: Final = "SELECT message FROM integration_jmsreceipt WHERE queue_id = %s"
+# Whoever reads the same JMS queue by another selector: what is known there was once theirs, and may
+# be sent to us since somebody has changed the selectors. A subscription has messages of its own.
+_SIBLINGS: Final = """
+SELECT q.id FROM integration_queue q JOIN integration_queue mine ON mine.id = %s
+WHERE q.id = mine.id OR (mine.subscription = '' AND q.subscription = ''
+    AND q.provider_id = mine.provider_id AND q.topic = mine.topic)"""
+_KNOWN: Final = f"SELECT message FROM integration_jmsreceipt WHERE queue_id IN ({_SIBLINGS})"
 _FORGET_OLD: Final = """
 DELETE FROM integration_jmsreceipt
 WHERE queue_id = %s AND received_at < clock_timestamp() - make_interval(hours => %s)
 RETURNING message"""
 # Longer than a broker keeps back what it is to send again.
 OLD_HOURS: Final = 24
-_FORGET: Final = "DELETE FROM integration_jmsreceipt WHERE queue_id = %s AND message = ANY(%s)"
+_FORGET: Final = f"""
+DELETE FROM integration_jmsreceipt WHERE queue_id IN ({_SIBLINGS}) AND message = ANY(%s)"""
 
 
 def write(run: Run, queue_id: int, receipt_of: ReceiptOf, batch_result: BatchResult) -> None:

@@ -20,7 +20,8 @@ WRITE: Final = f"""
         SELECT p.queue_id, sum(p.next_offset) AS next,
                sum(greatest(p.high_watermark, p.next_offset)) AS high
         FROM integration_queuepartition p
-        GROUP BY p.queue_id HAVING count(p.high_watermark) = count(*)
+        GROUP BY p.queue_id HAVING bool_and(p.high_watermark IS NOT NULL
+            AND (p.high_watermark > p.next_offset OR NOT p.more_waiting))
     ) sums ON sums.queue_id = q.id
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e

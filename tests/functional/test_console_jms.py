@@ -127,7 +127,7 @@ class TestQueueForm:
         assert (place.low_watermark, place.high_watermark) == (None, None)
         page = client.get(reverse("queue", args=[name])).text
         assert "JMS topic" in page
-        assert "the broker does not tell" in page
+        assert "or nobody has looked\n" in page
         assert snapshot(queue.pk, worker="w").carrier == Queue.Carrier.ROW
 
     def test_a_stored_one_is_changed(self, client: Client) -> None:

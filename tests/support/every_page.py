@@ -159,6 +159,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "job": "import",
         "file": "part-0.jsonl",
         "finding_id": 1,
+        "waiting-messages:name": at_jms.name,
         JMS: (at_jms.name, at_jms.provider_id),
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],

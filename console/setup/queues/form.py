@@ -36,6 +36,10 @@ TAKEN_TOPIC: Final = (
     "Another queue of this direction already uses this topic, and each message has one reader "
     "here. Use that queue, or another topic."
 )
+TAKEN_ADDRESS: Final = (
+    "Another queue of this direction already reads this JMS address with the same selector and "
+    "subscription, and each message has one reader here. Use that queue, or choose others."
+)
 FOREIGN_TOPIC: Final = (
     "You may not use this topic. You may use topics of your queues, and those whose name begins "
     "with the name of the queue's external system and a dot, hyphen or underscore. Ask an "
@@ -290,7 +294,8 @@ class QueueForm(SetupForm):
         if self.has_error(NON_FIELD_ERRORS, "unique_together"):
             # Django tells this above the form; it is the topic that has to be another.
             del self.errors[NON_FIELD_ERRORS]
-            self.add_error("topic", TAKEN_TOPIC)
+            place = "topic" if "topic" in self.fields else "selector"
+            self.add_error(place, TAKEN_ADDRESS if self.is_jms else TAKEN_TOPIC)
         elif {"provider", "topic"}.intersection(self.changed_data) and self.is_foreign:
             self.add_error("topic", FOREIGN_TOPIC)
         if self.errors or not self.asks_broker:

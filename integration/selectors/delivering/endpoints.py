@@ -31,7 +31,7 @@ TESTS_SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRow:
-    """One endpoint in the list. `waiting` counts messages in Kafka, None when nobody looked."""
+    """One endpoint in the list. `waiting`: what its queues have not read; None: not known."""
 
     endpoint: Endpoint
     standing: Standing

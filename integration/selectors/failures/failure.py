@@ -257,7 +257,7 @@ def _cause(error: MessageError) -> str:
 def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
     blocks = place is not None and place.state_error == error.pk
     waiting = None
-    if place is not None and place.high_watermark is not None and blocks:
+    if place is not None and place.high_watermark is not None and blocks and not place.more_waiting:
         waiting = max(0, place.high_watermark - error.offset - 1)
     after = MessageError.objects.filter(
         queue=error.queue_id,

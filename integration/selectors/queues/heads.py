@@ -102,6 +102,8 @@ def behind(row: QueueRow, now: datetime) -> str:
     if not count:
         return "Nothing waits behind it."
     waits = "One waits behind it" if count == 1 else f"{count:,} wait behind it"
+    if row.is_least:
+        return f"At least {count:,} wait behind it."
     if row.expires_at is None:
         return f"{waits}."
     first = "it" if count == 1 else "the first"

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from integration.counting import so_many
 from integration.kafka import grants
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -21,7 +22,8 @@ NO_ADDRESS: Final = Situation(
     "Have it made at the broker, then continue here; or pause the queue.",
 )
 NOT_TOLD: Final = Situation(
-    "It is read whenever a run of the queue begins; a JMS broker does not tell how much waits."
+    "It is read whenever a run of the queue begins. How much waits is counted once a minute, where "
+    "the broker lets us look."
 )
 AT_STOP: Final = Situation(
     "It stands where it was told to stop; the queue is paused once every partition that was told "
@@ -34,6 +36,7 @@ AT_STOP: Final = Situation(
 class PartitionRow:
     """One partition as people see it. `lag` counts messages as the broker said last.
 
+    More may wait than were counted where it `is_least`.
     The position may be newer than that: the end is never shown below it, and where nothing waits
     nothing is the oldest. `stop_at` is where a person wants it to stop, by the decision numbered
     `stop_request`.
@@ -50,6 +53,7 @@ class PartitionRow:
     next_offset: int
     high_watermark: int | None
     lag: int | None
+    is_least: bool
     oldest_waiting_at: datetime | None
     seen_at: datetime | None
     owner: str
@@ -99,6 +103,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         next_offset=partition.next_offset,
         high_watermark=_end(partition),
         lag=partition.lag,
+        is_least=partition.more_waiting and partition.lag is not None,
         oldest_waiting_at=None if partition.lag == 0 else partition.oldest_waiting_at,
         seen_at=partition.seen_at,
         owner=lease.owner if lease is not None and is_owned else "",
@@ -179,13 +184,13 @@ def _running(
 ) -> tuple[Status, Situation]:
     lag = partition.lag
     if not is_owned and lag != 0 and getattr(partition, "is_unread", False):
-        return Status.NO_READER, unread(lag or 0)
-    if is_jms:
+        return Status.NO_READER, unread(lag or 0, is_least=partition.more_waiting)
+    if lag is None and is_jms:
         return Status.RUNNING, NOT_TOLD
     if lag is None:
         why = "The lag monitor has not looked yet, so it is not known what waits."
         return Status.RUNNING, Situation(why, "")
-    return Status.RUNNING, up_to_date(lag)
+    return Status.RUNNING, up_to_date(lag, is_jms=is_jms, is_least=partition.more_waiting)
 
 
 def _overdue(reason: Situation) -> Situation:
@@ -193,18 +198,23 @@ def _overdue(reason: Situation) -> Situation:
     return Situation(why, "Check the flow: it names the broken link.")
 
 
-def unread(lag: int) -> Situation:
-    waiting = _messages(lag) if lag else "Messages may wait"
+def unread(lag: int, *, is_least: bool = False) -> Situation:
+    waiting = _messages(lag, is_least=is_least) if lag else "Messages may wait"
     why = f"{waiting}, and no worker has taken one for minutes."
     return Situation(why, "Check the flow: it names the broken link.")
 
 
-def up_to_date(lag: int) -> Situation:
+def up_to_date(lag: int, *, is_jms: bool = False, is_least: bool = False) -> Situation:
     """Say what waits in the topic alone: what was put on hold left it, and waits for a person."""
     if not lag:
-        return Situation("Nothing waits in the topic.", "")
-    return Situation(f"{_messages(lag)} for {'its' if lag == 1 else 'their'} turn.", "")
+        return Situation(f"Nothing waits {'at the broker' if is_jms else 'in the topic'}.", "")
+    is_one = lag == 1 and not is_least
+    turn = "its" if is_one else "their"
+    return Situation(f"{_messages(lag, is_least=is_least)} for {turn} turn.", "")
 
 
-def _messages(count: int) -> str:
-    return "One message waits" if count == 1 else f"{count:,} messages wait"
+def _messages(count: int, *, is_least: bool) -> str:
+    if count == 1 and not is_least:
+        return "One message waits"
+    least = "At least " if is_least else ""
+    return f"{least}{so_many(count, 'message waits', 'messages wait')}"

@@ -41,6 +41,7 @@ class QueueRow:
     system_id: int | None
     kind: str
     direction: str
+    is_jms: bool
     is_error_queue: bool
     enabled: bool
     paused: bool
@@ -75,6 +76,11 @@ class QueueRow:
         return sum(lags) if lags else None
 
     @property
+    def is_least(self) -> bool:
+        """Return whether more may wait than `lag` tells."""
+        return any(row.is_least for row in self.partitions)
+
+    @property
     def oldest_waiting_at(self) -> datetime | None:
         return min((at for row in self.partitions if (at := row.oldest_waiting_at)), default=None)
 
@@ -85,8 +91,11 @@ class QueueRow:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time the first message that waits leaves the topic, by the topic's retention."""
-        if not self.is_read or self.oldest_waiting_at is None:
+        """The time the first message that waits leaves the topic, by the topic's retention.
+
+        What a JMS broker keeps has no such time, unless its sender gave it one.
+        """
+        if not self.is_read or self.is_jms or self.oldest_waiting_at is None:
             return None
         return self.oldest_waiting_at + self.retention
 
@@ -136,6 +145,7 @@ def queue_row(
         system_id=queue.system_id,
         kind=queue.kind,
         direction=queue.direction,
+        is_jms=queue.provider.is_jms,
         is_error_queue=queue.is_error_queue,
         enabled=queue.enabled,
         paused=queue.paused,
@@ -230,10 +240,11 @@ def _worst(rows: Sequence[PartitionRow]) -> Standing:
     decisive = min(speakers(rows), key=lambda row: row.status.rank)
     status = decisive.status
     lag = sum(row.lag or 0 for row in rows if row.status is status)
+    is_least = any(row.is_least for row in rows)
     if status is Status.RUNNING and lag:
-        return status, up_to_date(lag)
+        return status, up_to_date(lag, is_least=is_least)
     if status is Status.NO_READER and decisive.resume_at is None:
-        return status, unread(lag)
+        return status, unread(lag, is_least=is_least)
     return status, decisive.situation
 
 

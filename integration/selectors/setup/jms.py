@@ -1,11 +1,8 @@
 """A JMS broker that somebody tests: whether it can be reached, and lets us in."""
 
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
-from django.utils.module_loading import import_string
 
 from integration.amqp.errors import (
     JmsCertificateError,
@@ -13,6 +10,7 @@ from integration.amqp.errors import (
     JmsLibraryMissingError,
     JmsRefusedError,
 )
+from integration.amqp.installed import found
 from integration.kafka.examination import Examination, Finding, Section, Verdict
 from integration.models import Provider
 
@@ -30,10 +28,7 @@ ADDRESSES: Final = Finding(
 
 def connect(provider: Provider) -> None:
     """Connect and log in, and hang up. Raises JmsError, JmsLibraryMissingError."""
-    if find_spec("proton") is None:
-        raise JmsLibraryMissingError
-    opened: Callable[..., Any] = import_string("integration.amqp.opening.connect")
-    opened(provider, name=f"sluice-{settings.SLUICE_DEPLOYMENT}-test").close()
+    found("opening.connect")(provider, name=f"sluice-{settings.SLUICE_DEPLOYMENT}-test").close()
 
 
 def examined_jms(provider: Provider) -> Examination:

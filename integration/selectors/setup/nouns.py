@@ -93,8 +93,7 @@ def documents_of(structure: ObjectStructure) -> int:
 
 def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
     queues = provider.queues.filter(scope.within("system"))
-    word = "JMS address" if provider.is_jms else "topic"
-    read = [_queue(queue, f"{queue.direction}, {word} {queue.topic}") for queue in queues]
+    read = [_queue(queue, f"{queue.direction}, {_place(queue, provider)}") for queue in queues]
     known = Endpoint.objects.filter(scope.within("system"), properties__provider=provider.name)
     written = [
         Use("endpoint", one.pk, one.name, f"forwards to the topic {target_of(one)[1]}")
@@ -106,6 +105,15 @@ def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
         for one in provider.factories.order_by("name")
     ]
     return read + written + looked_up
+
+
+def _place(queue: Queue, provider: Provider) -> str:
+    """Say what a queue reads, so that two of one JMS address are told apart."""
+    if not provider.is_jms:
+        return f"topic {queue.topic}"
+    own = f", subscription {queue.subscription}" if queue.subscription else ""
+    chosen = f", selector {queue.selector}" if queue.selector else ""
+    return f"JMS address {queue.topic}{own}{chosen}"
 
 
 def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:

@@ -108,5 +108,5 @@ def topic_facts_now(queue_id: int) -> TopicFacts | None:
     queue = Queue.objects.select_related("provider").get(pk=queue_id)
     if queue.provider.is_jms:
         at = dict(queue.partitions.values_list("partition", "next_offset"))
-        return TopicFacts(identity(queue.provider_id, queue.topic), at, at)
+        return TopicFacts(identity(queue), at, at)
     return admin.topic_facts(queue.provider, queue.topic)
