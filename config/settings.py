@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "console.layout.bidi.PlainDirections",
     "console.monitoring.health.Probes",
     "console.http_api.entrance.HttpApi",
+    "console.api.entrance.OperatorApi",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

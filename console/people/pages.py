@@ -53,6 +53,7 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "rights": [(right.words, has(request.user, right)) for right in Right],
         "roles": [group.name for group in request.user.groups.all()],
         "systems": None if scope.is_whole else accounts.systems_of(scope),
+        "sees_api": has(request.user, Right.VIEW),
     }
     return render(request, "console/people/own.html", context)
 
