@@ -15,6 +15,7 @@ from integration.models import ExternalSystem, Operation
 from sluice_cli import asking, operations, showing
 from sluice_cli.asking import Connection, NotConnectedError, connected
 from sluice_cli.main import built
+from tests.support.http_api import problem
 from tests.support.operator_api import Program, a_program, application
 from tests.support.rows import a_blocked_queue, a_held, a_queue_row
 
@@ -165,3 +166,18 @@ def commands_of(group: Any) -> list[click.Command]:
 def test_what_a_sender_wrote_does_not_steer_the_terminal() -> None:
     rows = [{"id": 1, "text": "a\x1b[2Jb\nc", "more": {"x": 1}}]
     assert showing.table(rows, width=80).splitlines()[1:] == ["1   a [2Jb c"]
+
+
+def test_a_file_is_uploaded_and_what_is_no_upload_stores_nothing(
+    sluice: Sluice, settings: Any, tmp_path: Path
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path / "bulk"
+    settings.SLUICE_BULK_ROOT.mkdir()
+    file = tmp_path / "Assets.CSV"
+    file.write_bytes(b"A,B\n1,2\n")
+    stored = json.loads(sluice("bulk", "upload-file", str(file), "--json").output)["source"]
+    assert (settings.SLUICE_BULK_ROOT / stored).read_bytes() == file.read_bytes()
+    answer = a_program().post("/bulk/uploads", {"file": "no form"})
+    problem(answer, 422, "NO_FILE")
+    kept = [one for one in settings.SLUICE_BULK_ROOT.rglob("*") if one.is_file()]
+    assert kept == [settings.SLUICE_BULK_ROOT / stored]
