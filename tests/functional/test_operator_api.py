@@ -2,11 +2,14 @@
 
 import base64
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
@@ -204,6 +207,26 @@ class TestKeys:
         problem(program.post(path, body, Idempotency_Key="k"), 409, "STATE_MISMATCH")
         MessageError.objects.update(version=2, state="RETRY", not_before=timezone.now())
         facts(program.post(path, body, Idempotency_Key="k"))
+
+    @pytest.mark.django_db(transaction=True)
+    def test_of_several_at_once_one_acts_and_the_others_get_its_answer(self) -> None:
+        program = a_program()
+        a_blocked_queue()
+        plan, together = {"verb": "hold", "filter": {}}, threading.Barrier(4)
+
+        def ask(_: int) -> tuple[Any, str]:
+            together.wait(timeout=20)
+            try:
+                answer = program.post("/operations", plan, Idempotency_Key="k")
+                return facts(answer, 201), answer.get("Idempotent-Replayed", "")
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(4) as pool:
+            told = list(pool.map(ask, range(4)))
+        assert Operation.objects.count() == 1
+        assert all(said == told[0][0] for said, _ in told)
+        assert sorted(repeated for _, repeated in told) == ["", "true", "true", "true"]
 
     def test_receipts_are_forgotten_after_a_week(self, program: Program) -> None:
         _, _, error = a_blocked_queue()
