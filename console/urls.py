@@ -47,6 +47,11 @@ urlpatterns = [
     path("people/", people.people_list, name="people"),
     path("people/new/", people.add_person, name="add-person"),
     path("people/<int:person_id>/", people.person_page, name="person"),
+    path(
+        "people/<int:person_id>/tokens/<int:token_id>/revocations/",
+        people.revoke_token,
+        name="person-token-revoke",
+    ),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
     path("overview/causes/", overview.overview_causes, name="overview-causes"),

@@ -139,6 +139,23 @@ def test_a_person_revokes_their_own_tokens_only() -> None:
     assert (revoked.subject, revoked.reason) == (str(mine.row.pk), "lost")
 
 
+def test_who_manages_people_ends_the_tokens_of_others_but_not_of_those_above() -> None:
+    theirs = a_program("Operators")
+    client = logged_in(a_person("Administrators", "adam"))
+    page = client.get(reverse("person", args=[theirs.person.pk])).text
+    assert theirs.row.prefix in page
+    address = reverse("person-token-revoke", args=[theirs.person.pk, theirs.row.pk])
+    assert client.post(address, {"reason": "in a paste"}).status_code == 303
+    assert theirs.get("/failures").status_code == 401
+    change = ConfigurationChange.objects.get(kind="personaltoken", action="change")
+    assert (change.actor, change.reason) == ("adam", "in a paste")
+    root = a_program(person=User.objects.create_superuser("root"))
+    client.post(reverse("person-token-revoke", args=[root.person.pk, root.row.pk]))
+    assert root.get("/failures").status_code == 200
+    other = reverse("person-token-revoke", args=[theirs.person.pk, root.row.pk])
+    assert client.post(other).status_code == 404
+
+
 def test_a_name_is_taken_once() -> None:
     client = logged_in(a_person("Viewers"))
     client.post(reverse("personal-token-new"), {**ASKED, "rights": []})

@@ -174,7 +174,8 @@ def _a_person() -> dict[str, int]:
     """Somebody with a token: whose own page asks for it finds it, others do not."""
     person = User.objects.create_user("somebody")
     made = personal_tokens.make(person, "theirs", [Right.VIEW], valid_for=timedelta(days=1))
-    return {"person_id": person.pk, "personal-token-revoke:token_id": made.token.pk}
+    pages = ("personal-token-revoke", "person-token-revoke")
+    return {"person_id": person.pk, **{f"{page}:token_id": made.token.pk for page in pages}}
 
 
 def _an_operation(name: str, error: MessageError) -> Operation:
