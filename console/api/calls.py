@@ -1,5 +1,6 @@
 """A page's request as a program would make it: what is shown as “API call”."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +11,24 @@ from django.http import QueryDict
 from sluice_cli.operations import Operation, every
 
 ADDRESS: Final = '"$SLUICE_URL"'
+FAILURES: Final = "failures list"
 HEADER: Final = '-H "Authorization: Bearer $SLUICE_TOKEN"'
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The same request twice: for curl, and for the command line."""
+    """The same request twice: for curl, and for the command line.
+
+    `plan` is the command that plans an operation over what a list of failures finds, else empty.
+    """
 
     curl: str
     command: str
+    plan: str = ""
 
     @property
     def text(self) -> str:
-        return f"{self.curl}\n\n{self.command}"
+        return "\n\n".join(filter(None, (self.curl, self.command, self.plan)))
 
 
 def call_of(name: str, query: str = "", parts: Mapping[str, object] | None = None) -> Call:
@@ -36,7 +42,8 @@ def call_of(name: str, query: str = "", parts: Mapping[str, object] | None = Non
     address = f"{path}?{query}" if query else path
     options = [*(said[part.name] for part in operation.parts), *_options(operation, query)]
     command = shlex.join([*operation.words.split(), *options])
-    return Call(f"curl {ADDRESS}{shlex.quote(address)} {HEADER}", command)
+    plan = _plan(query) if name == FAILURES else ""
+    return Call(f"curl {ADDRESS}{shlex.quote(address)} {HEADER}", command, plan)
 
 
 def named(name: str) -> Operation:
@@ -45,6 +52,15 @@ def named(name: str) -> Operation:
         if f"{operation.group} {operation.name}" == name:
             return operation
     raise LookupError(name)
+
+
+def _plan(query: str) -> str:
+    """What an action on all that match does; by a text in payloads there is none."""
+    wanted = QueryDict(query).dict()
+    if wanted.get("text"):
+        return ""
+    plan = named("operations plan").words.split()
+    return shlex.join([*plan, "--verb=release", f"--filter={json.dumps(wanted)}"])
 
 
 def _options(operation: Operation, query: str) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_reference_and_the_call_of_a_list_are_read(open_page: OpenPage) -> N
     page = open_page("Viewers", width=WIDE)
     page.goto(reverse("failure-list"))
     page.get_by_text("As an API call").click()
-    expect(page.get_by_label("For curl, and for the command line")).to_be_visible()
+    expect(page.get_by_label("For curl")).to_be_visible()
     found = faults(page, "call")
     page.get_by_role("link", name="What the API can do").click()
     page.get_by_text("Give a held message back to the engine").click()

@@ -1,5 +1,6 @@
 """What pages say of the operator API: the reference, and a list's own call."""
 
+import json
 import re
 import shlex
 from html import unescape
@@ -29,7 +30,7 @@ def client() -> Client:
 def call_on(page: str) -> tuple[str, list[str]]:
     """The address and the command that a page offers to be copied."""
     text = unescape(page.partition('id="api-call"')[2].partition(">")[2].partition("</text")[0])
-    curl, command = text.split("\n\n")
+    curl, command = text.split("\n\n")[:2]
     address = shlex.split(curl)[1]
     assert address.startswith("$SLUICE_URL"), "the shell puts it in"
     return address.removeprefix("$SLUICE_URL"), shlex.split(command)
@@ -55,6 +56,19 @@ def test_the_call_of_a_list_finds_what_the_list_shows(client: Client) -> None:
     assert [row["id"] for row in found["failures"]] == [str(expected.pk)]
     assert command[:3] == ["sluice", "failures", "list"]
     assert set(command[3:]) == {f"--queue={queue.name}", "--code=IT'S $ODD", "--state="}
+
+
+def test_a_list_of_failures_tells_how_to_act_on_all_of_it(client: Client) -> None:
+    queue = a_queue_row("continuous")
+    a_held(queue, code="IT'S $ODD")
+    a_held(a_queue_row("continuous"))
+    plan = shlex.split(call_of("failures list", "queue=" + queue.name + "&state=HOLD").plan)
+    assert plan[:4] == ["sluice", "operations", "plan", "--verb=release"]
+    wanted = json.loads(plan[4].removeprefix("--filter="))
+    planned = a_program().post("/operations", {"verb": "release", "filter": wanted})
+    assert facts(planned, 201)["total"] == 1
+    assert call_of("failures list", "text=a").plan == ""
+    assert call_of("queues list").plan == ""
 
 
 @pytest.mark.parametrize(
