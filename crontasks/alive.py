@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import psycopg
 
-from config import env
 from crontasks.hearts import ALIVE_SECONDS
+from sluice import env
 
 CONNECT_SECONDS: Final = 5
 # What each writes of itself: the kind of its heartbeat, and the Celery queue it serves.

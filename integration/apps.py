@@ -1,16 +1,17 @@
-"""Registers the domain with Django and finds the handlers of every installed app."""
+"""Registers the domain with Django and finds the handlers of the apps that have some."""
 
 from django.apps import AppConfig
-from django.utils.module_loading import autodiscover_modules
 
 
 class IntegrationConfig(AppConfig):
     """The app `integration`."""
 
     name = "integration"
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from integration import composition
+        from integration.handlers.discovery import import_from_integrations
 
         composition.compose()
-        autodiscover_modules("handlers")
+        import_from_integrations("handlers")

@@ -177,7 +177,7 @@ def _take_own(values: Mapping[str, str]) -> None:
     for name in filter(str.isupper, fresh):
         setattr(settings, name, fresh[name])
     connections.settings["default"].update(settings.DATABASES["default"])
-    app.conf.update(broker_url=settings.CELERY_BROKER_URL)
+    app.conf.update(broker_url=settings.SLUICE_CELERY_BROKER_URL)
 
 
 if __name__ == "__main__":
