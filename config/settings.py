@@ -4,7 +4,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from sluice import env as environment
-from sluice.settings import complete_session, sluice_settings
+from sluice.database import complete_session
+from sluice.settings import sluice_settings
 
 ENV = environment.read()
 BASE_DIR = Path(__file__).resolve().parent.parent

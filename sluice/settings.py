@@ -9,21 +9,9 @@ from typing import Any, Final
 
 from sluice import env as environment
 from sluice import project as around
+from sluice.database import complete_session
 from sluice.env import Engine, SettingsError
 
-# The engine's sessions die soon after their process: PostgreSQL itself looks whether the client
-# is still there, also in the middle of a statement, and TCP keepalives find a vanished host.
-SESSION_OPTIONS: Final[Mapping[str, object]] = {
-    "connect_timeout": 5,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "application_name": "sluice",
-}
-# Compiling pays where a statement reads for long, and is chosen by a guess: among a million
-# failures the dispatcher's look took 2,860 ms with it, 7 ms without.
-SERVER_OPTIONS: Final = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
 FRAME: Final = "console.layout.context.frame"
 FRAME_BELOW_A_PREFIX: Final = "console.mounting.frame"
 DJANGO_TEMPLATES: Final = "django.template.backends.django.DjangoTemplates"
@@ -101,14 +89,6 @@ def sluice_settings(
     project["INSTALLED_APPS"] = around.apps(project["INSTALLED_APPS"], env.installed_integrations)
     complete_session(project["DATABASES"]["default"])
     project["TEMPLATES"] = [_with_frame(engine) for engine in project["TEMPLATES"]]
-
-
-def complete_session(database: MutableMapping[str, Any]) -> None:
-    """Add what the engine needs of sessions to an entry of DATABASES; what it says stands."""
-    said = database.get("OPTIONS", {})
-    # Of an option that is given twice the last one counts.
-    server = f"{SERVER_OPTIONS} {said.get('options', '')}".strip()
-    database["OPTIONS"] = {**SESSION_OPTIONS, **said, "options": server}
 
 
 def _said_in(project: Mapping[str, Any]) -> dict[str, str]:

@@ -14,8 +14,9 @@ from crontasks.celery_app import app
 from crontasks.dispatch import resident
 from integration.handlers import discovery
 from sluice import project
+from sluice.database import SERVER_OPTIONS, place_of
 from sluice.env import SettingsError
-from sluice.settings import SERVER_OPTIONS, sluice_settings
+from sluice.settings import sluice_settings
 
 pytestmark = pytest.mark.fast
 
@@ -112,6 +113,19 @@ def test_a_sessions_own_options_come_after_those_of_the_engine() -> None:
     assert options["options"] == f"{SERVER_OPTIONS} -c jit=on"
     assert (options["connect_timeout"], options["sslmode"]) == (9, "require")
     assert "server_side_binding" not in options
+
+
+def test_the_engines_own_sessions_get_there_as_the_projects_do() -> None:
+    options = {"sslmode": "verify-full", "sslrootcert": "ca.pem", "pool": True, "options": "-c a=b"}
+    assert place_of({"NAME": "shop", "HOST": "db", "PORT": "", "OPTIONS": options}) == {
+        "dbname": "shop",
+        "user": None,
+        "password": None,
+        "host": "db",
+        "port": None,
+        "sslmode": "verify-full",
+        "sslrootcert": "ca.pem",
+    }
 
 
 def test_the_frame_of_pages_is_added_to_djangos_engines_alone() -> None:

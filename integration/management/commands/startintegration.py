@@ -35,7 +35,7 @@ Without `make run`: set SLUICE_INTEGRATIONS={installed} for every process, run
 `manage.py migrate`, and restart the workers. docs/handlers.md says what a handler may rely on.
 """
 PYTHON: Final = ".venv/bin/python -m devstack run"
-NEXT_IN_A_PROJECT: Final = """Made {folder}: a handler for {interface}, a table, two tests that pass.
+NEXT_IN_A_PROJECT: Final = """Made {folder}: a handler for {interface}, a table, two passing tests.
 
 What to do now:
   1. Set SLUICE_INTEGRATIONS={installed} for every process.
