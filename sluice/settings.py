@@ -14,6 +14,9 @@ from sluice.env import Engine, SettingsError
 
 FRAME: Final = "console.layout.context.frame"
 FRAME_BELOW_A_PREFIX: Final = "console.mounting.frame"
+# Where a module keeps which of its names came from the environment: who loads it once more finds
+# them there, and they are not the module's own words.
+ADDED: Final = "_sluice_added"
 DJANGO_TEMPLATES: Final = "django.template.backends.django.DjangoTemplates"
 
 FIXED: Final[Mapping[str, object]] = {
@@ -78,11 +81,14 @@ def sluice_settings(
     What the module sets by itself stands. A SLUICE_ name in it is read as the variable of the same
     name would be, and before it. Raises SettingsError with every mistake.
     """
-    env = environment.read_engine(variables, _said_in(project))
+    said = _said_in(project)
+    env = environment.read_engine(variables, said)
     mistakes = around.mistakes(project, env.celery_broker_url)
     if mistakes:
         raise SettingsError(mistakes, "something in this project is in its way")
-    project.update(_read_from(env))
+    read = _read_from(env)
+    project[ADDED] = frozenset(read) - frozenset(said)
+    project.update(read)
     celery = {f"SLUICE_CELERY_{name}": value for name, value in CELERY.items()}
     for name, value in {**FIXED, **celery}.items():
         project.setdefault(name, value)
@@ -92,8 +98,9 @@ def sluice_settings(
 
 
 def _said_in(project: Mapping[str, Any]) -> dict[str, str]:
-    """The SLUICE_ names of the module as the environment would write them."""
-    names = [name for name in project if name.startswith("SLUICE_") and name not in FIXED]
+    """The SLUICE_ names that the module sets itself, as the environment would write them."""
+    others = {*FIXED, *project.get(ADDED, ())}
+    names = [name for name in project if name.startswith("SLUICE_") and name not in others]
     return {name: _as_text(project[name]) for name in names}
 
 

@@ -54,7 +54,7 @@ def refusals(**names: Any) -> list[str]:
 def test_only_its_own_names_and_what_its_pages_need_are_added() -> None:
     before, module = a_module(), completed()
     changed = {name for name in module if module.get(name) != before.get(name)}
-    theirs = {name for name in changed if not name.startswith("SLUICE_")}
+    theirs = {name for name in changed if name.isupper() and not name.startswith("SLUICE_")}
     assert theirs == {
         "INSTALLED_APPS",
         "DATABASES",
@@ -89,6 +89,14 @@ def test_this_checkouts_settings_are_made_by_the_same_call() -> None:
 )
 def test_what_the_module_says_itself_stands(name: str, written: Any, read: Any) -> None:
     assert completed(**{name: written})[name] == read
+
+
+def test_a_module_that_is_loaded_once_more_reads_the_environment_once_more() -> None:
+    module = completed(SLUICE_DEPLOYMENT="mine")
+    module.update(a_module(SLUICE_DEPLOYMENT="mine"))
+    elsewhere = {"SLUICE_ENVIRONMENT": "production", "SLUICE_DEPLOYMENT": "theirs"}
+    sluice_settings(module, {**VARIABLES, **elsewhere})
+    assert (module["SLUICE_ENVIRONMENT"], module["SLUICE_DEPLOYMENT"]) == ("production", "mine")
 
 
 def test_and_is_checked_as_in_the_environment() -> None:
