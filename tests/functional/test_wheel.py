@@ -190,6 +190,8 @@ def test_it_works_in_a_project_with_users_a_router_a_prefix_and_a_celery_app_of_
         assert arrived(environment["SHOP_DATABASE_URL"]) == ["P-1"]
         run([str(python), "-m", "crontasks.alive", "worker"], project, environment)
         open_the_console(address)
+        assert "nothing is broken" in run([*manage, "check_flow", "parts"], project, environment)
+        assert beat_acts(environment["SHOP_DATABASE_URL"])
 
 
 @contextmanager
@@ -229,6 +231,19 @@ def arrived(url: str, seconds: float = 60) -> list[str]:
                 return [number for (number,) in rows]
             time.sleep(0.2)
     return []
+
+
+def beat_acts(url: str, seconds: float = 30) -> bool:
+    """Whether the relay's schedule comes to a new moment."""
+    moment = "SELECT last_scheduled_at FROM crontasks_croninstance WHERE task = 'relay'"
+    deadline = time.monotonic() + seconds
+    with psycopg.connect(url, autocommit=True) as connection:
+        before = connection.execute(moment).fetchone()
+        while time.monotonic() < deadline:
+            if connection.execute(moment).fetchone() != before:
+                return True
+            time.sleep(0.2)
+    return False
 
 
 def open_the_console(address: str) -> None:
@@ -300,8 +315,12 @@ def give_a_role(client: httpx.Client, path: str) -> None:
             {"people/models.py": (", PermissionsMixin)", ")")},
             "(sluice.E001) Sluice's rights are permissions and groups of Django",
         ),
+        (
+            {"shop/settings.py": ("sluice_settings(globals())", "")},
+            "call sluice_settings(globals())",
+        ),
     ],
-    ids=["package", "label", "broker", "router", "users"],
+    ids=["package", "label", "broker", "router", "users", "no call"],
 )
 def test_what_would_be_in_its_way_is_said_at_the_start(
     python: Path,
