@@ -21,7 +21,7 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?")
 CLASS = re.compile(r"(?:[A-Z][a-z]+){2,}")
 # Set up on each machine, and so not part of what was checked out.
-MADE = (".venv/",)
+MADE = (".venv/", "site/")
 PATH = re.compile(r"[\w.<>-]+(?:/[\w.<>-]*)+")
 
 Members = dict[str, frozenset[str]]
