@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.test import Client
+from django.test import AsyncClient, Client
 from django.test.utils import override_settings
 from django.urls import get_script_prefix, get_urlconf, reverse, set_script_prefix
 
@@ -33,7 +34,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
 # Whatever a page leads to, sends to or loads.
-LED_TO = re.compile(r"""\s(?:href|action|src|hx-get|hx-post|formaction)=["']?(/[^"'\s>]*)""")
+LED_TO = re.compile(r"""\s(?:href|action|src|formaction|hx-[\w-]+|data-[\w-]+)=["']?(/[^"'\s>]*)""")
 # Where a form of a page comes back to.
 BACK_TO = re.compile(r'name="next" value="(/[^"]*)"')
 
@@ -199,6 +200,16 @@ def test_partners_post_below_the_prefix_without_cookie_login_or_transaction() ->
 @pytest.mark.usefixtures("host")
 def test_supervisors_need_no_login_either() -> None:
     assert Client().get("/ops/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.usefixtures("host")
+def test_an_asynchronous_server_serves_it_as_well() -> None:
+    client = AsyncClient()
+    client.force_login(a_person("Administrators"))
+    answer = async_to_sync(client.get)("/ops/queues/")
+    assert answer.status_code == 200
+    assert 'action="/ops/logout/"' in answer.text
+    assert get_script_prefix() == "/"
 
 
 @pytest.mark.usefixtures("host")
