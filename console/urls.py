@@ -11,6 +11,7 @@ from console.failures import edits
 from console.failures import pages as failures
 from console.failures import verbs as failure_verbs
 from console.layout import themes
+from console.layout.access import needs
 from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
@@ -32,12 +33,16 @@ urlpatterns = [
     path("account/", people.own_account, name="account"),
     path(
         "account/password/",
-        PasswordChangeView.as_view(success_url=reverse_lazy("account")),
+        needs()(
+            PasswordChangeView.as_view(
+                success_url=reverse_lazy("account"), template_name="console/people/password.html"
+            )
+        ),
         name="password_change",
     ),
     path("people/", people.people_list, name="people"),
     path("people/new/", people.add_person, name="add-person"),
-    path("people/<int:person_id>/", people.person_page, name="person"),
+    path("people/<slug:person_id>/", people.person_page, name="person"),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
     path("overview/causes/", overview.overview_causes, name="overview-causes"),
