@@ -6,7 +6,7 @@
 FROM node:24.14.0-trixie-slim AS frontend
 WORKDIR /build/frontend
 COPY frontend/package.json frontend/package-lock.json frontend/.npmrc frontend/build.mjs ./
-# Writes to ../console/static/vendor.
+# Writes to ../console/static/console/vendor.
 RUN npm ci && node build.mjs
 
 # --- the Python packages ------------------------------------------------------------------------
@@ -50,6 +50,7 @@ WORKDIR /opt/sluice
 COPY --from=packages /opt/venv /opt/venv
 COPY manage.py ./
 COPY config ./config
+COPY sluice ./sluice
 COPY integration ./integration
 COPY crontasks ./crontasks
 COPY spark_jobs ./spark_jobs
@@ -58,9 +59,9 @@ COPY sluice_cli ./sluice_cli
 COPY templates ./templates
 COPY sample ./sample
 COPY payments ./payments
-COPY --from=frontend /build/console/static/vendor ./console/static/vendor
+COPY --from=frontend /build/console/static/console/vendor ./console/static/console/vendor
 # No process can write it down later, and each would compile everything anew.
-RUN python -m compileall -q manage.py config integration crontasks spark_jobs console sluice_cli sample payments
+RUN python -m compileall -q manage.py config sluice integration crontasks spark_jobs console sluice_cli sample payments
 # The settings want to be complete; none of these values stays in the image or is ever used again.
 RUN SLUICE_DATABASE_URL=postgresql://build@127.0.0.1/build \
     SLUICE_CELERY_BROKER_URL=redis://127.0.0.1/0 \

@@ -1,9 +1,11 @@
-"""Django's settings, built from the environment by config.env."""
+"""Django's settings of this installation, built from the environment by sluice.env."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from config import env as environment
+from sluice import env as environment
+from sluice.database import complete_session
+from sluice.settings import sluice_settings
 
 ENV = environment.read()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -13,53 +15,21 @@ DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
 
-SLUICE_ENVIRONMENT = ENV.environment
-SLUICE_DEPLOYMENT = ENV.deployment
-SLUICE_ENCRYPTION_KEYS = ENV.encryption_keys
-SLUICE_KAFKA_BOOTSTRAP = ENV.kafka_bootstrap
-SLUICE_LEASE_SECONDS = ENV.lease_seconds
-# Endpoints write files below this folder and nowhere else; without it there are none.
-SLUICE_FILES_ROOT = ENV.files_root
-SLUICE_SPARK_MASTER = ENV.spark_master
-SLUICE_SPARK_MEMORY_MB = ENV.spark_memory_mb
-SLUICE_SPARK_CONF = ENV.spark_conf
+# The one project that is Sluice's alone.
+SLUICE_IS_GUEST = False
+SLUICE_APP = "config"
 # Where the set-up on one machine puts them; without any, jobs that need no Kafka run all the same.
 _FETCHED_JARS = BASE_DIR / ".lib" / "spark"
 SLUICE_SPARK_JARS = ENV.spark_jars or (_FETCHED_JARS if _FETCHED_JARS.is_dir() else None)
-SLUICE_SPARK_UI = ENV.spark_ui
-SLUICE_BULK_ROOT = ENV.bulk_root
-SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb
-SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
-SLUICE_METRICS_TOKEN = ENV.metrics_token
-SLUICE_METRICS_ADDRESSES = ENV.metrics_addresses
-SLUICE_PROXIES = ENV.proxies
-# Nobody could log in with none; Valkey counts in whole seconds.
-SLUICE_LOGIN_TRIES = max(ENV.login_tries, 1)
-SLUICE_LOGIN_WINDOW_SECONDS = max(round(ENV.login_window_seconds), 1)
-SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
-# The one alias whose transactions the engine owns; statements of handlers on others are refused.
-SLUICE_DATABASE = "default"
-# What a Celery task runs, by its import path: Kafka clients come into being after the fork, so
-# their modules are imported there and not when the worker starts. No setting of an installation.
-SLUICE_ENGINE = "integration.runs.queues.run_queue"
-SLUICE_RELAY = "integration.runs.relay.relay_all"
 
 INSTALLED_APPS = [
     "integration",
     "crontasks",
     "console",
-    *ENV.installed_integrations,
-    "django_celery_beat",
-    "crispy_forms",
-    "crispy_bootstrap5",
-    "django_filters",
-    "django_tables2",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.humanize",
     "django.contrib.messages",
-    "django.contrib.postgres",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
 ]
@@ -101,33 +71,21 @@ TEMPLATES = [
     }
 ]
 
-# The engine's sessions die soon after their process: PostgreSQL itself looks whether the client
-# is still there, also in the middle of a statement, and TCP keepalives find a vanished host.
-POSTGRESQL = {
+_SESSIONS = {
     # A fresh session reads the catalogue anew, so the first look at each table takes longer.
     "CONN_MAX_AGE": 600,
     "CONN_HEALTH_CHECKS": True,
-    "OPTIONS": {
-        # Compiling pays where a statement reads for long, and is chosen by a guess: among a
-        # million failures the dispatcher's look took 2,860 ms with it, 7 ms without.
-        "options": "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off",
-        "connect_timeout": 5,
-        "keepalives": 1,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        "application_name": "sluice",
-        # Binding on the server with statements prepared at their fifth use: a handler's
-        # upsert costs 57 µs instead of 109 µs with Django's default (measured in bench/).
-        "server_side_binding": True,
-        "prepare_threshold": 5,
-    },
 }
+# Binding on the server with statements prepared at their fifth use: a handler's upsert costs 57 µs
+# instead of 109 µs with Django's default (measured in bench/).
+_OPTIONS = {"server_side_binding": True, "prepare_threshold": 5}
 # Those beside the first take part in two-phase commits; Sluice has no tables in them.
 DATABASES = {
-    alias: {**where, **POSTGRESQL}
+    alias: {**where, **_SESSIONS, "OPTIONS": dict(_OPTIONS)}
     for alias, where in {"default": ENV.database, **ENV.other_databases}.items()
 }
+for _alias in ENV.other_databases:
+    complete_session(DATABASES[_alias])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -163,6 +121,7 @@ SESSION_COOKIE_AGE = SLUICE_SESSION_HOURS * 3_600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "console.layout.refusals.stale_form"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 
@@ -192,47 +151,12 @@ EMAIL_HOST_PASSWORD = unquote(_mail.password or "")
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = ENV.from_email
 
-CELERY_BROKER_URL = ENV.celery_broker_url
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# However long it is away: a worker that gave up would have to be started by a person.
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# Who sends is told at once; what was not sent is sent again by the dispatcher and by beat. Without
-# a limit, whoever sends to a broker that hangs would hang with it.
-CELERY_TASK_PUBLISH_RETRY = False
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "max_retries": 0,
-    "socket_connect_timeout": 2.0,
-    "socket_timeout": 2.0,
-    # An idle consumer asks each second: it notices within twice this that nobody answers.
-    "socket_keepalive": True,
-    "health_check_interval": 5,
-}
-CELERY_TASK_IGNORE_RESULT = True
-# A run is claimed in the database, never by the broker: a lost Celery task is started again by
-# the dispatcher, so nothing is gained by late acknowledgement and poison loops are avoided.
-CELERY_TASK_ACKS_LATE = False
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# A start must not wait behind an attached run while another worker has a free slot.
-CELERY_WORKER_DISABLE_PREFETCH = True
-CELERY_TASK_DEFAULT_QUEUE = "celery"
-CELERY_TASK_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "crontasks.beat.LeaderScheduler"
-CELERY_BEAT_MAX_LOOP_INTERVAL = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
-CELERY_TASK_ROUTES = {
-    "crontasks.tasks.run_relay": {"queue": "relay"},
-    "crontasks.tasks.drive_run": {"queue": "spark"},
-}
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "json": {
-            "()": "config.logs.LogLines",
+            "()": "sluice.logs.LogLines",
             "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
             "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
         }
@@ -247,6 +171,4 @@ LOGGING = {
     },
 }
 
-CRISPY_ALLOWED_TEMPLATE_PACKS = "bootstrap5"
-CRISPY_TEMPLATE_PACK = "bootstrap5"
-DJANGO_TABLES2_TEMPLATE = "console/layout/_table.html"
+sluice_settings(globals())

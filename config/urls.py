@@ -17,3 +17,5 @@ urlpatterns = [
 ]
 handler400 = "console.layout.refusals.bad_request"
 handler403 = "console.layout.refusals.forbidden"
+handler404 = "console.layout.refusals.not_found"
+handler500 = "console.layout.refusals.failed"

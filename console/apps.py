@@ -1,6 +1,7 @@
 """Registers the app with Django."""
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.db.models.signals import post_migrate
 
@@ -9,14 +10,19 @@ class ConsoleConfig(AppConfig):
     """The app `console`."""
 
     name = "console"
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from console import project_checks
         from console.http_api import checks
         from console.people.accounts import make_roles
         from console.people.session_limits import begin
 
         checks.connect()
-        user_logged_in.connect(begin)
+        project_checks.connect()
+        if not settings.SLUICE_IS_GUEST:
+            # How long a session lasts is the project's to say.
+            user_logged_in.connect(begin)
 
         # Django signals this only for apps with models; the rights are those of `integration`.
         post_migrate.connect(make_roles, sender=apps.get_app_config("integration"))

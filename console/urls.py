@@ -12,6 +12,7 @@ from console.failures import edits
 from console.failures import pages as failures
 from console.failures import verbs as failure_verbs
 from console.layout import themes
+from console.layout.access import needs
 from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
@@ -33,7 +34,11 @@ urlpatterns = [
     path("account/", people.own_account, name="account"),
     path(
         "account/password/",
-        PasswordChangeView.as_view(success_url=reverse_lazy("account")),
+        needs()(
+            PasswordChangeView.as_view(
+                success_url=reverse_lazy("account"), template_name="console/people/password.html"
+            )
+        ),
         name="password_change",
     ),
     path("account/api/", api_pages.reference, name="operator-api"),
@@ -46,9 +51,9 @@ urlpatterns = [
     ),
     path("people/", people.people_list, name="people"),
     path("people/new/", people.add_person, name="add-person"),
-    path("people/<int:person_id>/", people.person_page, name="person"),
+    path("people/<slug:person_id>/", people.person_page, name="person"),
     path(
-        "people/<int:person_id>/tokens/<int:token_id>/revocations/",
+        "people/<slug:person_id>/tokens/<int:token_id>/revocations/",
         people.revoke_token,
         name="person-token-revoke",
     ),

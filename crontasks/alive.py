@@ -7,12 +7,15 @@ third of the time of a management command (0.4 s of a core).
 import socket
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psycopg
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
-from config import env
 from crontasks.hearts import ALIVE_SECONDS
+from sluice import env
+from sluice.database import place_of
 
 CONNECT_SECONDS: Final = 5
 # What each writes of itself: the kind of its heartbeat, and the Celery queue it serves.
@@ -35,16 +38,20 @@ def nodes(database: Mapping[str, Any], kind: str, host: str) -> dict[str, bool]:
     """Map this kind's nodes on this host to whether they do their work. Raises psycopg.Error."""
     heart, queue = KINDS[kind]
     with psycopg.connect(
-        dbname=database["NAME"],
-        user=database["USER"] or None,
-        password=database["PASSWORD"] or None,
-        host=database["HOST"] or None,
-        port=database["PORT"] or None,
+        **place_of(database),
         connect_timeout=CONNECT_SECONDS,
         application_name="sluice alive",
     ) as connection:
         rows = connection.execute(_ALIVE, (heart, queue, queue, host, ALIVE_SECONDS)).fetchall()
     return dict(rows)
+
+
+def _database() -> Mapping[str, Any]:
+    """Its entry of DATABASES. Raises SettingsError, ImproperlyConfigured."""
+    if env.referred("SLUICE_DATABASE_URL"):
+        return env.read().database
+    # In another project it is that project's. Its settings may take longer to import.
+    return cast("Mapping[str, Any]", settings.DATABASES[settings.SLUICE_DATABASE])
 
 
 def main(arguments: list[str]) -> str | None:
@@ -54,8 +61,8 @@ def main(arguments: list[str]) -> str | None:
     (kind,) = arguments
     host = socket.gethostname()
     try:
-        living = nodes(env.read().database, kind, host)
-    except env.SettingsError as e:
+        living = nodes(_database(), kind, host)
+    except (env.SettingsError, ImproperlyConfigured) as e:
         return str(e)
     except psycopg.Error as e:
         return f"The database does not answer: {e}"

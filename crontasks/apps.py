@@ -1,7 +1,6 @@
-"""Registers the app with Django: finds every app's cron tasks, listens to workers and queues."""
+"""Registers the app with Django: finds the apps' cron tasks, listens to workers and queues."""
 
 from django.apps import AppConfig
-from django.utils.module_loading import autodiscover_modules
 
 
 class CrontasksConfig(AppConfig):
@@ -9,6 +8,7 @@ class CrontasksConfig(AppConfig):
 
     name = "crontasks"
     verbose_name = "Cron tasks"
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         # Importing the cron tasks that come with Sluice registers them.
@@ -27,7 +27,8 @@ class CrontasksConfig(AppConfig):
         )
         from crontasks.dispatch import resident
         from crontasks.instances import registration
+        from integration.handlers.discovery import import_from_integrations
 
-        autodiscover_modules("crontasks")
+        import_from_integrations("crontasks")
         registration.connect()
         resident.connect()

@@ -9,11 +9,11 @@ from typing import Final
 
 import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
-from celery import current_app
 from django.db.models import Case, F, Q, When
 from django.utils import timezone
 
 from crontasks import parameters
+from crontasks.celery_app import app
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
@@ -94,7 +94,7 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
     # A worker of the release before knows two arguments.
     more = () if request is None else (request.by, request.parameters)
-    current_app.send_task(
+    app.send_task(
         TICK,
         (instance.pk, scheduled_at.isoformat(), *more),
         expires=_EXPIRES_SECONDS,

@@ -9,7 +9,7 @@ from devstack import environment, errors, paths, stamps, tool
 
 FOLDER = paths.ROOT / "frontend"
 SOURCES = [FOLDER / name for name in ("package.json", "package-lock.json", ".npmrc", "build.mjs")]
-BUILT = paths.ROOT / "console" / "static" / "vendor"
+BUILT = paths.ROOT / "console" / "static" / "console" / "vendor"
 STAMP = paths.FETCHED / "frontend.stamp"
 NODE_REQUIREMENTS = FOLDER / "requirements-node.txt"
 # The version that the packages themselves ask for.

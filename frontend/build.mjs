@@ -1,11 +1,11 @@
-// Copies what the console's pages load from node_modules into console/static/vendor/, and
+// Copies what the console's pages load from node_modules into console/static/console/vendor/, and
 // nothing else. The result is the same byte for byte on every machine.
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "..", "console", "static", "vendor");
+const target = join(here, "..", "console", "static", "console", "vendor");
 
 const files = [
   "@tabler/core/dist/css/tabler.min.css",

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, needs
+from console.layout.answers import origin_of
 from sluice_cli.operations import Operation, every
 
 WORDS: Final = {right.word: right.words for right in Right}
@@ -27,7 +28,7 @@ Row = tuple[Operation, str]
 @needs(Right.VIEW)
 def reference(request: HttpRequest) -> HttpResponse:
     """Every operation with its parameters and rights; it needs no other site."""
-    context = {"rooms": rooms(), "origin": f"{request.scheme}://{request.get_host()}"}
+    context = {"rooms": rooms(), "origin": origin_of(request)}
     return render(request, "console/api/reference.html", context)
 
 

@@ -43,6 +43,7 @@ class JobRequestForm(forms.Form):
         self.fields.update(fields_of(self.described, self.stored))
         self._offer(scope)
         self.helper = FormHelper()
+        self.helper.template_pack = "bootstrap5"
         self.helper.form_tag = False
         self.helper.disable_csrf = True
 

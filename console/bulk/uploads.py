@@ -176,7 +176,7 @@ def upload(request: HttpRequest) -> HttpResponse:
         return _protected(request, arriving)
     except BulkError as problem:
         said = {"title": f"Nothing was stored: {problem.job_code}", "why": str(problem)}
-        return render(request, "400.html", said, status=422)
+        return render(request, "console/refusals/400.html", said, status=422)
     finally:
         arriving.drop()
 
@@ -187,6 +187,6 @@ def _protected(request: HttpRequest, arriving: Arriving) -> HttpResponse:
     if arriving.problem is not None:
         raise arriving.problem
     if not is_whole:
-        return render(request, "400.html", NO_FILE, status=422)
+        return render(request, "console/refusals/400.html", NO_FILE, status=422)
     address = f"{reverse('bulk-new', args=['import'])}?{urlencode({'source': arriving.keep()})}"
     return SeeOther(address)

@@ -36,6 +36,7 @@ def reason_field(help_text: str) -> forms.CharField:
 def inner_helper() -> FormHelper:
     """Lays out the fields only: the page has the form's tag and its token."""
     helper = FormHelper()
+    helper.template_pack = "bootstrap5"
     helper.form_tag = False
     helper.disable_csrf = True
     return helper

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from django.http import HttpResponse, JsonResponse
+from django.urls import get_script_prefix
 
 from integration.errors import IntegrationError
 from integration.http_api.errors import HttpApiError, WrongMethodError
@@ -24,7 +25,9 @@ def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
     answer = answered_once(post, act)
     response = JsonResponse({**answer.facts, "repeated": answer.is_repeat}, status=answer.status)
     message_id = quote(str(answer.facts["message_id"]))
-    response["Location"] = f"/esqueue/{quote(post.system)}/messages/{message_id}"
+    response["Location"] = (
+        f"{get_script_prefix()}esqueue/{quote(post.system)}/messages/{message_id}"
+    )
     if answer.is_repeat:
         response[REPEATED] = "true"
     return response

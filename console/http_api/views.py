@@ -1,6 +1,7 @@
 """The HTTP API's addresses: each asks who it is, reads what came, answers what the domain says."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import get_script_prefix
 
 from console.http_api import openapi
 from console.http_api.answers import posted
@@ -55,7 +56,10 @@ def message(request: HttpRequest, system: str, message_id: str) -> HttpResponse:
 def document(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document: what it says is no secret."""
     only(request, "GET", "HEAD")
-    return JsonResponse(openapi.document(), content_type="application/json")
+    prefix = get_script_prefix()
+    # Its paths are as they are where the console is all there is.
+    servers = {} if prefix == "/" else {"servers": [{"url": prefix.rstrip("/")}]}
+    return JsonResponse({**openapi.document(), **servers}, content_type="application/json")
 
 
 def only(request: HttpRequest, *methods: str) -> None:

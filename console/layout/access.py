@@ -6,11 +6,14 @@ from enum import Enum
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.functional import lazy
 
 from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
@@ -18,6 +21,15 @@ from integration.selectors.scope import EVERYTHING, Scope
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 View = Callable[Concatenate[HttpRequest, Arguments], Answer]
+
+
+def _login_page() -> str:
+    """Where people log in: on the console's own page, unless the project names another."""
+    return str(settings.SLUICE_LOGIN_URL or reverse("login"))
+
+
+# Asked anew for each request, since its prefix is known no sooner.
+LOGIN: Final = lazy(_login_page, str)()
 
 
 class Right(Enum):
@@ -126,6 +138,6 @@ def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments,
 
         # Kept by every decorator around it: a test asks each address which rights it needs.
         guarded.rights = rights  # type: ignore[attr-defined]
-        return cast("View[Arguments, Answer]", login_required(guarded))
+        return cast("View[Arguments, Answer]", login_required(guarded, login_url=LOGIN))
 
     return guard

@@ -119,5 +119,7 @@ def _addresses(prefix: str) -> Mapping[str, str]:  # noqa: ARG001 - `reverse` kn
 @cache
 def _rights(name: str) -> tuple[Right, ...]:
     """The rights that the page itself asks for; see console.layout.access.needs."""
-    rights: tuple[Right, ...] = resolve(reverse(name)).func.rights  # type: ignore[attr-defined]
+    rights: tuple[Right, ...] = resolve(
+        f"/{reverse(name).removeprefix(get_script_prefix())}"
+    ).func.rights  # type: ignore[attr-defined]
     return rights

@@ -1,12 +1,19 @@
-"""The pages for requests that are refused: not understood, or not permitted."""
+"""The pages for requests that are refused, lead nowhere or fail: Django's handlers of errors."""
+
+from typing import Final
 
 from django.core.exceptions import BadRequest, DisallowedHost
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
-from django.views.defaults import permission_denied
+from django.template.loader import render_to_string
+from django.templatetags.static import static
+from django.urls import get_script_prefix
+from django.views.decorators.csrf import requires_csrf_token
+from django.views.defaults import page_not_found, permission_denied
 
 from console.layout import trail
 
+PAGES: Final = "console/refusals/"
 HOST = (
     "This console does not answer under the host name in the address. An administrator can add the "
     "name to SLUICE_ALLOWED_HOSTS."
@@ -18,10 +25,28 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     why = HOST if isinstance(exception, DisallowedHost) else ""
     if isinstance(exception, BadRequest):
         why = f"{exception} Nothing was changed."
-    return render(request, "400.html", {"why": why}, status=400)
+    return render(request, f"{PAGES}400.html", {"why": why}, status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's `handler403`: which right is missing, and a row of audit that it was asked for."""
     trail.note_refusal(request, str(exception))
-    return permission_denied(request, exception)
+    return permission_denied(request, exception, f"{PAGES}403.html")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's `handler404`."""
+    return page_not_found(request, exception, f"{PAGES}404.html")
+
+
+@requires_csrf_token
+def failed(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """Django's `handler500`: a page that asks neither the database nor who it is for."""
+    # Its own page, so that an error in the frame of the others cannot keep it from being shown.
+    where = {"style": static("console/vendor/tabler.min.css"), "overview": get_script_prefix()}
+    return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 - as above
+    """Django's `CSRF_FAILURE_VIEW`."""
+    return render(request, f"{PAGES}stale_form.html", status=403)

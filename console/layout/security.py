@@ -64,14 +64,14 @@ class NoNulBytes:
         is_upload = request.method == "POST" and request.path == reverse("bulk-uploads")
         most = largest_upload() if is_upload else MOST_BYTES
         if length.isdecimal() and (len(length) > 12 or int(length) > most):
-            return render(request, "400.html", too_large(most), status=413)
+            return render(request, "console/refusals/400.html", too_large(most), status=413)
         if any("\x00" in value for value in request.COOKIES.values()):
             # Whose session this is cannot even be asked.
             request.user = AnonymousUser()
-            return render(request, "400.html", NUL_COOKIE, status=400)
+            return render(request, "console/refusals/400.html", NUL_COOKIE, status=400)
         for parameters in (request.GET,) if is_upload else (request.GET, request.POST):
             if any("\x00" in value for values in parameters.lists() for value in values[1]):
-                return render(request, "400.html", NUL, status=400)
+                return render(request, "console/refusals/400.html", NUL, status=400)
         return self.get_response(request)
 
 

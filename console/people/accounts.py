@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from django.apps import apps as installed
+from django.contrib.auth import get_user_model
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
@@ -40,15 +42,30 @@ class Wanted:
 
 def people() -> QuerySet[User]:
     """Every account with its roles and limit, by name."""
-    return _everybody().order_by("username")
+    return _everybody().order_by(account_model().USERNAME_FIELD)
 
 
-def person(person_id: int) -> User | None:
-    """One account with its roles and limit."""
-    return _everybody().filter(pk=person_id).first()
+def person(person_id: str) -> User | None:
+    """One account with its roles and limit; None also for what is no key of an account."""
+    try:
+        key = account_model()._meta.pk.to_python(person_id)
+    except ValidationError:
+        return None
+    return _everybody().filter(pk=key).first()
 
 
-def history(person_id: int, most: int = 20) -> list[ConfigurationChange]:
+def account_model() -> type[User]:
+    """The project's model of accounts, which may be another one than Django's."""
+    return get_user_model()
+
+
+def unasked() -> list[str]:
+    """What an account of the project needs and no page here asks for."""
+    model = account_model()
+    return [name for name in model.REQUIRED_FIELDS if name != model.get_email_field_name()]
+
+
+def history(person_id: object, most: int = 20) -> list[ConfigurationChange]:
     """The changes of an account, newest first."""
     return list(ConfigurationChange.objects.filter(kind="user", subject=str(person_id))[:most])
 
@@ -65,10 +82,9 @@ def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
         _refuse_lockout(known, wanted, by)
     _refuse_more(wanted, by)
     with transaction.atomic():
-        account = User() if known is None else User.objects.select_for_update().get(pk=known.pk)
+        account = _locked(known)
         before = None if known is None else facts(account)
-        account.username, account.email = wanted.name, wanted.email
-        account.is_active = wanted.is_active
+        _write(account, wanted)
         if wanted.password is not None:
             account.set_password(wanted.password)
         elif known is None:
@@ -88,8 +104,8 @@ def facts(account: User) -> Facts:
     limit = Limit.objects.filter(person=account).first()
     systems = None if limit is None else sorted(limit.systems.values_list("name", flat=True))
     return {
-        "name": account.username,
-        "email": account.email,
+        "name": account.get_username(),
+        "email": getattr(account, account.get_email_field_name(), ""),
         "roles": sorted(account.groups.values_list("name", flat=True)),
         "systems": EVERY_SYSTEM if systems is None else systems,
         "active": account.is_active,
@@ -98,8 +114,26 @@ def facts(account: User) -> Facts:
 
 
 def _everybody() -> QuerySet[User]:
-    accounts = User.objects.select_related("sluice_limit")
+    accounts = account_model()._default_manager.select_related("sluice_limit")
     return accounts.prefetch_related("groups", "sluice_limit__systems")
+
+
+def _locked(known: User | None) -> User:
+    """The stored account, which nobody else changes meanwhile; without one, a new account."""
+    model = account_model()
+    if known is None:
+        return model()
+    return model._default_manager.select_for_update().get(pk=known.pk)
+
+
+def _write(account: User, wanted: Wanted) -> None:
+    fields = {field.name for field in account._meta.concrete_fields}
+    email = account.get_email_field_name()
+    if email in fields:
+        setattr(account, email, wanted.email)
+    # After it: there are accounts whose name is their address.
+    setattr(account, account.USERNAME_FIELD, wanted.name)
+    account.is_active = wanted.is_active
 
 
 def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:

@@ -8,10 +8,17 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 
 from console.layout.access import Right
-from console.people.accounts import Wanted
+from console.people.accounts import Wanted, account_model
 from integration.models import ExternalSystem
 
 BY_PERMISSION: Final = {right.permission.split(".")[1]: right.words for right in Right}
+
+MODEL: Final = account_model()
+_FIELDS: Final = frozenset(field.name for field in MODEL._meta.concrete_fields)
+# The columns of the project's accounts that this form shows; a model need not have the later two.
+NAME: Final = MODEL.USERNAME_FIELD
+EMAIL: Final = tuple({MODEL.get_email_field_name()} & _FIELDS)
+ACTIVE: Final = tuple({"is_active"} & _FIELDS)
 
 
 class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg] # Django's
@@ -52,14 +59,14 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
     why = forms.CharField(required=False, max_length=200, help_text="Kept in the history.")
 
     class Meta:
-        model = User
-        fields = ("username", "email", "is_active")
-        labels = {"username": "Name", "is_active": "May log in"}
+        model = MODEL
+        fields = tuple(dict.fromkeys((NAME, *EMAIL, *ACTIVE)))
+        labels = {NAME: "Email" if NAME in EMAIL else "Name", "is_active": "May log in"}
         help_texts = {"username": "Letters, digits and @ . + - _ only.", "is_active": ""}
 
     field_order = (
-        "username",
-        "email",
+        NAME,
+        *EMAIL,
         "password",
         "is_active",
         "roles",
@@ -79,6 +86,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         if not is_new:
             self._begin_with(self.instance)
         self.helper = FormHelper()
+        self.helper.template_pack = "bootstrap5"
         self.helper.form_tag = False
 
     def clean_systems(self) -> Any:
@@ -101,11 +109,11 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         """The account that the form asks for; call it when the form is valid."""
         given = self.cleaned_data
         return Wanted(
-            name=given["username"],
-            email=given["email"],
+            name=given[NAME],
+            email=given[EMAIL[0]] if EMAIL else "",
             roles=tuple(given["roles"]),
             systems=tuple(given["systems"]) if given["is_limited"] else None,
-            is_active=given["is_active"],
+            is_active=given.get("is_active", True),
             password=given["password"] or None,
         )
 

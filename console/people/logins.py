@@ -15,7 +15,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import reverse, reverse_lazy
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from console.layout import trail
@@ -47,6 +47,8 @@ class TooManyLoginsError(IntegrationError):
 class Login(LoginView):
     """Django's login, with a limit of tries."""
 
+    template_name = "console/people/login.html"
+    next_page = reverse_lazy("overview")  # type: ignore[assignment] # a text, later
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
@@ -75,6 +77,8 @@ class Login(LoginView):
 
 class Logout(LogoutView):
     """Django's logout, with its row of audit."""
+
+    next_page = reverse_lazy("login")  # type: ignore[assignment] # a text, later
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         name = request.user.get_username()
@@ -126,7 +130,7 @@ def _forgive(name: str, address: str) -> None:
     """The login succeeded: forget the name's failures, and do not count this try as one."""
     window = settings.SLUICE_LOGIN_WINDOW_SECONDS
     try:
-        pipeline = counters(settings.CELERY_BROKER_URL).pipeline(transaction=False)
+        pipeline = counters(settings.SLUICE_CELERY_BROKER_URL).pipeline(transaction=False)
         pipeline.delete(_key("name", name))
         # A window that ended meanwhile would leave a number below 0 that never expires.
         pipeline.set(_key("address", address), 1, ex=window, nx=True)
@@ -138,7 +142,7 @@ def _forgive(name: str, address: str) -> None:
 
 def _wait(key: str, most: int) -> int:
     """Count one; for how many seconds there is to wait, 0 = not at all."""
-    client: Any = counters(settings.CELERY_BROKER_URL)
+    client: Any = counters(settings.SLUICE_CELERY_BROKER_URL)
     pipeline = client.pipeline(transaction=True)
     # The window begins with its first try and is not prolonged by those refused in it.
     pipeline.set(key, 0, ex=settings.SLUICE_LOGIN_WINDOW_SECONDS, nx=True)

@@ -23,22 +23,33 @@ LIMITED: Final = (
     "an administrator without that limit."
 )
 
+MADE_ELSEWHERE: Final = (
+    "Accounts of this project need more than is asked for here ({}): make them where the project "
+    "does. Roles and limits are then given on the person's page here."
+)
+
 
 @needs(Right.PEOPLE)
 def people_list(request: HttpRequest) -> HttpResponse:
     _refuse_limited(request)
-    return render(request, "console/people/list.html", {"people": accounts.people()})
+    return render(
+        request,
+        "console/people/list.html",
+        {"people": accounts.people(), "may_add": not accounts.unasked()},
+    )
 
 
 @needs(Right.PEOPLE)
 def add_person(request: HttpRequest) -> HttpResponse:
     _refuse_limited(request)
+    if accounts.unasked():
+        raise PermissionDenied(MADE_ELSEWHERE.format(", ".join(accounts.unasked())))
     form = PersonForm(request.POST or None, initial={"is_active": True})
     return _answered(request, None, form)
 
 
 @needs(Right.PEOPLE)
-def person_page(request: HttpRequest, person_id: int) -> HttpResponse:
+def person_page(request: HttpRequest, person_id: str) -> HttpResponse:
     _refuse_limited(request)
     known = accounts.person(person_id)
     if known is None:
@@ -60,7 +71,7 @@ def own_account(request: HttpRequest) -> HttpResponse:
 
 
 @needs(Right.PEOPLE)
-def revoke_token(request: HttpRequest, person_id: int, token_id: int) -> HttpResponse:
+def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpResponse:
     """End somebody's token, which may be in wrong hands; safe to press twice."""
     _refuse_limited(request)
     known = accounts.person(person_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
@@ -101,7 +102,7 @@ def make(
     new = new_token()
     with transaction.atomic():
         # Of two that are made under one name at once, one is told.
-        User.objects.select_for_update().get(pk=person.pk)
+        get_user_model()._default_manager.select_for_update().get(pk=person.pk)
         if PersonalToken.objects.filter(person=person, name=name).exists():
             raise PersonalTokenTakenError(name)
         token = PersonalToken(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from console.forms.setup_form import SetupForm, names_in
 from console.layout.access import Right, needs
@@ -124,13 +124,22 @@ class StructureTable(tables.Table):
 
 
 def _more(request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
-    may_open = request.user.is_staff and request.user.has_perm("integration.view_storedobject")
-    listed = reverse("admin:integration_storedobject_changelist")
+    listed = _records()
+    may_open = listed and request.user.is_staff
+    may_open = may_open and request.user.has_perm("integration.view_storedobject")
     return {
         "documents": nouns.documents_of(structure),
         "documents_cap": nouns.DOCUMENTS_CAP,
         "documents_at": f"{listed}?structure__id__exact={structure.pk}" if may_open else "",
     }
+
+
+def _records() -> str:
+    """The page of Django's admin with all stored objects; empty in a project of its own admin."""
+    try:
+        return reverse("admin:integration_storedobject_changelist")
+    except NoReverseMatch:
+        return ""
 
 
 STRUCTURES = Noun(

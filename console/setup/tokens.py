@@ -7,6 +7,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import get_script_prefix
 
 from console.forms.setup_form import inner_helper, reason_field
 from console.layout.access import Right, needs, scope_of
@@ -202,5 +203,5 @@ def _about(request: HttpRequest, system: ExternalSystem) -> dict[str, object]:
         "row": system,
         "noun": SYSTEMS,
         "example": example_of(next(iter(services_at(system)), "")),
-        "origin": f"{request.scheme}://{request.get_host()}",
+        "origin": request.build_absolute_uri(get_script_prefix()).rstrip("/"),
     }

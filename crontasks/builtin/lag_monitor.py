@@ -72,9 +72,9 @@ class LagMonitor:
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
     what waits expires. One client and five requests a cluster, however many queues. At JMS brokers
-    it counts what waits (crontasks.builtin.jms_depth). A broker that does not answer makes the run
-    FAILED; it decides nothing. Beside that it sees to it that
-    tracking has its days ahead, that its search index knows the newest rows, and that two-phase
+    it counts what waits. A broker that does not answer makes the run FAILED; it decides nothing.
+    Beside that it sees to it that tracking has its days ahead, that its search index knows the
+    newest rows, and that two-phase
     commits which a run left are settled, whether or not their queue runs.
     """
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from celery import current_app
 from kombu.exceptions import OperationalError
 
+from crontasks.celery_app import app
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
 from crontasks.task_names import RUN_RELAY
@@ -35,7 +35,7 @@ class Relay:
             if cursor.fetchone() is None:
                 return NOTHING
             try:
-                current_app.send_task(RUN_RELAY, expires=EXPIRES_SECONDS)
+                app.send_task(RUN_RELAY, expires=EXPIRES_SECONDS)
             except OperationalError:
                 cursor.execute(
                     "UPDATE crontasks_croninstance SET asked_at = NULL WHERE id = %s",

@@ -25,11 +25,11 @@ from integration.models import BulkRun, Provider, Queue
 from integration.selectors.bulk.runs import LEASE
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store.sessions import (
-    TAKEOVER_SETTINGS,
     database_now,
     django_connection,
     next_arrival,
 )
+from sluice.database import SERVER_OPTIONS, place_of
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview
 from spark_jobs.errors import JobError
@@ -203,15 +203,10 @@ def arguments_of(run: BulkRun) -> Arguments:
 
 def conninfo() -> str:
     """The database as libpq reads it; sessions of what was killed end soon."""
-    where = django_connection().settings_dict
     return make_conninfo(
-        dbname=where["NAME"],
-        user=where["USER"] or None,
-        password=where["PASSWORD"] or None,
-        host=where["HOST"] or None,
-        port=where["PORT"] or None,
+        **place_of(django_connection().settings_dict),
         connect_timeout=5,
-        options=TAKEOVER_SETTINGS,
+        options=SERVER_OPTIONS,
     )
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from celery import signals
 
 from crontasks.bulk.driving import drive, session_settings, stops
+from crontasks.celery_app import app
 from crontasks.health.consumer import signs
 from crontasks.health.live_processes import SPARK
 from crontasks.hearts import worker_node
@@ -92,8 +93,6 @@ def _keep(keeper: Keeper) -> None:
 
 def live(name: str, log_level: str) -> None:
     """Be the driver until the process is told to end."""
-    from config.celery import app  # noqa: PLC0415 - the settings are read by then
-
     # Before anything is consumed: the first run finds a session, or hears why there is none.
     keeper = Keeper()
     keeper.keep()

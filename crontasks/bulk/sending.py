@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from celery import current_app
 from kombu.exceptions import OperationalError
 
+from crontasks.celery_app import app
 from crontasks.cursor import Cursor
 from crontasks.health.live_processes import SPARK
 from crontasks.hearts import ALIVE_SECONDS
@@ -98,10 +98,10 @@ def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
     """Those that the broker took; the others are noted as not sent."""
     unsent = list(runs)
     try:
-        with current_app.connection_for_write(transport_options=_AT_ONCE) as broker:
+        with app.connection_for_write(transport_options=_AT_ONCE) as broker:
             while unsent:
                 asked = (str(unsent[0]),)
-                current_app.send_task(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
+                app.send_task(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
                 unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

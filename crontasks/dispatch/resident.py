@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from celery import signals
 
+from crontasks.celery_app import app
 from crontasks.dispatch import arenas
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.pulse import Pulse
@@ -36,6 +37,9 @@ def connect() -> None:
 
 
 def before_fork(sender: Any, **_: Any) -> None:
+    if sender.app is not app:
+        # A worker of another Celery app in the project: nothing here is its business.
+        return
     _main.add(os.getpid())
     arenas.share_one()
     sender.options.update(SILENT)
@@ -48,23 +52,25 @@ def after_fork(**_: Any) -> None:
 
     A pool that forks none says so in the main process, which nothing of ours replaces.
     """
-    if os.getpid() not in _main:
+    if _main and os.getpid() not in _main:
         watchdog.own_this_process()
 
 
 def begin_task(**_: Any) -> None:
     """A pool of one that forks nothing, as the Spark driver's, works in the consumer's thread."""
-    if threading.current_thread() is threading.main_thread():
+    if _main and threading.current_thread() is threading.main_thread():
         signs.begin_work()
 
 
 def end_task(**_: Any) -> None:
-    if threading.current_thread() is threading.main_thread():
+    if _main and threading.current_thread() is threading.main_thread():
         signs.end_work()
 
 
 def begin(sender: Any, **_: Any) -> None:
     """The pool is forked: now threads and sessions may exist in the main process."""
+    if sender.app is not app:
+        return
     heart = Heart(
         kind="worker",
         node=worker_node(sender.hostname),
@@ -85,6 +91,8 @@ def begin(sender: Any, **_: Any) -> None:
 
 def end(**_: Any) -> None:
     """Runs inside a signal handler: sets flags, waits for nothing."""
+    if not _main:
+        return
     shutdown.announce()
     for resident in _residents:
         resident.stop()

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.utils import timezone
 
 from crontasks.health import live_processes, slot_words, slots
@@ -43,7 +44,7 @@ def instance(queue: Queue) -> Finding:
         return Situation(why, "Save the queue again; that creates one.")
     if not row.active:
         return Situation(f"{row.name} is not active.", "Switch the instance on.")
-    if row.periodic_task is None or not row.periodic_task.enabled:
+    if row.periodic_task is None or not (settings.SLUICE_IS_GUEST or row.periodic_task.enabled):
         why = f"Beat does not know {row.name}: its periodic task is missing or switched off."
         return Situation(why, "Save the instance again; that fixes it.")
     return f"{row.name}, {row.schedule_words}."

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.conf import settings
+
 from crontasks.health.slots import Run, Slots, Stage, Wait
 from integration.counting import listed, so_many
 from integration.durations import rough
@@ -24,7 +26,8 @@ AFTERWARDS: Final = (
     "Then the message is tried again, alone if that does not help; you need not restart anything. "
 )
 MORE: Final = (
-    "Give the worker more slots (-c) or start another one: celery -A config worker -Q celery -c {n}"
+    "Give the worker more slots (-c) or start another one: "
+    f"celery -A {settings.SLUICE_APP} worker -Q celery -c {{n}}"
 )
 
 

@@ -167,7 +167,8 @@ class CronInstance(models.Model):
             "name": f"cron instance {self.pk}: {self.name}",
             "task": TICK,
             "args": f"[{self.pk}]",
-            "enabled": self.active,
+            # A beat of the project's own takes what is enabled for its own to start.
+            "enabled": self.active and not settings.SLUICE_IS_GUEST,
             "description": self.schedule_words,
             "interval": None,
             "crontab": None,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import F, FloatField, Q, QuerySet
 from django.db.models.functions import Cast, Greatest
 from django.utils import timezone
@@ -31,7 +32,7 @@ _IDLE: Final = f"""
     SELECT q.name, i.id, coalesce(i.name, '')
     FROM integration_queue q
     LEFT JOIN LATERAL (
-        SELECT i.id, i.name, i.active AND coalesce(t.enabled, false) AS works
+        SELECT i.id, i.name, i.active AND t.id IS NOT NULL AND (t.enabled OR %s) AS works
         FROM crontasks_croninstance i
         LEFT JOIN django_celery_beat_periodictask t ON t.id = i.periodic_task_id
         WHERE i.queue_id = q.id ORDER BY works DESC LIMIT 1) i ON true
@@ -154,7 +155,7 @@ def _services_off(ids: list[int]) -> list[Taker]:
 
 
 def _idle(ids: list[int]) -> list[Idle]:
-    return [Idle(*row) for row in fetch_all(_IDLE, (ids,))]
+    return [Idle(*row) for row in fetch_all(_IDLE, (settings.SLUICE_IS_GUEST, ids))]
 
 
 def _short(ids: list[int]) -> list[Short]:

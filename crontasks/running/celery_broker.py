@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from celery import current_app
 from kombu.exceptions import OperationalError
+
+from crontasks.celery_app import app
 
 ASK_SECONDS: Final = 2
 _LIMITS: Final = {
@@ -16,7 +17,7 @@ _LIMITS: Final = {
 def silence() -> str | None:
     """Return why it does not answer, in its client's words, which may name hosts; else None."""
     try:
-        with current_app.connection_for_write(transport_options=_LIMITS) as connection:
+        with app.connection_for_write(transport_options=_LIMITS) as connection:
             connection.ensure_connection(max_retries=0, errback=None)
     except (OSError, OperationalError) as e:
         return str(e) or type(e).__name__

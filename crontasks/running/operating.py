@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from celery import current_app
 from kombu.exceptions import OperationalError
 
+from crontasks.celery_app import app
 from crontasks.cursor import Cursor
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
@@ -79,7 +79,7 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     try:
         for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
-            current_app.send_task(RUN_OPERATION, arguments)
+            app.send_task(RUN_OPERATION, arguments)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))

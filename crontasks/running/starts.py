@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from celery import current_app
 from kombu.exceptions import OperationalError
 
+from crontasks.celery_app import app
 from crontasks.cursor import Cursor
 from crontasks.task_names import RUN_QUEUE
 from integration.store.sessions import django_connection, fetch_all
@@ -109,7 +109,7 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     try:
         while unsent:
             arguments = (unsent[0], requests[unsent[0]].isoformat())
-            current_app.send_task(RUN_QUEUE, arguments)
+            app.send_task(RUN_QUEUE, arguments)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

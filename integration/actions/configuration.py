@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models import ProtectedError
@@ -105,7 +106,7 @@ def record(
         at=database_now(),
         actor=author.actor,
         action=action,
-        kind=subject._meta.model_name or "",
+        kind=_kind_of(subject),
         subject=str(subject.pk),
         name=str(subject)[:200],
         system=_system_of(subject, is_gone=after is None),
@@ -113,6 +114,11 @@ def record(
         after=after,
         reason=author.reason.strip(),
     )
+
+
+def _kind_of(subject: models.Model) -> str:
+    """Accounts go by one word, whatever the project calls its users."""
+    return "user" if isinstance(subject, get_user_model()) else subject._meta.model_name or ""
 
 
 def facts(subject: models.Model) -> Facts:

@@ -120,6 +120,6 @@ class JmsLibraryMissingError(IntegrationError):
     def __init__(self) -> None:
         super().__init__(
             "This installation has no library for AMQP 1.0.",
-            next_step="Install what requirements-amqp.txt lists on every machine with a worker or "
-            "the web server; that needs a C compiler. Then start them anew.",
+            next_step="Install sluice[amqp] (or what requirements-amqp.txt lists) on every machine "
+            "with a worker or the web server; that needs a C compiler. Then start them anew.",
         )

@@ -1,7 +1,7 @@
 """Sends messages over a link of an AMQP connection, many at a time; tells what came of each."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -15,8 +15,8 @@ TOO_LARGE: Final = "amqp:link:message-size-exceeded"
 REASON_SECONDS: Final = 1.0
 # Ours, where AMQP has none: the time was over.
 NO_ANSWER: Final = "no answer"
-# So much is given to the engine before it is written.
-PIECE_BYTES: Final = 2**20
+# So much is given to the engine before it is written: the broker works on it while we go on.
+PIECE_BYTES: Final = 32 * 1_024
 # All that may become of a message; a broker that is told of none may know of accepting alone.
 _OUTCOMES: Final = Array(
     UNDESCRIBED,  # type: ignore[arg-type] # its own word for "no descriptor"
@@ -52,6 +52,10 @@ _ENDINGS: Final = {
 }
 
 
+# What nearly all come to; a broker gives no reason for it.
+_TAKEN: Final = Outcome(Ending.ACCEPTED)
+
+
 class SendingLink:
     """A link to one address, on a connection of its own."""
 
@@ -74,27 +78,28 @@ class SendingLink:
             # It raises what the broker gives as its reason.
             connection.until(lambda: False, min(ends_at - time.monotonic(), REASON_SECONDS))
 
-    def send(self, messages: Sequence[bytes], seconds: float) -> list[Outcome]:
+    def send(self, messages: Iterable[bytes], seconds: float) -> list[Outcome]:
         """Send encoded messages, and return what became of each. Never raises.
 
+        Each is taken from `messages` when its turn comes, also where it cannot be sent any more.
         After an ending of UNKNOWN or NOT_SENT the connection is of no use any more.
         """
         ends_at = time.monotonic() + seconds
+        left = iter(messages)
         deliveries: list[Any] = []
         refused: dict[int, Outcome] = {}
         condition, why = "", "it was settled without a word"
         try:
-            self._give(messages, deliveries, refused, ends_at)
-            self._connection.until(
-                lambda: all(map(_is_over, deliveries)), ends_at - time.monotonic()
-            )
+            self._give(left, deliveries, refused, ends_at)
+            self._connection.until(_all_over(deliveries), ends_at - time.monotonic())
         except TimeoutError as problem:
             condition, why = NO_ANSWER, str(problem)
         except EndedError as problem:
             condition, why = problem.condition, str(problem)
-        sent = dict(enumerate(deliveries))
+        deliveries += (None for _ in left)
         return [
-            refused.get(at) or _outcome(sent.get(at), condition, why) for at in range(len(messages))
+            refused.get(at) or _outcome(delivery, condition, why)
+            for at, delivery in enumerate(deliveries)
         ]
 
     def is_usable(self) -> bool:
@@ -107,7 +112,7 @@ class SendingLink:
 
     def _give(
         self,
-        messages: Sequence[bytes],
+        messages: Iterator[bytes],
         deliveries: list[Any],
         refused: dict[int, Outcome],
         ends_at: float,
@@ -119,9 +124,11 @@ class SendingLink:
             if too_large := self._too_large(message):
                 refused[at] = too_large
                 continue
-            if self._link.credit <= 0 or unwritten > PIECE_BYTES:
-                self._connection.until(lambda: self._link.credit > 0, ends_at - time.monotonic())
+            if unwritten > PIECE_BYTES:
+                self._connection.write(ends_at - time.monotonic())
                 unwritten = 0
+            if self._link.credit <= 0:
+                self._connection.until(lambda: self._link.credit > 0, ends_at - time.monotonic())
             deliveries[at] = self._given(message)
             unwritten += len(message)
 
@@ -145,8 +152,16 @@ class SendingLink:
             return True
 
 
-def _is_over(delivery: Any) -> bool:
-    return delivery is None or bool(delivery.settled or delivery.remote_state in _ENDINGS)
+def _all_over(deliveries: Sequence[Any]) -> Callable[[], bool]:
+    """Tell, as often as asked, whether each has ended; what has is looked at once."""
+    left = [delivery for delivery in reversed(deliveries) if delivery is not None]
+
+    def is_so() -> bool:
+        while left and (left[-1].settled or left[-1].remote_state in _ENDINGS):
+            left.pop()
+        return not left
+
+    return is_so
 
 
 def _outcome(delivery: Any, condition: str, why: str) -> Outcome:
@@ -156,6 +171,9 @@ def _outcome(delivery: Any, condition: str, why: str) -> Outcome:
     ending = _ENDINGS.get(delivery.remote_state)
     if ending is None:
         return Outcome(Ending.UNKNOWN, condition, why)
+    if ending is Ending.ACCEPTED:
+        delivery.settle()
+        return _TAKEN
     said = words_of(delivery.remote, "condition")
     delivery.settle()
     return Outcome(ending, *said)

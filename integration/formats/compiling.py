@@ -20,13 +20,20 @@ _ROOMS: Final[Mapping[SchemaKind, str]] = {
     SchemaKind.JSON: "integration.formats.json_schema",
     SchemaKind.PROTOBUF: "integration.formats.protobuf",
 }
+LIBRARY_MISSING: Final = (
+    "the library {} is not installed on this worker; install sluice[registry] there."
+)
 
 
 def compiled(registered: Registered) -> Schema:
     """Return the schema ready for use. Raises UnusableSchemaError."""
     if registered.characters > LARGEST_TEXT:
         raise UnusableSchemaError(f"it has more than {LARGEST_TEXT:,} characters.")
-    decode, write_body = import_module(_ROOMS[registered.kind]).coders(registered)
+    try:
+        room = import_module(_ROOMS[registered.kind])
+    except ModuleNotFoundError as missing:
+        raise UnusableSchemaError(LIBRARY_MISSING.format(missing.name)) from missing
+    decode, write_body = room.coders(registered)
     return Schema(
         facts=SchemaFacts(registered.id, registered.subject, registered.version),
         kind=registered.kind,

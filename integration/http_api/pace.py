@@ -40,7 +40,7 @@ def count_post(
 
 
 def _counted(key: str) -> int:
-    pipeline: Any = counters(settings.CELERY_BROKER_URL).pipeline(transaction=False)
+    pipeline: Any = counters(settings.SLUICE_CELERY_BROKER_URL).pipeline(transaction=False)
     pipeline.incr(key)
     pipeline.expire(key, 2 * WINDOW_SECONDS)
     return int(pipeline.execute()[0])

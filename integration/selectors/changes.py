@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from integration.models import ConfigurationChange
@@ -108,8 +108,9 @@ def differences(before: Values, after: Values) -> tuple[Difference, ...]:
 
 def everybody() -> list[str]:
     """All who may ever have done something: the accounts, and who else changed something."""
-    accounts = set(User.objects.values_list("username", flat=True))
-    return sorted(accounts.union(actors(EVERYTHING)))
+    model = get_user_model()
+    accounts = model._default_manager.values_list(model.USERNAME_FIELD, flat=True)
+    return sorted({*accounts}.union(actors(EVERYTHING)))
 
 
 def _asked_for(filters: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:

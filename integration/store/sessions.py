@@ -11,9 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func
 
 from integration.delivery.ports import LostError
-
-# As Django's sessions have them, see DATABASES in config/settings.py.
-TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
+from sluice.database import SERVER_OPTIONS, place_of
 
 Session = psycopg.Connection[tuple[Any, ...]]
 
@@ -74,20 +72,15 @@ def raw_connection(application_name: str, of: str = "") -> Session:
     session, and session locks would protect nothing. `of` is another alias than the engine's.
     Raises psycopg.OperationalError, ConnectionDoesNotExist.
     """
-    where = connections[of or alias()].settings_dict
     return psycopg.connect(
-        dbname=where["NAME"],
-        user=where["USER"] or None,
-        password=where["PASSWORD"] or None,
-        host=where["HOST"] or None,
-        port=where["PORT"] or None,
+        **place_of(connections[of or alias()].settings_dict),
         autocommit=True,
         application_name=application_name[:63],
         connect_timeout=5,
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
-        options=TAKEOVER_SETTINGS,
+        options=SERVER_OPTIONS,
     )
 
 

@@ -16,6 +16,7 @@ SHIPPED = (
     "bench",
     "payments",
     "sample",
+    "sluice",
     "sluice_cli",
 )
 

@@ -19,7 +19,16 @@ from tests.architecture.sources import ROOT, modules, parsed, text
 
 pytestmark = pytest.mark.fast
 
-ROOMS = ("integration", "crontasks", "console", "config", "sample", "payments", "spark_jobs")
+ROOMS = (
+    "integration",
+    "crontasks",
+    "console",
+    "config",
+    "sluice",
+    "sample",
+    "payments",
+    "spark_jobs",
+)
 CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 # Called with a code: its place among the arguments, or the keyword.
 WRITERS: dict[str, int | None] = {

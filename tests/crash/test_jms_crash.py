@@ -106,7 +106,10 @@ def test_a_message_that_nobody_reads_is_held_once_however_often_it_is_delivered(
 def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
     servers, child_environment, amqp_broker: Broker
 ) -> None:
-    """1 is through; 2 and 3 are in Kafka when the process dies, 4 waits: the text's sequence."""
+    """1 is through; 2 and 3 are in Kafka when the process dies, 4 waits: the text's sequence.
+
+    Of a slow broker 2 may come alone; the others then wait with 4.
+    """
     kafka = Kafka(servers.kafka_bootstrap)
     target = kafka.topic()
     provider = a_provider(kafka.bootstrap)
@@ -122,9 +125,10 @@ def test_from_a_jms_queue_to_a_topic_nothing_is_doubled(
     words = ["-m", "tests.support.crash_child", str(queue.pk), Step.COMMITTED, "1", "STOP"]
     child = warm.child(words, child_environment)
     child.wait_until_stopped()
-    assert diverted(kafka, provider.pk, target) == [1, 2, 3]
+    through = diverted(kafka, provider.pk, target)
+    assert through in ([1, 2, 3], [1, 2])
     child.kill()
-    # Nothing of 2 and 3 is accepted: the broker sends both again.
+    # Nothing of it is accepted: the broker sends it again.
     assert left(amqp_broker, queue) == ["m2", "m3", "m4"]
     run_queue(queue.pk)
     assert diverted(kafka, provider.pk, target) == [1, 2, 3, 4]

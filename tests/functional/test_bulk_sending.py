@@ -39,7 +39,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 @pytest.fixture(autouse=True)
 def broker(valkey: object) -> Iterator["redis.Redis[bytes]"]:
     """The Celery broker, empty."""
-    with redis.Redis.from_url(settings.CELERY_BROKER_URL) as client:
+    with redis.Redis.from_url(settings.SLUICE_CELERY_BROKER_URL) as client:
         client.flushdb()
         yield client
 
@@ -125,7 +125,7 @@ def test_a_broker_that_is_down_loses_nothing(broker: Any, away: None) -> None:
     assert (run.state, run.sent_at) == ("ASKED", None)
     assert look() == []
 
-    point_celery_at(settings.CELERY_BROKER_URL)
+    point_celery_at(settings.SLUICE_CELERY_BROKER_URL)
 
     assert look() == [run.pk]
 

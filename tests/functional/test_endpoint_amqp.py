@@ -101,8 +101,22 @@ def test_a_full_address_is_an_outage(amqp_broker: Broker) -> None:
 
 
 def test_a_payload_that_is_no_text_is_refused(amqp_broker: Broker) -> None:
-    (answer,) = at(amqp_broker).deliver([an_outbound_message("m1", body=b"\xff")])
+    endpoint = at(amqp_broker)
+    (answer,) = endpoint.deliver([an_outbound_message("m1", body=b"\xff")])
     assert (type(answer), answer.code) == (Refused, "PAYLOAD_UNREADABLE")
+    endpoint.close()
+
+
+def test_what_cannot_be_written_is_told_apart_whether_or_not_the_broker_answers(
+    amqp_broker: Broker,
+) -> None:
+    bad = {1, 4}
+    messages = [an_outbound_message(f"m{n}", body=b"\xff" if n in bad else b"{}") for n in range(5)]
+    for told, place in ((Accepted, {}), (Unreachable, {"port": ports.choose()})):
+        endpoint = at(amqp_broker, **place)
+        answers = endpoint.deliver(messages)
+        assert [type(one) for one in answers] == [Refused if n in bad else told for n in range(5)]
+        endpoint.close()
 
 
 def test_tls_checks_whom_it_talks_to(amqp_broker: Broker) -> None:

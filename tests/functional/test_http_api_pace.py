@@ -42,6 +42,6 @@ def test_where_no_number_is_set_nobody_is_counted() -> None:
 
 
 def test_without_valkey_nobody_is_refused(settings) -> None:
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.SLUICE_CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
     for _ in range(3):
         count_post(a_number(), 1)

@@ -57,7 +57,7 @@ def test_a_success_clears_the_name_and_is_no_failure_of_the_address() -> None:
 
 
 def test_without_valkey_people_still_log_in(settings: Any) -> None:
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.SLUICE_CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
     name = a_person("Viewers", a_name()).username
     assert [tried(name).status_code for _ in range(4)] == [200] * 4
     assert tried(name, PASSWORD).status_code == 302

@@ -40,6 +40,7 @@ DECIDING: Final = (
     "*/models/*.py",
     "*/apps.py",
     "config/*.py",
+    "sluice/*.py",
     "console/layout/access.py",
     "console/people/accounts.py",
     "crontasks/copies.py",

@@ -69,7 +69,7 @@ def valkey(unstarted_servers: Servers) -> Server:
     started = unstarted_servers.valkey
     started.start()
     os.environ["SLUICE_CELERY_BROKER_URL"] = unstarted_servers.celery_broker_url
-    settings.CELERY_BROKER_URL = unstarted_servers.celery_broker_url
+    settings.SLUICE_CELERY_BROKER_URL = unstarted_servers.celery_broker_url
     point_celery_at(unstarted_servers.celery_broker_url)
     return started
 

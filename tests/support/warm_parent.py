@@ -46,7 +46,8 @@ def main() -> None:
     """Set Django up, then fork a child for each request, until the tester has gone."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     django.setup()
-    more = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else LOADED_FOR_CONSOLE
+    pages = ("config.urls", *LOADED_FOR_CONSOLE)
+    more = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else pages
     for name in (*LOADED, *more):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread would be missing in the children"
@@ -177,7 +178,7 @@ def _take_own(values: Mapping[str, str]) -> None:
     for name in filter(str.isupper, fresh):
         setattr(settings, name, fresh[name])
     connections.settings["default"].update(settings.DATABASES["default"])
-    app.conf.update(broker_url=settings.CELERY_BROKER_URL)
+    app.conf.update(broker_url=settings.SLUICE_CELERY_BROKER_URL)
 
 
 if __name__ == "__main__":

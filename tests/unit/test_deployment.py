@@ -14,11 +14,11 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management import get_commands
 
-from config import env
 from crontasks import alive
 from crontasks.health.live_processes import SPARK
 from devstack.parts import PARTS
 from integration.models import Queue
+from sluice import env
 from tests.support.deployed import (
     COMPOSE,
     DEFAULT,
@@ -125,7 +125,8 @@ def test_the_servers_are_those_the_tests_run_on() -> None:
 
 
 def test_our_image_carries_the_version_of_the_project() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    project = settings["hatch"]["version"]["fallback-version"]
     tags = {name: DEFAULT.sub(r"\1", SERVICES[name]["image"]) for name in OURS}
     assert tags.pop("spark") == f"sluice-spark:{project}"
     assert set(tags.values()) == {f"sluice:{project}"}
@@ -152,8 +153,8 @@ def test_every_command_names_what_exists(name: str) -> None:
     if words[1] == "manage.py":
         assert words[2] in get_commands()
         return
-    queues = {settings.CELERY_TASK_DEFAULT_QUEUE}
-    queues |= {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()}
+    queues = {settings.SLUICE_CELERY_TASK_DEFAULT_QUEUE}
+    queues |= {route["queue"] for route in settings.SLUICE_CELERY_TASK_ROUTES.values()}
     if "-Q" in words:
         assert words[words.index("-Q") + 1] in queues
     if "celery" in words:
@@ -164,10 +165,10 @@ def test_every_command_names_what_exists(name: str) -> None:
 
 
 def test_all_celery_queues_have_a_worker() -> None:
-    routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()}
+    routed = {route["queue"] for route in settings.SLUICE_CELERY_TASK_ROUTES.values()}
     served = {words[words.index("-Q") + 1] for words in map(command_of, OURS) if "-Q" in words}
     served |= {SPARK for words in map(command_of, OURS) if "run_spark_driver" in words}
-    assert served == routed | {settings.CELERY_TASK_DEFAULT_QUEUE}
+    assert served == routed | {settings.SLUICE_CELERY_TASK_DEFAULT_QUEUE}
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - {"migrate", "web"}))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from config import env
 from devstack import cli, errors, keys, ports
 from devstack.app import App
 from devstack.parts import PARTS, Part, wanted, with_payments
 from devstack.servers import as_left_in, in_folder
+from sluice import env
 
 pytestmark = pytest.mark.fast
 

@@ -12,7 +12,7 @@ from devstack import paths
 
 pytestmark = pytest.mark.fast
 
-ROOMS = ("config", "integration", "crontasks", "console", "devstack")
+ROOMS = ("config", "sluice", "integration", "crontasks", "console", "devstack")
 FRONT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = [*(paths.ROOT / name for name in FRONT), *sorted(paths.ROOT.glob("docs/**/*.md"))]
 OWN = [page for page in PAGES if page.parent != paths.ROOT / "docs" or page.name == "glossary.md"]
@@ -21,7 +21,7 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?")
 CLASS = re.compile(r"(?:[A-Z][a-z]+){2,}")
 # Set up on each machine, and so not part of what was checked out.
-MADE = (".venv/",)
+MADE = (".venv/", "site/")
 PATH = re.compile(r"[\w.<>-]+(?:/[\w.<>-]*)+")
 
 Members = dict[str, frozenset[str]]
@@ -92,7 +92,7 @@ def _is_in(names: Members, rest: tuple[str, ...]) -> bool:
 def is_there(path: str) -> bool:
     if path.startswith(MADE):
         return True
-    places = ("", "integration", "integration/delivery", "tests")
+    places = ("", "integration", "integration/delivery", "console/templates/console", "tests")
     return "<" in path or any((paths.ROOT / place / path).exists() for place in places)
 
 

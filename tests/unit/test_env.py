@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 from cryptography.fernet import Fernet
 
-from config import env
 from devstack import paths
+from sluice import env
 
 pytestmark = pytest.mark.fast
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.env import referred
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Difference, Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.reading import MAX_BYTES, ConfigFileError
 from integration.actions.configuration import Author
+from sluice.env import referred
 
 MISTAKES: Final = 1
 CHANGES: Final = 2

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-CELERY: Final = ("celery", "-A", "config")
 # What the services import once Django is set up; none of it opens a connection or starts a thread.
 LOADED: Final = (
     "celery.apps.beat",
@@ -26,7 +26,7 @@ LOADED: Final = (
     "integration.runs.relay",
     "kombu.transport.redis",
 )
-LOADED_FOR_CONSOLE: Final = ("config.urls", "gunicorn.app.wsgiapp")
+LOADED_FOR_CONSOLE: Final = ("gunicorn.app.wsgiapp",)
 # The worker begins alone: until it works, the others would only share its processors.
 BEHIND_SECONDS: Final = 0.75
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
@@ -78,7 +78,8 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         services = [Service(name, words) for name, words in words_of(options)]
-        for name in (*LOADED, *(LOADED_FOR_CONSOLE if options["bind"] else ())):
+        pages = (settings.ROOT_URLCONF, *LOADED_FOR_CONSOLE) if options["bind"] else ()
+        for name in (*LOADED, *pages):
             importlib.import_module(name)
         if threading.active_count() > 1:
             raise CommandError("A thread is running already; it would be missing in the services.")
@@ -95,20 +96,27 @@ class Command(BaseCommand):
 def words_of(options: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """Each service and its command, as deploy/ and docs/install.md give them one by one."""
     level = ("--loglevel", options["loglevel"])
+    celery = ("celery", "-A", settings.SLUICE_APP)
     worker = ("-Q", "celery", "-c", str(options["slots"]), "-n", f"{options['name']}@%h")
     services = [
-        ("worker", (*CELERY, "worker", *worker, *level)),
-        ("relay", (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", *level)),
-        ("beat", (*CELERY, "beat", "--pidfile=", *level)),
+        ("worker", (*celery, "worker", *worker, *level)),
+        ("relay", (*celery, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", *level)),
+        ("beat", (*celery, "beat", "--pidfile=", *level)),
     ]
     if options["bind"]:
         console = (
-            *("gunicorn", "config.wsgi", "--preload", "--workers", "2", "--threads", "4"),
+            *("gunicorn", _web_application(), "--preload", "--workers", "2", "--threads", "4"),
             *("--worker-class", "console.server.worker.BufferedWorker"),
             *("--no-control-socket", "--bind", options["bind"]),
         )
         services.append(("web", console))
     return services
+
+
+def _web_application() -> str:
+    """The project's WSGI application, as gunicorn wants it named."""
+    module, _, name = settings.WSGI_APPLICATION.rpartition(".")
+    return f"{module}:{name}"
 
 
 def supervise(services: Sequence[Service]) -> None:

@@ -24,6 +24,8 @@ _ITS_OWN_FAULT: Final = frozenset(
     {"amqp:internal-error", "amqp:illegal-state", "amqp:connection:forced", "failed"}
 )
 
+_KEPT: Final = Accepted(text="The broker keeps it.")
+
 
 def answer_of(outcome: Outcome) -> Answer:
     """The answer to one message."""
@@ -50,7 +52,7 @@ def not_connected(problem: EndedError | TimeoutError) -> Unreachable:
 
 
 def _accepted(_: Outcome) -> Answer:
-    return Accepted(text="The broker keeps it.")
+    return _KEPT
 
 
 def _rejected(outcome: Outcome) -> Answer:

@@ -84,18 +84,22 @@ class AmqpEndpoint:
         self._closed = threading.Event()
 
     def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
-        encoded: dict[int, bytes] = {}
-        answers: dict[int, Answer] = {}
+        unwritable: dict[int, Answer] = {}
+        told = iter(self._sent(self._encoded(messages, unwritable)))
+        return [unwritable.get(at) or next(told) for at in range(len(messages))]
+
+    def _encoded(
+        self, messages: Sequence[OutboundMessage], unwritable: dict[int, Answer]
+    ) -> Iterator[bytes]:
+        """Each when its turn comes, so that the broker works on those before it meanwhile."""
         blank = self._writer.blank()
         for at, message in enumerate(messages):
             try:
-                encoded[at] = self._writer.encoded(message, blank)
+                encoded = self._writer.encoded(message, blank)
             except (FieldMissingError, NotDeliveredError) as problem:
-                answers[at] = problem.answer
-        if encoded:
-            told = self._sent(list(encoded.values()))
-            answers |= dict(zip(encoded, told, strict=True))
-        return [answers[at] for at in range(len(messages))]
+                unwritable[at] = problem.answer
+            else:
+                yield encoded
 
     def connect(self) -> Answer:
         """Connect anew and open the destination for sending; nothing is sent."""
@@ -114,14 +118,14 @@ class AmqpEndpoint:
         self._closed.set()
         self._end_idle(lambda _: True)
 
-    def _sent(self, messages: Sequence[bytes]) -> Sequence[Answer]:
+    def _sent(self, messages: Iterator[bytes]) -> Sequence[Answer]:
         with self._call.within(self._seconds):
             try:
                 with self._link() as opened:
                     outcomes = opened.link.send(messages, self._properties.answer_seconds)
                     opened.is_spoiled = any(one.ending in SPOILED for one in outcomes)
             except NotDeliveredError as problem:
-                return [problem.answer] * len(messages)
+                return [problem.answer for _ in messages]
         return [answer_of(one) for one in outcomes]
 
     @contextmanager

@@ -8,8 +8,9 @@ from integration.endpoint_types.amqp.properties import AmqpProperties
 from integration.endpoints.port import Deliverer
 
 MISSING = (
-    "This installation has no library for AMQP 1.0. Install what requirements-amqp.txt lists on "
-    "every machine with a worker or the web server; that needs a C compiler. Then start them anew."
+    "This installation has no library for AMQP 1.0. Install sluice[amqp] (or what "
+    "requirements-amqp.txt lists) on every machine with a worker or the web server; that needs a C "
+    "compiler. Then start them anew."
 )
 
 

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config import env
+from sluice import env
 
 ADMINISTRATOR: Final = "admin"
 

@@ -19,8 +19,6 @@ FILES: Final = {
     "models.py": "models.py.txt",
     "tests.py": "tests.py.txt",
 }
-OURS: Final = frozenset({"integration", "crontasks", "console"})
-LIBRARIES: Final = ("django", "crispy_")
 NEXT: Final = """Made {folder}: one handler for {interface}, one table, two tests that pass.
 
 What to do now, in the checkout and with the stack of `make run`:
@@ -37,6 +35,19 @@ Without `make run`: set SLUICE_INTEGRATIONS={installed} for every process, run
 `manage.py migrate`, and restart the workers. docs/handlers.md says what a handler may rely on.
 """
 PYTHON: Final = ".venv/bin/python -m devstack run"
+NEXT_IN_A_PROJECT: Final = """Made {folder}: a handler for {interface}, a table, two passing tests.
+
+What to do now:
+  1. Set SLUICE_INTEGRATIONS={installed} for every process.
+  2. Make its table, run its tests, and restart the workers:
+     {python} manage.py migrate
+     {python} manage.py test {name}
+  3. Try it, without writing anything:
+     echo '{{"number": "A-1", "description": "Pump"}}' | \
+{python} manage.py try_handler {interface} -
+  4. Make the enterprise service {interface} in the console, under Services.
+docs/handlers.md says what a handler may rely on.
+"""
 
 
 class Command(BaseCommand):
@@ -58,9 +69,12 @@ class Command(BaseCommand):
         if any(handler.interface == interface for handler in registry.registry):
             raise CommandError(f"{interface} has a handler already; choose another --interface.")
         _write(folder, {"name": name, "camel": camel, "interface": interface})
-        installed = ",".join([*_installed(), name])
+        installed = ",".join([*settings.SLUICE_INTEGRATIONS, name])
         words = {"folder": folder, "interface": interface, "installed": installed, "name": name}
-        self.stdout.write(NEXT.format(python=PYTHON, **words))
+        if settings.SLUICE_IS_GUEST:
+            self.stdout.write(NEXT_IN_A_PROJECT.format(python="python", **words))
+        else:
+            self.stdout.write(NEXT.format(python=PYTHON, **words))
 
 
 def _check(name: str, folder: Path) -> None:
@@ -79,8 +93,3 @@ def _write(folder: Path, words: dict[str, str]) -> None:
     for target, source in FILES.items():
         text = (STARTER / source).read_text()
         (folder / target).write_text(Template(text).substitute(words))
-
-
-def _installed() -> list[str]:
-    apps = settings.INSTALLED_APPS
-    return [app for app in apps if app not in OURS and not app.startswith(LIBRARIES)]

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
+
 from integration.models import OutboxRow, RelayLease
 from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.failures.failure import Account, sentence_of
@@ -109,5 +111,6 @@ def _pending(row: OutboxRow, place: Place) -> Account:
 
 def _start_one() -> str:
     return (
-        "Nothing, if a relay worker is running; else start one: `celery -A config worker -Q relay`."
+        "Nothing, if a relay worker is running; else start one: "
+        f"`celery -A {settings.SLUICE_APP} worker -Q relay`."
     )

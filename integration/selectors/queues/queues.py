@@ -229,7 +229,7 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
         facts.append(("Error queue", queue.error_queue.name))
     if queue.keeps_keys_in_order:
         facts.append(("Order within a key", KEY_ORDER))
-    if queue.most_workers != 1:
+    if queue.most_workers != 1 and not queue.provider.is_jms:
         facts.append(("Workers", f"up to {queue.most_workers or 'one for each partition'}"))
     if queue.joins_group:
         protocol = queue.get_group_protocol_display()

@@ -1,0 +1,1 @@
+"""What a Django project takes of Sluice: `sluice.settings`, `sluice.urls`, and `-A sluice`."""

@@ -1,0 +1,41 @@
+"""The documentation as a site: every link and anchor leads somewhere, and nothing is left out."""
+
+from pathlib import Path
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it: strictly, so that a warning ends it."""
+    folder = tmp_path_factory.mktemp("site")
+    build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
+    return folder
+
+
+def test_every_page_is_made_and_no_link_is_broken(site: Path) -> None:
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"README"}
+    assert pages <= {path.stem for path in site.glob("*.html")}
+
+
+def test_the_reference_tells_of_each_variable_command_and_cron_task(site: Path) -> None:
+    settings, commands, cron_tasks = (
+        (site / "reference" / f"{name}.html").read_text()
+        for name in ("settings", "commands", "cron-tasks")
+    )
+    assert "SLUICE_DATABASE_URL" in settings
+    assert "manage.py check_flow" in commands
+    assert "--settings" not in commands
+    assert "transaction_seconds" in cron_tasks
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    assert 'src="http' not in page
+    assert '<link rel="stylesheet" href="http' not in page

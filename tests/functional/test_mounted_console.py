@@ -1,0 +1,224 @@
+"""The console below a prefix of another project, among that project's own pages and settings."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.test import AsyncClient, Client
+from django.test.utils import override_settings
+from django.urls import get_script_prefix, get_urlconf, reverse, set_script_prefix
+
+from config import settings as shipped
+from console.mounting import ADDRESSES, NEEDED
+from devstack.servers import Servers
+from tests.functional.test_console_access import HARMLESS
+from tests.support.every_page import a_cluster_for_it, a_world, every_address, jms_pages
+from tests.support.http_api import a_partner
+from tests.support.rows import PASSWORD, a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(300)]
+
+HOST = "tests.support.host_project"
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+# Whatever a page leads to, sends to or loads.
+LED_TO = re.compile(r"""\s(?:href|action|src|formaction|hx-[\w-]+|data-[\w-]+)=["']?(/[^"'\s>]*)""")
+# Where a form of a page comes back to.
+BACK_TO = re.compile(r'name="next" value="(/[^"]*)"')
+
+
+@pytest.fixture
+def host(settings: Any) -> Iterator[None]:
+    """The settings of a German project that has its own way with nearly everything."""
+    settings.ROOT_URLCONF = HOST
+    settings.MIDDLEWARE = MIDDLEWARE
+    settings.LOGIN_URL = settings.LOGIN_REDIRECT_URL = "/login/"
+    settings.USE_I18N, settings.LANGUAGE_CODE, settings.TIME_ZONE = True, "de", "Europe/Berlin"
+    settings.CSRF_FAILURE_VIEW = "django.views.csrf.csrf_failure"
+    [engine] = shipped.TEMPLATES
+    processors = engine["OPTIONS"]["context_processors"]
+    frame = ["console.mounting.frame"]
+    options = {"context_processors": [one for one in processors if "console" not in one] + frame}
+    settings.TEMPLATES = [{**engine, "DIRS": [], "OPTIONS": options}]
+    connections.settings["default"]["ATOMIC_REQUESTS"] = True
+    yield
+    connections.settings["default"]["ATOMIC_REQUESTS"] = False
+
+
+def below_ops(world: dict[str, Any]) -> dict[str, str]:
+    """The path of every address of the console, by name."""
+    set_script_prefix("/ops/")
+    try:
+        with override_settings(ROOT_URLCONF=ADDRESSES):
+            told = {one.name: one.path for one in every_address(world)}
+            return told | {path: path for path in jms_pages(world)}
+    finally:
+        set_script_prefix("/")
+
+
+@pytest.fixture
+def administrator() -> Client:
+    client = Client()
+    client.force_login(a_person("Administrators"))
+    return client
+
+
+@pytest.mark.usefixtures("host", "unanswered")
+def test_every_page_stays_below_the_prefix(servers: Servers, administrator: Client) -> None:
+    a_cluster_for_it(servers.kafka_bootstrap)
+    astray, drawn = {}, 0
+    for name, path in below_ops(a_world()).items():
+        assert path.startswith("/ops/")
+        answer = administrator.get(path)
+        assert answer.status_code in HARMLESS, (name, answer.status_code)
+        to = answer.get("Location", "")
+        assert not to.startswith("/") or to.startswith("/ops/"), (name, to)
+        if answer.streaming or "html" not in answer.get("Content-Type", ""):
+            continue
+        drawn += '<nav id="menu"' in answer.text
+        led = {*LED_TO.findall(answer.text), *BACK_TO.findall(answer.text)}
+        outside = {one for one in led if not one.startswith(("/ops/", "/static/"))}
+        if outside:
+            astray[name] = outside
+    assert not astray
+    assert drawn > 40
+
+
+@pytest.mark.usefixtures("host")
+def test_the_projects_own_names_and_pages_are_as_before(administrator: Client) -> None:
+    assert administrator.get("/ops/queues/").status_code == 200
+    assert (get_script_prefix(), get_urlconf()) == ("/", None)
+    assert reverse("login") == "/login/"
+    answer = administrator.get("/queues/")
+    assert answer.text == "the project: /login/ /queues/"
+    assert "Content-Security-Policy" not in answer
+    assert administrator.get("/framed/").text == "<>"
+
+
+@pytest.mark.usefixtures("host")
+def test_pages_are_english_and_in_universal_time_whatever_the_project_speaks(
+    administrator: Client,
+) -> None:
+    answer = administrator.get("/ops/account/password/", headers={"accept-language": "de"})
+    assert "Change my password" in answer.text
+    assert "Old password" in answer.text
+    assert "Passwort" not in answer.text
+    assert "Content-Security-Policy" in answer
+
+
+@pytest.mark.usefixtures("host", "valkey")
+def test_people_log_in_at_the_consoles_own_door_and_come_back_below_the_prefix() -> None:
+    person, client = a_person("Viewers"), Client()
+    asked = client.get("/ops/queues/")
+    assert asked["Location"] == "/ops/login/?next=/ops/queues/"
+    typed = {"username": person.username, "password": PASSWORD}
+    assert client.post("/ops/login/", typed)["Location"] == "/ops/"
+    assert client.get("/ops/queues/").status_code == 200
+    assert client.post("/ops/logout/")["Location"] == "/ops/login/"
+    assert client.get("/ops/").status_code == 302
+
+
+@pytest.mark.usefixtures("host")
+def test_or_at_the_projects_where_it_says_so(settings: Any) -> None:
+    settings.SLUICE_LOGIN_URL = "/login/"
+    for path in ("/ops/queues/", "/ops/account/password/"):
+        assert Client().get(path)["Location"] == f"/login/?next={path}"
+
+
+@pytest.mark.usefixtures("host")
+def test_a_forged_form_is_refused_by_the_consoles_own_page() -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(a_person("Operators"))
+    answer = client.post("/ops/theme/", {"theme": "dark"})
+    assert answer.status_code == 403
+    assert "The form is out of date" in answer.text
+    page = client.get("/ops/")
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+    assert token is not None
+    data = {"theme": "dark", "csrfmiddlewaretoken": token[1], "next": "/ops/queues/"}
+    assert client.post("/ops/theme/", data)["Location"] == "/ops/queues/"
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/ops/nowhere/", 404, "There is no page at this address."),
+        ("/ops/queues/none/", 404, "Not found"),
+        ("/ops/people/no-number/", 404, "There is no such person."),
+        ("/ops/queues/?queue=%00", 400, "NUL character"),
+    ],
+)
+def test_what_is_refused_is_refused_in_the_consoles_words(
+    path: str, status: int, words: str, administrator: Client
+) -> None:
+    answer = administrator.get(path)
+    assert (answer.status_code, words in answer.text) == (status, True)
+    assert 'href="/ops/"' in answer.text
+
+
+@pytest.mark.usefixtures("host")
+def test_a_page_that_fails_says_so_in_the_consoles_words(
+    administrator: Client, settings: Any
+) -> None:
+    administrator.raise_request_exception = False
+    settings.SLUICE_ENVIRONMENT = None
+    answer = administrator.get("/ops/queues/")
+    assert answer.status_code == 500
+    assert "The console could not answer this request" in answer.text
+    assert 'href="/ops/"' in answer.text
+    assert get_urlconf() is None
+
+
+@pytest.mark.usefixtures("host")
+def test_partners_post_below_the_prefix_without_cookie_login_or_transaction() -> None:
+    partner = a_partner()
+    answer = partner.post({"n": 1}, path=f"/ops{partner.address()}")
+    assert answer.status_code == 202
+    assert answer["Location"].startswith(f"/ops/esqueue/{partner.system.name}/messages/")
+    assert Client().get(answer["Location"], headers=partner.bearer).status_code == 200
+    document = Client().get("/ops/openapi.json").json()
+    assert document["servers"] == [{"url": "/ops"}]
+    page = Client()
+    page.force_login(a_person("Administrators"))
+    shown = page.get(f"/ops/systems/{partner.system.pk}/http-api/").text
+    assert f"http://testserver/ops/esqueue/{partner.system.name}/" in shown
+
+
+@pytest.mark.usefixtures("host")
+def test_supervisors_need_no_login_either() -> None:
+    assert Client().get("/ops/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.usefixtures("host")
+def test_an_asynchronous_server_serves_it_as_well() -> None:
+    client = AsyncClient()
+    client.force_login(a_person("Administrators"))
+    answer = async_to_sync(client.get)("/ops/queues/")
+    assert answer.status_code == 200
+    assert 'action="/ops/logout/"' in answer.text
+    assert get_script_prefix() == "/"
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("needed", sorted(NEEDED))
+def test_a_middleware_that_is_missing_is_named(needed: str, settings: Any) -> None:
+    missing = NEEDED[needed]
+    if needed == "session":
+        settings.MIDDLEWARE = MIDDLEWARE[:1]
+    else:
+        settings.MIDDLEWARE = [one for one in MIDDLEWARE[:-2] if one != missing]
+    with pytest.raises(ImproperlyConfigured, match=re.escape(missing)):
+        Client().get("/ops/healthz")

@@ -1,0 +1,1 @@
+"""An app that has never heard of Sluice."""
