@@ -55,12 +55,13 @@ COPY integration ./integration
 COPY crontasks ./crontasks
 COPY spark_jobs ./spark_jobs
 COPY console ./console
+COPY sluice_cli ./sluice_cli
 COPY templates ./templates
 COPY sample ./sample
 COPY payments ./payments
 COPY --from=frontend /build/console/static/console/vendor ./console/static/console/vendor
 # No process can write it down later, and each would compile everything anew.
-RUN python -m compileall -q manage.py config sluice integration crontasks spark_jobs console sample payments
+RUN python -m compileall -q manage.py config sluice integration crontasks spark_jobs console sluice_cli sample payments
 # The settings want to be complete; none of these values stays in the image or is ever used again.
 RUN SLUICE_DATABASE_URL=postgresql://build@127.0.0.1/build \
     SLUICE_CELERY_BROKER_URL=redis://127.0.0.1/0 \

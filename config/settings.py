@@ -40,6 +40,7 @@ MIDDLEWARE = [
     "console.layout.bidi.PlainDirections",
     "console.monitoring.health.Probes",
     "console.http_api.entrance.HttpApi",
+    "console.api.entrance.OperatorApi",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -155,7 +156,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "json": {
-            "()": "pythonjsonlogger.json.JsonFormatter",
+            "()": "sluice.logs.LogLines",
             "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
             "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
         }

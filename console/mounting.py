@@ -23,6 +23,7 @@ from django.utils import timezone, translation
 from django.utils.decorators import decorator_from_middleware
 from django.views.decorators.csrf import csrf_exempt
 
+from console.api.entrance import OperatorApi
 from console.http_api.entrance import HttpApi
 from console.layout import context
 from console.layout.bidi import PlainDirections
@@ -115,6 +116,7 @@ def _around(inner: Answering, middleware: Callable[[Answering], Answering]) -> A
 MIDDLEWARE: Final[Any] = (
     NoNulBytes,
     XFrameOptionsMiddleware,
+    OperatorApi,
     HttpApi,
     Probes,
     PlainDirections,

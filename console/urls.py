@@ -3,6 +3,7 @@
 from django.contrib.auth.views import PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
+from console.api import pages as api_pages
 from console.changes import pages as changes
 from console.charts import pages as charts
 from console.delivering import pages as delivering
@@ -16,7 +17,7 @@ from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
 from console.overview import pages as overview
-from console.people import logins
+from console.people import logins, token_pages
 from console.people import pages as people
 from console.queues import pages as queues
 from console.queues import seeking, waiting
@@ -40,9 +41,22 @@ urlpatterns = [
         ),
         name="password_change",
     ),
+    path("account/api/", api_pages.reference, name="operator-api"),
+    path("account/tokens/", token_pages.token_list, name="personal-tokens"),
+    path("account/tokens/new/", token_pages.new, name="personal-token-new"),
+    path(
+        "account/tokens/<int:token_id>/revocations/",
+        token_pages.revoke,
+        name="personal-token-revoke",
+    ),
     path("people/", people.people_list, name="people"),
     path("people/new/", people.add_person, name="add-person"),
     path("people/<slug:person_id>/", people.person_page, name="person"),
+    path(
+        "people/<slug:person_id>/tokens/<int:token_id>/revocations/",
+        people.revoke_token,
+        name="person-token-revoke",
+    ),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
     path("overview/causes/", overview.overview_causes, name="overview-causes"),

@@ -11,7 +11,7 @@ from django.apps import AppConfig
 
 APPS: Final = ("integration", "crontasks", "console")
 # Packages of Sluice by their names on Python's path.
-PACKAGES: Final = (*APPS, "spark_jobs")
+PACKAGES: Final = (*APPS, "spark_jobs", "sluice_cli")
 # What its pages and its schedules are made with; added where the project has them not.
 COMPANIONS: Final = (
     "django_celery_beat",

@@ -49,6 +49,7 @@ def console_lists(ground: Ground) -> Figure:
     # Like against like: lists of the same table, under all of their filters.
     lists = [took for name, taken in sample.items() if name.startswith("list") for took in taken]
     ratio = median(admin) / median(lists)
+    api = max(took for name, took in slowest.items() if name.startswith("api"))
     return Figure(
         name="console_lists",
         value=value * 1_000,
@@ -60,12 +61,14 @@ def console_lists(ground: Ground) -> Figure:
         claims={
             f"at least {LEAST_RATIO:g} times as fast": ratio >= LEAST_RATIO,
             "the slowest page below 150 ms": slowest[worst] < 0.150,
+            "the slowest list of the operator API below 100 ms": api < 0.100,
         },
         facts={
             "median_ms": round(median(every) * 1_000, 1),
             "lists_ms": round(median(lists) * 1_000, 1),
             "admin_ms": round(median(admin) * 1_000, 1),
             "slowest": worst,
+            "api_ms": round(api * 1_000, 1),
             "p95_ms": {name: round(took * 1_000, 1) for name, took in slowest.items()},
         },
     )
@@ -84,6 +87,7 @@ def _measured(rig: Rig, rounds: int) -> tuple[dict[str, list[float]], list[float
     )
     person = Person(rig.start_web())
     person.log_in(NAME, PASSWORD)
+    person.make_token()
     pages = _pages(rig)
     _timed(person, {**pages, "admin": ADMIN})  # a first look: templates and caches
     sample: dict[str, list[float]] = {name: [] for name in pages}
@@ -126,6 +130,8 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "text": "state=&text=A-4711",
         "unknown code": "state=&code=NOT_THERE",
     }
+    # A page leaves out what it cannot look for, an API refuses it: closed ones by their cause.
+    strict = {**filters, "cause": "fingerprint=0000000000000007"}
     return {
         **{f"messages, {name}": f"tracking/?{query}" for name, query in TRACKED.items()},
         "message, its story": "tracking/message/?id=bench/4711",
@@ -134,6 +140,8 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "queues": "queues/",
         "causes": "failures/",
         **{f"list, {name}": f"failures/messages/?{query}" for name, query in filters.items()},
+        **{f"api, {name}": f"operator/v1/failures?{query}" for name, query in strict.items()},
+        "api, causes": "operator/v1/failures/causes",
         "failure, held": f"failures/{held}/",
         "failure, resolved": f"failures/{done}/",
     }

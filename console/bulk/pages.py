@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -55,6 +56,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "jobs": [(entry, hindrance(request, entry)) for entry in CATALOGUE.values()],
         "states": [(state.value, STATES[state][2]) for state in BulkState],
         "is_continued": cursor is not None,
+        "api_query": urlencode({name: word for name, word in wanted.items() if word}),
     }
     return render(request, "console/bulk/list.html", context)
 

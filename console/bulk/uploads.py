@@ -38,6 +38,8 @@ NO_FILE: Final = {
     "why": "Nothing was stored. Go back, choose a file and send it again.",
 }
 
+NO_FILE_STEP: Final = "Send it as the field “file” of multipart/form-data."
+
 
 def most_bytes() -> int:
     """The largest upload that is taken."""
@@ -138,6 +140,24 @@ def _sync(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def stored(request: HttpRequest) -> str:
+    """Store the one file of a form that nobody has read yet; returns its name below the folder.
+
+    Raises BulkError: it is too large, cannot be stored, or no file was sent.
+    """
+    arriving = Arriving(request, uploads_of(request.user.pk or 0))
+    request.upload_handlers = [arriving]
+    try:
+        is_whole = FIELD in request.FILES
+        if arriving.problem is not None:
+            raise arriving.problem
+        if not is_whole:
+            raise BulkError("NO_FILE", "No file came with the request.", NO_FILE_STEP)
+        return arriving.keep()
+    finally:
+        arriving.drop()
 
 
 @csrf_exempt

@@ -62,6 +62,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "may_publish": "May publish to channels",
         "services": "Only these services or channels",
     },
+    "personaltoken": {"prefix": "Begins with", "rights": "Limited to"},
     "user": {"systems": "External systems", "active": "May log in"},
 }
 VALUES: Final[Mapping[tuple[str, str], Mapping[object, str]]] = {

@@ -29,6 +29,7 @@ KINDS: Final = {
     "bulkrun": "bulk run",
     "user": "person",
     "apitoken": "token",
+    "personaltoken": "personal token",
     "messageerror": "failure",
     "messagetrack": "tracked message",
     "outboxrow": "outgoing message",
@@ -105,10 +106,10 @@ class ChangeFilterForm(ListFilterForm):
 def change_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `at` is where the page begins, as the link to older ones says."""
     scope = scope_of(request.user)
-    form = ChangeFilterForm(request.GET, scope, accesses=_sees_accesses(request))
+    form = ChangeFilterForm(request.GET, scope, accesses=sees_accesses(request))
     context = {
         "form": form,
-        "page": changes.page(form.wanted(), scope, _place(request.GET.get("at", ""))),
+        "page": changes.page(form.wanted(), scope, place_in(request.GET.get("at", ""))),
         "query": form.query(),
         "kinds": KINDS,
         "sees_accesses": form.accesses,
@@ -120,18 +121,18 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @needs(Right.VIEW)
 def change_page(request: HttpRequest, number: int) -> HttpResponse:
     """One change, for a link in a mail."""
-    known = changes.change(number, scope_of(request.user), accesses=_sees_accesses(request))
+    known = changes.change(number, scope_of(request.user), accesses=sees_accesses(request))
     if known is None:
         raise Http404("There is no such change.")
     return render(request, "console/setup/change.html", {"change": known, "kinds": KINDS})
 
 
-def _sees_accesses(request: HttpRequest) -> bool:
+def sees_accesses(request: HttpRequest) -> bool:
     """Accesses are for those who manage people and have no limit."""
     return has(request.user, Right.PEOPLE) and scope_of(request.user).is_whole
 
 
-def _place(text: str) -> Place | None:
+def place_in(text: str) -> Place | None:
     """`moment~number`, as the list writes it; anything else begins at the newest."""
     at, _, number = text.partition("~")
     try:

@@ -1,5 +1,8 @@
 """Cron instances: when they run, how it went, running one now, letting one rest."""
 
+from dataclasses import asdict
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -34,6 +37,7 @@ def cron_list(request: HttpRequest) -> HttpResponse:
         "is_filtered": bool(wanted.text or wanted.state),
         "states": STATES,
         "is_limited": not scope.is_whole,
+        "api_query": urlencode({name: text for name, text in asdict(wanted).items() if text}),
     }
     return render(request, "console/cron/list.html", context)
 

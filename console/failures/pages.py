@@ -66,6 +66,7 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
         "narrows": narrows,
         "run": wanted.run,
         "query": form.query(),
+        "api_query": urlencode({"by": by, **asked_for}),
         "most": GROUPS_SHOWN,
     }
     return render(request, "console/failures/groups.html", context)

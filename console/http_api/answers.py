@@ -1,6 +1,6 @@
 """Answers of the HTTP API: JSON, and problems as RFC 9457 has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -17,7 +17,7 @@ PROBLEM: Final = "application/problem+json"
 CHALLENGE: Final = 'Bearer realm="sluice", Basic realm="sluice", charset="UTF-8"'
 REPEATED: Final = "Idempotent-Replayed"
 # Without a time of its own, what may succeed later is worth a try after so long.
-_LATER: Final = timedelta(seconds=30)
+LATER: Final = timedelta(seconds=30)
 
 
 def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
@@ -36,7 +36,7 @@ def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
 def problem(refusal: HttpApiError) -> HttpResponse:
     """A refusal with its code, sentence and next step."""
     words = (refusal.reason, refusal.sentence, refusal.next_step)
-    response = _problem(refusal.status, *words, retry_after=refusal.retry_after)
+    response = written(refusal.status, *words, retry_after=refusal.retry_after)
     if refusal.status == HTTPStatus.UNAUTHORIZED:
         response["WWW-Authenticate"] = CHALLENGE
     if isinstance(refusal, WrongMethodError):
@@ -47,23 +47,23 @@ def problem(refusal: HttpApiError) -> HttpResponse:
 def trouble(failure: IntegrationError) -> HttpResponse:
     """Something of ours that may pass: the same request may succeed later."""
     words = (failure.code, failure.sentence, failure.next_step)
-    return _problem(503, *words, retry_after=_LATER)
+    return written(503, *words, retry_after=LATER)
 
 
 def no_database() -> HttpResponse:
     """Nothing can be stored, so nothing is accepted."""
-    return _problem(
+    return written(
         503,
         "DATABASE_DOWN",
         "The database does not answer, so nothing was stored.",
         "Send the request again later, with the same Idempotency-Key.",
-        retry_after=_LATER,
+        retry_after=LATER,
     )
 
 
 def broken() -> HttpResponse:
     """A mistake of ours; the log names the place."""
-    return _problem(
+    return written(
         500,
         "INTERNAL_ERROR",
         "An error in Sluice itself prevented an answer to this request.",
@@ -71,9 +71,16 @@ def broken() -> HttpResponse:
     )
 
 
-def _problem(
-    status: int, code: str, sentence: str, next_step: str, *, retry_after: timedelta | None = None
+def written(
+    status: int,
+    code: str,
+    sentence: str,
+    next_step: str,
+    *,
+    retry_after: timedelta | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> HttpResponse:
+    """A problem as RFC 9457 has it; `more` are further members."""
     facts = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -81,6 +88,7 @@ def _problem(
         "code": code,
         "detail": sentence,
         "next_step": next_step,
+        **(more or {}),
     }
     response = JsonResponse(facts, status=status, content_type=PROBLEM)
     if retry_after is not None:

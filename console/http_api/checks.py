@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core import checks
 
 OPEN: Final = checks.Warning(
-    "The HTTP API takes tokens at /esqueue/, /es/, /api/ and /meaweb/ without TLS: whoever sees "
-    "the traffic can post in a partner's name.",
+    "Tokens are taken at /esqueue/, /es/, /api/, /meaweb/ and /operator/ without TLS: whoever sees "
+    "the traffic can act in the name of a partner or of a person.",
     hint="Put a proxy that ends TLS in front and set SLUICE_HTTPS=1; see docs/http.md.",
     id="sluice.W001",
 )

@@ -50,10 +50,10 @@ def _answered(request: HttpRequest) -> HttpResponse:
         return answers.trouble(failure)
     except DatabaseError as failure:
         # Its text may quote what was to be stored.
-        log.warning("the HTTP API cannot store: %s at %s", *_what_and_where(failure))
+        log.warning("the HTTP API cannot store: %s at %s", *what_and_where(failure))
         return answers.no_database()
     except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
-        log.error("the HTTP API failed: %s at %s", *_what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
+        log.error("the HTTP API failed: %s at %s", *what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
         return answers.broken()
 
 
@@ -68,7 +68,7 @@ def _answer(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _what_and_where(failure: Exception) -> tuple[str, str]:
+def what_and_where(failure: Exception) -> tuple[str, str]:
     """The exception's name and the lines it came through, without any value."""
     frames = traceback.extract_tb(failure.__traceback__)[-3:]
     return type(failure).__name__, ", ".join(f"{f.filename}:{f.lineno}" for f in frames)

@@ -39,7 +39,7 @@ def post_in(request: HttpRequest, caller: Caller, service: str, address: str) ->
     refuse_if_held()
     given = request.headers
     media = check_type(given.get("Content-Type", ""), given.get("Content-Encoding", ""))
-    sender_id, key = _sender_id(request), _header(request, "Sluice-Key", LONGEST_KEY)
+    sender_id, key = _sender_id(request), header_in(request, "Sluice-Key", LONGEST_KEY)
     count_post(caller.system_id, caller.requests_per_minute)
     return Post(
         system_id=caller.system_id,
@@ -56,7 +56,7 @@ def post_in(request: HttpRequest, caller: Caller, service: str, address: str) ->
 
 def _sender_id(request: HttpRequest) -> str | None:
     """The sender's own id, from either header. Raises BadHeaderError."""
-    ids = {_header(request, name, LONGEST_ID, is_quoted=True) for name in SENDER_IDS} - {None}
+    ids = {header_in(request, name, LONGEST_ID, is_quoted=True) for name in SENDER_IDS} - {None}
     if len(ids) > 1:
         raise BadHeaderError(
             name="Sluice-Message-Id", wanted="the same as Idempotency-Key, or left out"
@@ -64,7 +64,7 @@ def _sender_id(request: HttpRequest) -> str | None:
     return ids.pop() if ids else None
 
 
-def _header(
+def header_in(
     request: HttpRequest, name: str, longest: int, *, is_quoted: bool = False
 ) -> str | None:
     """A header's text, None where there is none. Raises BadHeaderError.

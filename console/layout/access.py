@@ -1,6 +1,6 @@
 """Rights of people. Every view names the right it needs; pages show what is missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
@@ -49,6 +49,11 @@ class Right(Enum):
         self.permission, self.words = permission, words
 
     @property
+    def word(self) -> str:
+        """The name by which a token is limited to it, such as “view_payload”."""
+        return self.name.lower()
+
+    @property
     def missing(self) -> str:
         return f"You do not have the right to {self.words}. Ask an administrator for it."
 
@@ -86,6 +91,20 @@ def scope_of(user: User | AnonymousUser) -> Scope:
     return _reach_of(user).scope
 
 
+def require(user: User | AnonymousUser, *rights: Right) -> None:
+    """Let nobody pass who lacks one of these rights. Raises PermissionDenied, which names it."""
+    for right in rights:
+        if not has(user, right):
+            raise PermissionDenied(right.missing)
+
+
+def narrow(user: User, words: Iterable[str]) -> None:
+    """Leave this person, for the rest of the request, only those of their rights."""
+    reach = _reach_of(user)
+    kept = frozenset(right for right in reach.rights if right.word in set(words))
+    user.sluice_reach = Reach(kept, reach.scope)  # type: ignore[attr-defined] # as below
+
+
 def _reach_of(user: User | AnonymousUser) -> Reach:
     """The reach of this person; the database is asked once a request."""
     if user.is_anonymous:
@@ -114,9 +133,7 @@ def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments,
         def guarded(
             request: HttpRequest, *args: Arguments.args, **kwargs: Arguments.kwargs
         ) -> Answer:
-            for right in rights:
-                if not has(request.user, right):
-                    raise PermissionDenied(right.missing)
+            require(request.user, *rights)
             return view(request, *args, **kwargs)
 
         # Kept by every decorator around it: a test asks each address which rights it needs.

@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import resolve_url
+from django.urls import get_script_prefix
 from django.utils.encoding import iri_to_uri
 from django.utils.http import MAX_URL_REDIRECT_LENGTH, url_has_allowed_host_and_scheme
 
@@ -93,6 +94,11 @@ def carried_out(
 def actor_of(request: HttpRequest) -> str:
     """The name that goes into the history."""
     return request.user.get_username()
+
+
+def origin_of(request: HttpRequest) -> str:
+    """The address of the console, without a slash at its end."""
+    return f"{request.scheme}://{request.get_host()}{get_script_prefix().rstrip('/')}"
 
 
 def version_of(request: HttpRequest) -> int:

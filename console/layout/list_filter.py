@@ -45,6 +45,10 @@ class ListFilterForm(forms.Form):
         return any(self._says(field.name) for field in self.more)
 
     def refuse_unreadable(self) -> None:
+        """Raises BadFilterError unless an action may go by the filter: it was understood whole."""
+        self.refuse_misread()
+
+    def refuse_misread(self) -> None:
         """Raises BadFilterError unless every word of the filter was understood."""
         for name in self.data:
             if name not in self.fields:

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -49,6 +50,7 @@ def operation_list(request: HttpRequest) -> HttpResponse:
         "state": state,
         "states": [(one.value, STATES[one][2]) for one in OperationState],
         "is_continued": cursor is not None,
+        "api_query": urlencode({"state": state} if state else {}),
     }
     return render(request, "console/operations/list.html", context)
 

@@ -78,7 +78,7 @@ def systems_of(scope: Scope) -> list[str]:
 def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
     """Store a new or changed account. Raises PersonProtectedError."""
     if known is not None:
-        _refuse_above(known, by)
+        refuse_above(known, by)
         _refuse_lockout(known, wanted, by)
     _refuse_more(wanted, by)
     with transaction.atomic():
@@ -144,7 +144,8 @@ def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
     limit.systems.set(systems)
 
 
-def _refuse_above(known: User, by: User | AnonymousUser) -> None:
+def refuse_above(known: User, by: User | AnonymousUser) -> None:
+    """Raises PersonProtectedError where this person may do what `by` may not."""
     if known.is_superuser and not by.is_superuser:
         raise PersonProtectedError(
             f"{known.get_username()} is a superuser, whom only a superuser may change.",

@@ -11,10 +11,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import see
-from console.people import accounts
+from console.layout.answers import actor_of, see, tell_problem
+from console.people import accounts, personal_tokens
 from console.people.accounts import PersonProtectedError
 from console.people.forms import PersonForm
+from integration.actions.configuration import Author
 
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
@@ -64,15 +65,45 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "rights": [(right.words, has(request.user, right)) for right in Right],
         "roles": [group.name for group in request.user.groups.all()],
         "systems": None if scope.is_whole else accounts.systems_of(scope),
+        "sees_api": has(request.user, Right.VIEW),
     }
     return render(request, "console/people/own.html", context)
+
+
+@needs(Right.PEOPLE)
+def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpResponse:
+    """End somebody's token, which may be in wrong hands; safe to press twice."""
+    _refuse_limited(request)
+    known = accounts.person(person_id)
+    token = None if known is None else personal_tokens.token_of(known, token_id)
+    if known is None or token is None:
+        raise Http404("There is no such token.")
+    if request.method == "POST":
+        try:
+            accounts.refuse_above(known, request.user)
+        except PersonProtectedError as problem:
+            tell_problem(request, problem)
+            return see("person", person_id)
+        author = Author(actor_of(request), request.POST.get("reason", ""))
+        if personal_tokens.revoke(token, author):
+            messages.success(request, f"{token.name} was revoked and does not work any more.")
+        else:
+            messages.info(request, f"{token.name} was already revoked.")
+    return see("person", person_id)
 
 
 def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> HttpResponse:
     history = accounts.history(known.pk) if known is not None else []
     # The form writes what was typed onto its account; the page speaks of the stored one.
     name = known.get_username() if known is not None and not form.is_bound else ""
-    context = {"form": form, "person": known, "history": history, "name": name}
+    tokens = [one for one in personal_tokens.tokens_of(known) if one.is_valid] if known else []
+    context = {
+        "form": form,
+        "person": known,
+        "history": history,
+        "name": name,
+        "tokens": tokens,
+    }
     if request.method != "POST":
         return render(request, "console/people/person.html", context)
     if not form.is_valid():

@@ -149,7 +149,7 @@ def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | No
 def runs(instance_id: int, before: str = "") -> RunPage:
     """The newest runs of an instance, or those behind the place a page before ended at."""
     newest = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
-    place = _place(before)
+    place = place_in(before)
     if place is not None:
         at, number = place
         newest = newest.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
@@ -289,7 +289,7 @@ def _annotated(row: CronInstance, name: str) -> Any:
     return getattr(row, name)
 
 
-def _place(text: str) -> tuple[datetime, int] | None:
+def place_in(text: str) -> tuple[datetime, int] | None:
     """Read where a page ended; None for anything else: the list then begins at its start."""
     at, _, number = text.rpartition("_")
     try:

@@ -50,3 +50,12 @@ def hash_of(text: str) -> str:
 def is_token(text: str, token_hash: str) -> bool:
     """Return whether the text is the token; takes the same time whatever differs."""
     return hmac.compare_digest(hash_of(text), token_hash)
+
+
+def without_tokens(text: str) -> str:
+    """A text that may be kept anywhere: of every token in it only the prefix is left.
+
+    >>> without_tokens("GET /?token=sluice_abcdefgh_secret 401")
+    'GET /?token=sluice_abcdefgh_*** 401'
+    """
+    return _SHAPE.sub(r"\1_***", text) if BEGIN in text else text

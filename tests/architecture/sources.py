@@ -17,6 +17,7 @@ SHIPPED = (
     "payments",
     "sample",
     "sluice",
+    "sluice_cli",
 )
 
 

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db import connection
 from django.test import Client, RequestFactory
 from django.urls import resolve, reverse
 
@@ -15,6 +13,7 @@ from console.layout.access import ROLES, Right
 from console.models import Limit
 from devstack.servers import Servers
 from integration.models import ExternalSystem
+from tests.support.contents import content
 from tests.support.every_page import (
     OWN,
     PUBLIC,
@@ -32,8 +31,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(50
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 # No form sends by these. Who is let in asks each address by one of them, the next by the next.
 OTHERS = ("head", "put", "options", "patch", "delete")
-# What a session or a login leaves behind is no change of what Sluice does.
-UNCOUNTED = frozenset({"django_session", "auth_user", "django_migrations"})
 # In a wizard people choose what is there; where they may not add, its form is closed and says why.
 CHOOSING = frozenset({"partner-new", "partner-step"})
 HARMLESS = frozenset({200, 204, 301, 302, 303, 304, 400, 404, 405, 409, 413, 415, 422, 503})
@@ -49,20 +46,6 @@ def logged_in(role: str, **client: Any) -> Client:
     found = Client(raise_request_exception=False, **client)
     found.force_login(a_person(role))
     return found
-
-
-def content() -> dict[str, str]:
-    """A digest of every table, by name."""
-    tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}
-    digests = []
-    for table in sorted(tables - UNCOUNTED):
-        # That somebody looked, or was refused, is noted, and no change either.
-        only = "WHERE NOT is_access" if table == "integration_configurationchange" else ""
-        rows = "string_agg(t::text, '|' ORDER BY t::text)"
-        digests.append(f"SELECT '{table}', coalesce(md5({rows}), '') FROM {table} t {only}")
-    with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(digests))
-        return dict(cursor.fetchall())
 
 
 def ask(client: Client, method: str, path: str) -> Any:

@@ -1,11 +1,14 @@
 """The console below a prefix of another project, among that project's own pages and settings."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from asgiref.sync import async_to_sync
+from click.testing import CliRunner
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.test import AsyncClient, Client
@@ -15,10 +18,13 @@ from django.urls import get_script_prefix, get_urlconf, reverse, set_script_pref
 from config import settings as shipped
 from console.mounting import ADDRESSES, NEEDED
 from devstack.servers import Servers
+from sluice_cli.asking import Connection
+from sluice_cli.main import built
 from tests.functional.test_console_access import HARMLESS
 from tests.support.every_page import a_cluster_for_it, a_world, every_address, jms_pages
 from tests.support.http_api import a_partner
-from tests.support.rows import PASSWORD, a_person
+from tests.support.operator_api import a_program, application
+from tests.support.rows import PASSWORD, a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(300)]
 
@@ -222,3 +228,16 @@ def test_a_middleware_that_is_missing_is_named(needed: str, settings: Any) -> No
         settings.MIDDLEWARE = [one for one in MIDDLEWARE[:-2] if one != missing]
     with pytest.raises(ImproperlyConfigured, match=re.escape(missing)):
         Client().get("/ops/healthz")
+
+
+@pytest.mark.usefixtures("host")
+def test_a_program_and_the_command_line_act_below_the_prefix() -> None:
+    program, queue = a_program(), a_queue_row()
+    bearer = {"Authorization": f"Bearer {program.token}"}
+    assert Client().get("/ops/operator/v1/openapi.json").status_code == 200
+    assert Client().get("/ops/operator/v1/queues").status_code == 401
+    there = httpx.WSGITransport(app=application())
+    client = httpx.Client(transport=there, base_url="http://testserver/ops", headers=bearer)
+    words = ["queues", "pause", queue.name, "--json"]
+    done = CliRunner().invoke(built(), words, obj=Connection(client))
+    assert json.loads(done.output)["paused"] is True

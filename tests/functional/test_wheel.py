@@ -64,6 +64,7 @@ def test_everything_that_runs_is_in_it_and_nothing_else(wheel: Path) -> None:
         "crontasks",
         "integration",
         "sluice",
+        "sluice_cli",
         "spark_jobs",
     }
     assert names >= {
@@ -72,6 +73,7 @@ def test_everything_that_runs_is_in_it_and_nothing_else(wheel: Path) -> None:
         "console/static/console/vendor/tabler.min.css",
         "console/static/console/vendor/htmx.min.js",
         "integration/handlers/starter/handlers.py.txt",
+        "sluice_cli/openapi.json",
     }
     tracked = run(["git", "ls-files", *tops], ROOT).split()
     assert {name for name in tracked if ".dist-info" not in name} <= names

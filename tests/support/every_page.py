@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -9,6 +10,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from console.layout.access import Right
+from console.people import personal_tokens
 from crontasks.models import CronInstance, CronRun
 from integration.actions.configuration import Author
 from integration.actions.testmessages import Draft, send
@@ -151,7 +153,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "lease_id": lease.pk,
         "instance_id": instance.pk,
         "run_id": run.pk,
-        "person_id": User.objects.create_user("somebody").pk,
+        **_a_person(),
         "message_id": send(queue, Draft(payload="{}"), Author("otto")),
         "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,
@@ -166,6 +168,14 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "decide-outbox:verb": VERBS[1],
         **_set_up(name, system, queue.provider.pk),
     }
+
+
+def _a_person() -> dict[str, int]:
+    """Somebody with a token: whose own page asks for it finds it, others do not."""
+    person = User.objects.create_user("somebody")
+    made = personal_tokens.make(person, "theirs", [Right.VIEW], valid_for=timedelta(days=1))
+    pages = ("personal-token-revoke", "person-token-revoke")
+    return {"person_id": person.pk, **{f"{page}:token_id": made.token.pk for page in pages}}
 
 
 def _an_operation(name: str, error: MessageError) -> Operation:

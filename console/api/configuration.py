@@ -1,0 +1,112 @@
+"""The configuration as a file over HTTP: read it, plan a file, apply one."""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, NoReturn
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from console.api.routes import Reason, acting, operation
+from console.layout.access import Right, scope_of
+from console.layout.answers import actor_of
+from crontasks.configfile import applying
+from crontasks.configfile.applying import Step
+from crontasks.configfile.facts import export
+from crontasks.configfile.secrets import SecretReferenceError
+from integration.actions.configuration import Author
+
+router: Final = Router(tags=["configuration"])
+YAML: Final = "application/yaml"
+FILE: Final = {"required": True, "content": {YAML: {"schema": {"type": "object"}}}}
+LIMITED: Final = (
+    "Your account is limited to some external systems, and the configuration is shared by all of "
+    "them."
+)
+NO_VARIABLES: Final = (
+    "Over HTTP no variable of the server is read: write “kept” and set the secret in the console, "
+    "or use manage.py config."
+)
+
+
+class How(Schema):
+    """How a file is meant."""
+
+    prune: bool = Field(default=False, description="Also remove what its sections do not name.")
+    reason: Reason = ""
+
+
+class FieldChange(Schema):
+    """One field, as the file shows it before and after."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class ConfigStep(Schema):
+    """One thing that is created, changed or removed."""
+
+    action: Literal["create", "change", "remove"]
+    word: str
+    name: str
+    differences: list[FieldChange]
+
+
+class ConfigSteps(Schema):
+    """Everything that a file does; nothing where it is as the file says."""
+
+    steps: list[ConfigStep]
+
+
+@operation(router, "GET", "/configuration", Right.VIEW, Right.CONFIGURE, answer=Any)
+def export_configuration(request: HttpRequest) -> HttpResponse:
+    """Everything that people set up, as YAML; secrets as “kept”."""
+    _refuse_limited(request)
+    return HttpResponse(export(), content_type=f"{YAML}; charset=utf-8")
+
+
+@operation(
+    router,
+    "POST",
+    "/configuration/plans",
+    *(Right.VIEW, Right.CONFIGURE),
+    answer=ConfigSteps,
+    requestBody=FILE,
+)
+def plan_configuration(request: HttpRequest, how: Query[How]) -> ConfigSteps:
+    """What applying a file would do; nothing is changed."""
+    return _carried(request, applying.plan, how)
+
+
+@acting(
+    router,
+    "PUT",
+    "/configuration",
+    *(Right.VIEW, Right.CONFIGURE),
+    answer=ConfigSteps,
+    requestBody=FILE,
+)
+def apply_configuration(request: HttpRequest, how: Query[How]) -> ConfigSteps:
+    """Do what the plan shows, in one transaction."""
+    return _carried(request, applying.apply, how)
+
+
+def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -> ConfigSteps:
+    """Raises ConfigFileError, PermissionDenied."""
+    _refuse_limited(request)
+    author = Author(actor_of(request), how.reason)
+    steps = carry(request.body, lookup=_no_variable, author=author, prune=how.prune)
+    return ConfigSteps(
+        steps=[ConfigStep.model_validate(step, from_attributes=True) for step in steps]
+    )
+
+
+def _no_variable(_: str) -> NoReturn:
+    raise SecretReferenceError(NO_VARIABLES)
+
+
+def _refuse_limited(request: HttpRequest) -> None:
+    if not scope_of(request.user).is_whole:
+        raise PermissionDenied(LIMITED)

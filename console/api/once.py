@@ -1,0 +1,84 @@
+"""Idempotency keys: what is asked for twice under one key is done once and answered twice."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import Schema
+from ninja.responses import NinjaJSONEncoder
+from psycopg.types.json import Jsonb
+
+from console.api.errors import KeyReusedError
+from console.http_api.answers import REPEATED
+from console.http_api.reading import LONGEST_ID, header_in
+from integration.actions.transaction import short_transaction
+from integration.store.sessions import execute, fetch_all
+
+Arguments = ParamSpec("Arguments")
+HEADER: Final = "Idempotency-Key"
+KEPT_DAYS: Final = 7
+_FORGET: Final = (
+    "DELETE FROM console_actionreceipt WHERE person_id = %s "
+    f"AND at < clock_timestamp() - interval '{KEPT_DAYS} days'"
+)
+# Waits for another request with this key that is not decided yet.
+_TAKE: Final = """
+INSERT INTO console_actionreceipt (person_id, key, request_hash, status, answer, at)
+VALUES (%s, %s, %s, 0, 'null', clock_timestamp()) ON CONFLICT DO NOTHING RETURNING id"""
+_KEEP: Final = "UPDATE console_actionreceipt SET status = %s, answer = %s WHERE id = %s"
+_EARLIER: Final = (
+    "SELECT request_hash, status, answer FROM console_actionreceipt "
+    "WHERE person_id = %s AND key = %s"
+)
+Acting = Callable[Concatenate[HttpRequest, Arguments], Schema]
+
+
+def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpResponse]:
+    """Let a view act only once for each idempotency key of a person; `status` is its good one.
+
+    The receipt is committed together with what was done. What was refused leaves none: the same
+    key may be used again once the reason is gone.
+    """
+
+    @wraps(view)
+    def acted(
+        request: HttpRequest, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Schema | HttpResponse:
+        key = header_in(request, HEADER, LONGEST_ID, is_quoted=True)
+        if key is None:
+            return view(request, *args, **kwargs)
+        person = request.user.pk
+        with short_transaction():
+            execute(_FORGET, [person])
+            taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
+            if not taken:
+                return _repeated(request, key)
+            answer = view(request, *args, **kwargs)
+            # As it is sent now, to the character: moments are shortened by the same encoder.
+            sent = json.dumps(answer.model_dump(), cls=NinjaJSONEncoder)
+            execute(_KEEP, [status, Jsonb(json.loads(sent)), taken[0][0]])
+        return answer
+
+    return acted
+
+
+def _repeated(request: HttpRequest, key: str) -> HttpResponse:
+    """The answer that was given before. Raises KeyReusedError."""
+    for request_hash, status, answer in fetch_all(_EARLIER, [request.user.pk, key]):
+        if bytes(request_hash) == _hash_of(request):
+            facts: Any = json.loads(answer) if isinstance(answer, str) else answer
+            response = JsonResponse(facts, status=status)
+            response[REPEATED] = "true"
+            return response
+    raise KeyReusedError(key=key)
+
+
+def _hash_of(request: HttpRequest) -> bytes:
+    """Method, address and body: what has to be equal for a repetition."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (str(request.method).encode(), request.get_full_path().encode(), request.body):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()

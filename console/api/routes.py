@@ -1,0 +1,94 @@
+"""How an operation of the API is declared: its method and address, its rights, its answer."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja import Router, Schema
+from ninja.security.http import HttpAuthBase
+from pydantic import ConfigDict, Field, StringConstraints
+
+from console.api.once import once
+from console.layout.access import Right, require
+from console.people.personal_tokens import NoPersonalTokenError, person_of
+
+View = TypeVar("View", bound=Callable[..., Any])
+SCHEME: Final = "bearer"
+# The members by which the document tells of an operation's rights, and that it takes keys.
+RIGHTS: Final = "x-rights"
+ACTS: Final = "x-acts"
+# No column of text can hold a NUL.
+Text = Annotated[str, StringConstraints(pattern="^[^\x00]*$", max_length=20_000)]
+Reason = Annotated[str, StringConstraints(pattern="^[^\x00]*$", max_length=500)]
+Version = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Needs(HttpAuthBase):
+    """A personal token whose person has all of these rights, and which leaves them.
+
+    It is looked at before anything else of the request: who may not do it learns nothing.
+    """
+
+    openapi_scheme = SCHEME
+
+    def __init__(self, *rights: Right) -> None:
+        super().__init__()
+        self.rights = rights
+
+    def __call__(self, request: HttpRequest) -> User:
+        scheme, _, token = request.headers.get("Authorization", "").strip().partition(" ")
+        if scheme.lower() != SCHEME or not token.strip():
+            raise NoPersonalTokenError
+        person = person_of(token.strip())
+        request.user = person
+        require(person, *self.rights)
+        return person
+
+
+class Given(Schema):
+    """The base of all bodies: a misspelt name is refused, not left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Decision(Given):
+    """Why something is decided, for the history."""
+
+    reason: Reason = ""
+
+
+def operation(
+    router: Router, method: str, path: str, *rights: Right, answer: Any, **more: Any
+) -> Callable[[View], View]:
+    """Declare a view: who has all of these rights may call it by this method at this path.
+
+    `more`: the good `status`, if it is not 200, and further members of the operation's document.
+    """
+    status = more.pop("status", 200)
+    found: Callable[[View], View] = router.api_operation(
+        [method],
+        path,
+        auth=Needs(*rights),
+        response={status: answer},
+        openapi_extra={RIGHTS: [right.word for right in rights], ACTS: False, **more},
+    )
+    return found
+
+
+def acting(
+    router: Router, method: str, path: str, *rights: Right, answer: Any, **more: Any
+) -> Callable[[Callable[..., Schema]], Callable[..., Any]]:
+    """Declare a view that acts: done once for each idempotency key, else as `operation`."""
+    status = more.get("status", 200)
+    declared = operation(router, method, path, *rights, answer=answer, **{ACTS: True, **more})
+
+    def acts(view: Callable[..., Schema]) -> Callable[..., Any]:
+        return declared(once(view, status))
+
+    return acts
+
+
+def reading(router: Router, path: str, *rights: Right, answer: Any) -> Callable[[View], View]:
+    """Declare a view that changes nothing; it always needs the right to see."""
+    return operation(router, "GET", path, Right.VIEW, *rights, answer=answer)
