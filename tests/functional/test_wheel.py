@@ -175,7 +175,9 @@ def test_it_works_in_a_project_with_users_a_router_a_prefix_and_a_celery_app_of_
     python: Path, project: Path, environment: dict[str, str], servers: Servers
 ) -> None:
     manage = [str(python), "manage.py"]
-    where = run([str(python), "-c", "import console; print(console.__file__)"], project)
+    where = run(
+        [str(python), "-c", "import console; print(console.__file__)"], project, environment
+    )
     assert where.startswith(str(python.parents[1]))
     kafka = Kafka(servers.kafka_bootstrap)
     topic = kafka.topic()
