@@ -74,8 +74,8 @@ class LagMonitor:
     what waits expires. One client and five requests a cluster, however many queues. At JMS brokers
     it counts what waits. A broker that does not answer makes the run FAILED; it decides nothing.
     Beside that it sees to it that tracking has its days ahead, that its search index knows the
-    newest rows, and that two-phase
-    commits which a run left are settled, whether or not their queue runs.
+    newest rows, and that two-phase commits which a run left are settled, whether or not their queue
+    runs.
     """
 
     def run(self, parameters: LagParameters, context: Context) -> Outcome:

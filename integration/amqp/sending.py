@@ -50,8 +50,6 @@ _ENDINGS: Final = {
     Delivery.RELEASED: Ending.RELEASED,
     Delivery.MODIFIED: Ending.MODIFIED,
 }
-
-
 # What nearly all come to; a broker gives no reason for it.
 _TAKEN: Final = Outcome(Ending.ACCEPTED)
 
