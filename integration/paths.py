@@ -241,6 +241,9 @@ class _XmlPath:
             self._compiled = etree.XPath(f"({rewritten})[1]", smart_strings=False)
         except etree.XPathError as problem:
             raise BadPath(path=text, reason="it has a name that XML does not have") from problem
+        except ValueError as problem:
+            reason = "it has a character that XML cannot hold"
+            raise BadPath(path=text, reason=reason) from problem
 
     def first(self, body: object) -> Value | None:
         if not isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it

@@ -58,10 +58,16 @@ def _fuzzed(library: Path, name: str, seconds: int, seed: int) -> dict[str, obje
         line |= _judged(name, json.loads(said[-1]), seed)
     else:
         # The input is in that folder, too.
-        line["problem"] = done.stderr[-3_000:]
+        line["problem"] = _without_chatter(done.stdout + done.stderr)[-3_000:]
         line["folder"] = str(folder)
     print(json.dumps(line), flush=True)
     return line
+
+
+def _without_chatter(said: str) -> str:
+    """What the child has said but for the fuzzer's own lines, which push a traceback out."""
+    lines = said.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("INFO:", "WARNING:", "0x")))
 
 
 def _judged(name: str, seen: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -142,6 +142,8 @@ def test_a_path_for_the_other_format_finds_nothing():
         "/a[position()<3]",
         "/a[b=c]",
         "/a[b='x]",
+        "/a[b='\uffff']",
+        "/a[b='\x01']",
         "/a[$x]",
         "/a[]",
         "/a]",
@@ -222,3 +224,8 @@ def test_an_attribute_whose_name_xml_does_not_have_is_refused() -> None:
     """Letters that came to Unicode later than to XML's list of them."""
     with pytest.raises(BadPath):
         compile_path("/a/@\u023f")
+
+
+def test_half_a_character_is_no_path() -> None:
+    with pytest.raises(BadPath):  # not among the cases above: no test id can hold it
+        compile_path("/a[b='\udcb1']")
