@@ -1,4 +1,4 @@
-"""A wire between Sluice's processes and a server that can reset all its connections at once."""
+"""A wire between Sluice's processes and a server: it can reset all connections, and be turned."""
 
 import asyncio
 import socket
@@ -84,6 +84,11 @@ class Wire:
         for end in list(self.ends):
             end.reset()
 
+    def turn(self, url: str) -> None:
+        """Lead to another server from now on; whoever is connected to the old one is cut off."""
+        self.target = urlsplit(url)
+        self.reset()
+
     async def _connect(self, client: _End) -> None:
         server = client.other = _End(self, client)
         try:
@@ -96,13 +101,14 @@ class Wire:
 
 
 class Proxy(threading.Thread):
-    """Runs wires in a thread of its own. `reset` may be called from any other."""
+    """Runs wires in a thread of its own. `reset`, `turn` and `end` may be called from any other."""
 
     def __init__(self, urls: dict[str, str]) -> None:
         super().__init__(name="proxy", daemon=True)
         self.wires = {name: Wire(url) for name, url in urls.items()}
         self._loop = asyncio.new_event_loop()
         self._listens = threading.Event()
+        self._servers: list[asyncio.Server] = []
 
     def url(self, name: str) -> str:
         return self.wires[name].url
@@ -115,11 +121,27 @@ class Proxy(threading.Thread):
     def reset(self, name: str) -> None:
         self._loop.call_soon_threadsafe(self.wires[name].reset)
 
+    def turn(self, name: str, url: str) -> None:
+        self._loop.call_soon_threadsafe(self.wires[name].turn, url)
+
+    def end(self) -> None:
+        """Stop listening, and cut off whoever is connected."""
+        for name in self.wires:
+            self.reset(name)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.join()
+
     def run(self) -> None:
         self._loop.run_until_complete(self._listen())
         self._listens.set()
         self._loop.run_forever()
+        for server in self._servers:
+            server.close()
+        # What was reset, or is under way, is over after one more turn.
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
 
     async def _listen(self) -> None:
         for wire in self.wires.values():
-            await self._loop.create_server(partial(_End, wire), "127.0.0.1", wire.port)
+            serving = await self._loop.create_server(partial(_End, wire), "127.0.0.1", wire.port)
+            self._servers.append(serving)

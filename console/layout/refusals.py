@@ -1,5 +1,6 @@
 """The pages for requests that are refused, lead nowhere or fail: Django's handlers of errors."""
 
+import sys
 from typing import Final
 
 from django.core.exceptions import BadRequest, DisallowedHost
@@ -12,8 +13,11 @@ from django.views.decorators.csrf import requires_csrf_token
 from django.views.defaults import page_not_found, permission_denied
 
 from console.layout import trail
+from crontasks.running.outage import is_of_database
 
 PAGES: Final = "console/refusals/"
+# A standby takes over within seconds; whoever looks at a page is to see that soon.
+AGAIN_SECONDS: Final = "5"
 HOST = (
     "This console does not answer under the host name in the address. An administrator can add the "
     "name to SLUICE_ALLOWED_HOSTS."
@@ -40,11 +44,20 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 @requires_csrf_token
-def failed(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """Django's `handler500`: a page that asks neither the database nor who it is for."""
+def failed(request: HttpRequest) -> HttpResponse:
+    """Django's `handler500`: a page that asks neither the database nor who it is for.
+
+    Where it is the database that failed: 503, and the page loads itself again if it is only read.
+    """
     # Its own page, so that an error in the frame of the others cannot keep it from being shown.
     where = {"style": static("console/vendor/tabler.min.css"), "overview": get_script_prefix()}
-    return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
+    # Django calls this where it caught the failure, and does not hand it over.
+    failure = sys.exc_info()[1]
+    if failure is None or not is_of_database(failure):
+        return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
+    where["again"] = AGAIN_SECONDS if request.method in {"GET", "HEAD"} else ""
+    page = render_to_string(f"{PAGES}503.html", where)
+    return HttpResponse(page, status=503, headers={"Retry-After": AGAIN_SECONDS})
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 - as above

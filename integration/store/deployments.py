@@ -14,7 +14,12 @@ _DATABASE: Final = (
     "(SELECT system_identifier FROM pg_control_system())::text || '/' "
     "|| (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-MARK: Final = f"{_DATABASE} || '/' || (SELECT timeline_id FROM pg_control_checkpoint())"
+# The timeline that is written to. The last checkpoint's is that of the lost server for as long as
+# the first one after a promotion takes, which may be minutes; a standby has no other one to tell.
+_TIMELINE: Final = """
+    CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())
+    ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END"""
+MARK: Final = f"{_DATABASE} || '/' || ({_TIMELINE})"
 # The same for all time; a standby that is promoted has it, too.
 HOME: Final = f"SELECT {_DATABASE}"
 _STANDING: Final = f"""
