@@ -25,6 +25,7 @@ from integration.delivery.unit import Unit
 from integration.formats.port import Schemas
 from integration.policy import failure_thresholds
 from integration.policy.states import PartitionState
+from integration.tracing.spans import Tracer
 
 if TYPE_CHECKING:
     from integration.delivery.deliver import Delivered
@@ -43,7 +44,8 @@ class RunContext:
     the only clock of the engine and measures pauses only; instants are the database's. `send`
     takes the place of `deliver` on a queue whose messages go to endpoints. `threads` are where the
     handler transactions of one batch run side by side; without them they run one after the other.
-    `schemas` are those of the provider's registry; None where it has none.
+    `schemas` are those of the provider's registry; None where it has none. `tracer` is None while
+    nothing is traced.
     """
 
     queue: QueueSnapshot
@@ -58,6 +60,7 @@ class RunContext:
     send: Callable[["RunContext", Owned, Sequence[Unit], "Report"], "Delivered"] | None = None
     threads: "Threads | None" = None
     schemas: Schemas | None = None
+    tracer: Tracer | None = None
     reader: Reader = field(init=False)
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.
