@@ -7,12 +7,22 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+# Names of OTEL_TRACES_SAMPLER, the standard's default last.
+SAMPLERS = (
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+    "parentbased_always_on",
+)
 FOUND_IN_ENV_FILE = "see .env.example for every variable, its meaning and a working value"
 
 
@@ -69,6 +79,31 @@ class Reader:
         if value not in choices:
             self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(choices)}")
         return value
+
+    def template(self, name: str, field: str) -> str:
+        """An address with a field to be filled in; empty when there is none."""
+        value = self.text(name, "")
+        if value and not (value.startswith(("http://", "https://")) and field in value):
+            self.mistakes.append(f"{name} is {value!r}; write an address with {field} in it")
+        return value
+
+    def need_package(self, name: str, module: str, extra: str) -> None:
+        """What the variable switches on takes packages that are an extra."""
+        try:
+            is_there = find_spec(module) is not None
+        except ModuleNotFoundError:
+            is_there = False
+        if not is_there:
+            self.mistakes.append(f"{name} is 1, which takes the package sluice[{extra}]")
+
+    def share(self, name: str, value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= 1:
+            self.mistakes.append(f"{name} is {value!r}; write a number from 0 to 1")
+        return number
 
     def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
         parts = self.text(name, default).split(",")
@@ -221,6 +256,7 @@ class Engine:
         self.encryption_keys = r.keys("SLUICE_ENCRYPTION_KEYS")
         self.notify_emails = r.words("SLUICE_NOTIFY_EMAILS")
         self._read_access(r)
+        self._read_tracing(r)
         self._read_bulk(r)
 
     def _read_access(self, r: Reader) -> None:
@@ -230,6 +266,22 @@ class Engine:
         self.login_url = r.text("SLUICE_LOGIN_URL", "")
         self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
         self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)
+
+    def _read_tracing(self, r: Reader) -> None:
+        self.trace_url = r.template("SLUICE_TRACE_URL", "{trace_id}")
+        # Three standard variables, which OpenTelemetry reads, too: what they say is asked of every
+        # message, and by its own means that takes longer than the message.
+        sampler = r.text("OTEL_TRACES_SAMPLER", SAMPLERS[-1])
+        ratio, is_off = r.text("OTEL_TRACES_SAMPLER_ARG", "1"), r.text("OTEL_SDK_DISABLED", "")
+        wanted = r.flag("SLUICE_OTEL", default=False) and is_off.lower() not in {"true", "1"}
+        self.otel_sampler, self.otel_ratio = sampler.lower(), 1.0
+        if wanted:
+            r.need_package("SLUICE_OTEL", "opentelemetry.exporter.otlp.proto.http", "otel")
+            if self.otel_sampler not in SAMPLERS:
+                names = ", ".join(SAMPLERS)
+                r.mistakes.append(f"OTEL_TRACES_SAMPLER is {sampler!r}; write one of {names}")
+            self.otel_ratio = r.share("OTEL_TRACES_SAMPLER_ARG", ratio)
+        self.otel = wanted
 
     def _read_bulk(self, r: Reader) -> None:
         self.spark_master = r.text("SLUICE_SPARK_MASTER", "")

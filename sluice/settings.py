@@ -136,6 +136,10 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_BULK_UPLOAD_MB": env.bulk_upload_mb,
         "SLUICE_METRICS_TOKEN": env.metrics_token,
         "SLUICE_METRICS_ADDRESSES": env.metrics_addresses,
+        "SLUICE_OTEL": env.otel,
+        "SLUICE_OTEL_SAMPLER": env.otel_sampler,
+        "SLUICE_OTEL_RATIO": env.otel_ratio,
+        "SLUICE_TRACE_URL": env.trace_url,
         "SLUICE_PROXIES": env.proxies,
         "SLUICE_LOGIN_URL": env.login_url,
         # Nobody could log in with none; Valkey counts in whole seconds.

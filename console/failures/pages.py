@@ -17,6 +17,7 @@ from console.failures.waits import now_of
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import parse_id, see_list
+from integration.selectors import traces
 from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, lateness, payload_search
@@ -121,6 +122,7 @@ def show_failure(
         "newer": lateness.newer_data(detail.error) if detail.is_open else None,
         "events": timeline(detail.error, detail.tries, detail.changes),
         "late_asked": late_asked,
+        "trace": traces.shown(traces.trace_of(detail.error)),
         "mend": mend_of(detail.error, request.user),
         "support": support_text(detail),
         "bulk_run": _bulk_run(request, detail),

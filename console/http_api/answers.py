@@ -10,6 +10,7 @@ from django.http import HttpResponse, JsonResponse
 from django.urls import get_script_prefix
 
 from integration.errors import IntegrationError
+from integration.http_api import spans
 from integration.http_api.errors import HttpApiError, WrongMethodError
 from integration.http_api.receipts import Answer, Post, answered_once
 
@@ -22,7 +23,9 @@ LATER: Final = timedelta(seconds=30)
 
 def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
     """Answer a post, now or as when it came before, with the address of its outcome."""
-    answer = answered_once(post, act)
+    with spans.of_post(post) as told:
+        answer = answered_once(post, act)
+        told.status, told.is_repeat = answer.status, answer.is_repeat
     response = JsonResponse({**answer.facts, "repeated": answer.is_repeat}, status=answer.status)
     message_id = quote(str(answer.facts["message_id"]))
     response["Location"] = (

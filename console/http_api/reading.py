@@ -7,6 +7,7 @@ from gunicorn.http.errors import ParseException
 
 from console.server.arriving import Ending
 from console.server.limits import BODY_SECONDS, HTTP_API_BODY_BYTES
+from integration.http_api import spans
 from integration.http_api.bodies import check_type
 from integration.http_api.body_errors import (
     BadFramingError,
@@ -40,6 +41,7 @@ def post_in(request: HttpRequest, caller: Caller, service: str, address: str) ->
     given = request.headers
     media = check_type(given.get("Content-Type", ""), given.get("Content-Encoding", ""))
     sender_id, key = _sender_id(request), header_in(request, "Sluice-Key", LONGEST_KEY)
+    sent_context, context = spans.place(given.get("traceparent", ""), given.get("tracestate", ""))
     count_post(caller.system_id, caller.requests_per_minute)
     return Post(
         system_id=caller.system_id,
@@ -51,6 +53,8 @@ def post_in(request: HttpRequest, caller: Caller, service: str, address: str) ->
         address=address,
         sender_id=sender_id,
         key=None if key is None else key.encode(),
+        sent_context=sent_context,
+        context=context,
     )
 
 

@@ -31,7 +31,9 @@ class TrackFilterForm(ListFilterForm):
 
     first_fields = ("id", "queue", "ended", "hours")
     usual: ClassVar[Mapping[str, str]] = {"hours": USUAL}
-    id = forms.CharField(required=False, max_length=1_000, label="Message, external or search id")
+    id = forms.CharField(
+        required=False, max_length=1_000, label="Message, external, search or trace id"
+    )
     queue = forms.ChoiceField(required=False)
     ended = forms.ChoiceField(choices=STATES, required=False, label="State")
     hours = forms.ChoiceField(choices=HOURS, required=False, label="Within")
@@ -49,7 +51,7 @@ class TrackFilterForm(ListFilterForm):
         self.may_see_payload = may_see_payload
         if not may_see_payload:
             del self.fields["key"]
-            self.fields["id"].label = "Message id"
+            self.fields["id"].label = "Message or trace id"
         self._offer("queue", list(offered.queues), "All queues")
         self._offer("system", list(offered.systems), "All systems")
 

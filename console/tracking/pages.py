@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.tracking.filters import TrackFilterForm
+from integration.selectors import traces
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
@@ -67,6 +68,7 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
         "may_see": may_see,
         "view": None if kept is None else payloads.show(kept, [], reading_for(last)),
         "schema": schema_of(last),
+        "trace": traces.shown(message.trace_id),
         "beside": beside,
         "ways": [] if beside is None else _ways(beside, may_see=may_see),
     }

@@ -15,9 +15,9 @@ REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
 EXPORTED: Final = "SLUICE_CONFIG_"
 # What keeps this installation safe is not to be handed to a partner's cluster by a slip or a trick:
 # its database's password, its keys, whatever is added one day. Partners' secrets have other names.
-# So are those of its servers, which a container is given with the rest.
+# So are those of its servers, which a container is given with the rest, and of its collector.
 OWN: Final = re.compile(
-    rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})|(?:POSTGRES|VALKEY)_PASSWORD$"
+    rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})|OTEL_|(?:POSTGRES|VALKEY)_PASSWORD$"
 )
 Lookup = Callable[[str], str | None]
 

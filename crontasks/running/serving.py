@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from celery import current_task
 from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -16,6 +17,7 @@ from crontasks.models import CronInstance
 from crontasks.outcome import RunState
 from crontasks.running import history, idle, outage, shutdown, starts
 from crontasks.running.turns import Stop
+from integration import log_fields
 from integration.delivery.report import RunEnding
 from integration.store.sessions import django_connection
 
@@ -52,7 +54,8 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
     started_at = timezone.now()
     report: history.Report
     try:
-        report = _entrance(settings.SLUICE_ENGINE)(queue_id, stop=Stop(queue_id))
+        with log_fields.of_run(_run()):
+            report = _entrance(settings.SLUICE_ENGINE)(queue_id, stop=Stop(queue_id))
     except Exception as e:
         if outage.is_of_database(e):
             raise  # Nothing can be written down now, and nothing is broken in the run itself.
@@ -63,6 +66,12 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
     history.note_consumer(queue_id, report, started_at)
     if _goes_on(report, queue_id, started_at):
         starts.ask(queue_id, was_mine=True)
+
+
+def _run() -> log_fields.Fields:
+    """The run as Celery's own log lines name it; nothing where no Celery task runs it."""
+    request = getattr(current_task, "request", None)
+    return {} if request is None else {"run": str(request.id)}
 
 
 def _goes_on(report: history.Report, queue_id: int, since: datetime) -> bool:

@@ -16,6 +16,7 @@ from integration.delivery.key_order import KeyOrder, read_order_keys, untried_ke
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork, nothing
+from integration.delivery.spans import NO_SPANS, BatchSpans, NoSpans
 from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
 from integration.delivery.two_phase import NotPublishedError
@@ -42,6 +43,15 @@ class Settled:
 @dataclass(frozen=True, slots=True)
 class Fenced:
     """Somebody else owns the partition by now, or a stop lies in between; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An open transaction: what is done through it, what it publishes, the spans of its tries."""
+
+    work: UnitOfWork
+    outbound: Outbound
+    spans: NoSpans
 
 
 def attempt(
@@ -71,11 +81,15 @@ def tried(
 
     So threads can do it side by side. `meanwhile` as in Repository.work.
     """
-    outbound = Outbound()
+    outbound, spans = Outbound(), NO_SPANS
+    if context.tracer is not None:
+        spans = BatchSpans(context.tracer, context.queue, owned)
+        outbound.context_of = spans.context_of
     token = current.set(outbound)
     try:
         with context.repository.work(owned, meanwhile) as work:
-            result = _in_transaction(context, owned, units, work, outbound, mode=mode)
+            opened = _Open(work, outbound, spans)
+            result = _in_transaction(context, owned, units, opened, mode=mode)
             if not isinstance(result, Settled):
                 work.abandon()
             if context.queue.two_phase:
@@ -91,6 +105,7 @@ def tried(
         context.manager.resting()
     if isinstance(result, Settled):
         context.observer.step(Step.COMMITTED)
+        spans.settled()
     return result
 
 
@@ -105,24 +120,19 @@ def _in_transaction(
     context: RunContext,
     owned: Owned,
     units: Sequence[Unit],
-    work: UnitOfWork,
-    outbound: Outbound,
+    opened: _Open,
     *,
     mode: Mode,
 ) -> Settled | FailedAt | Fenced:
     context.observer.step(Step.BEGUN)
+    work, outbound, spans = opened.work, opened.outbound, opened.spans
     count, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
+    spans.begin(units, work.arrival)
     keys = _key_order(context, owned, units)
     if context.queue.dedupe:
         _find_duplicates(work, units)
-    handler_transaction = HandlerTransaction(
-        work, outbound, context.queue, context.manager, keys=keys
-    )
-    if mode is Mode.OPTIMISTIC:
-        outcomes = handler_transaction.optimistic(units)
-    else:
-        outcomes = handler_transaction.with_savepoints(units, owned.rate.together())
+    outcomes = _handled(context, owned, units, opened, keys, mode=mode)
     context.observer.step(Step.HANDLED)
     if work.is_lost():
         raise LostError
@@ -131,6 +141,7 @@ def _in_transaction(
     context.observer.step(Step.CHECKED)
     outcomes = call_hooks(context, work, outbound, units, outcomes)
     result = batch_outcome(context, owned, units, outcomes)
+    spans.note(units, outcomes)
     if owned.in_work is not None:
         result.batch_result.closed = _closed(units, outcomes, result)
     result.batch_result.outgoing += outbound.rows
@@ -141,6 +152,29 @@ def _in_transaction(
         return Fenced()
     context.observer.step(Step.SETTLED)
     return Settled(count if len(outcomes) == len(units) else len(outcomes), result)
+
+
+def _handled(
+    context: RunContext,
+    owned: Owned,
+    units: Sequence[Unit],
+    opened: _Open,
+    keys: KeyOrder | None,
+    *,
+    mode: Mode,
+) -> list[Outcome] | FailedAt:
+    """Call the handlers, in one go or under savepoints."""
+    handler_transaction = HandlerTransaction(
+        opened.work,
+        opened.outbound,
+        context.queue,
+        context.manager,
+        keys=keys,
+        call_one=opened.spans.call,
+    )
+    if mode is Mode.OPTIMISTIC:
+        return handler_transaction.optimistic(units)
+    return handler_transaction.with_savepoints(units, owned.rate.together())
 
 
 def _closed(units: Sequence[Unit], outcomes: Sequence[Outcome], result: BatchOutcome) -> list[int]:

@@ -1,6 +1,6 @@
 """Running the handlers of a batch inside one transaction, optimistically or with savepoints."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import DatabaseError
@@ -83,7 +83,8 @@ def _is_one_call(units: Sequence[Unit]) -> bool:
 class HandlerTransaction:
     """The handler calls of one transaction. Made for one attempt, used once.
 
-    `keys` is None where the messages of a key need not keep their order.
+    `keys` is None where the messages of a key need not keep their order. `call_one` calls the
+    handler of one message.
     """
 
     def __init__(
@@ -94,12 +95,14 @@ class HandlerTransaction:
         manager: PartitionManager,
         *,
         keys: KeyOrder | None = None,
+        call_one: Callable[[Unit], Outcome] = call_one,
     ) -> None:
         self.work = work
         self.outbound = outbound
         self.queue = queue
         self.manager = manager
         self.keys = keys
+        self.call_one = call_one
 
     def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
         """All in one go; ends at the first failure of a handler, or after a known stop."""
@@ -160,10 +163,10 @@ class HandlerTransaction:
         if unit.known is not None:
             return [unit.known]
         self.manager.working()
-        self.outbound.begin(unit.message)
+        self.outbound.begin(unit.message, together=len(piece))
         if unit.taker is not None and unit.taker.batch:
             return self._call_batch(piece)
-        outcome = call_one(unit)
+        outcome = self.call_one(unit)
         if isinstance(outcome, Failed):
             return FailedAt(0, outcome.failure)
         if self.work.is_broken():

@@ -5,6 +5,7 @@ run's own thread, which alone decides what is tried next, and remembers all of i
 """
 
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -61,7 +62,8 @@ class SideBySide:
         part = None if self._is_over else todo.next()
         if part is None:
             return
-        act = partial(tried, self.context, self.owned, part.units, part.mode)
+        # What log lines of this run carry, those of its threads carry, too.
+        act = partial(copy_context().run, tried, self.context, self.owned, part.units, part.mode)
         self._under_way += 1
         self.threads.start(Turn(todo, part, act))
 

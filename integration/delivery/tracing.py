@@ -7,6 +7,7 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 from integration.paths import BadPath, compile_path, texts_reader
+from integration.tracing.context import trace_id_of
 from integration.values import Headers, Record
 
 CAUSE: Final = "sluice-cause"
@@ -37,6 +38,7 @@ class Trace(NamedTuple):
     caused_by: str | None
     payload: bytes | None
     schema: int | None = None
+    trace_id: str | None = None
     text: str = ""
 
 
@@ -50,7 +52,7 @@ class Messages(NamedTuple):
     schemas: Sequence[int | None]
 
 
-Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None], Sequence[int | None]]
+Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None], Sequence[int | None], Texts]
 """The columns of traces without their text, each for all messages."""
 Writer = Callable[[Messages, Columns], Sequence[str]]
 """The texts of traces."""
@@ -100,6 +102,7 @@ def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Se
         [_cause(record.headers) if record.headers else None for record in records],
         [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
         messages.schemas,
+        [trace_id_of(record.headers) if record.headers else None for record in records],
     )
     texts = repeat("") if write is None else write(messages, columns)
     return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))

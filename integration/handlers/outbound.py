@@ -1,9 +1,10 @@
 """Messages that handlers of one transaction have published, and what their ids derive from."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from django.db import connections
 
 from integration.handlers.channels import channel_named, target_of_queue
 from integration.message import Message
+from integration.tracing import context as trace_context
+from integration.tracing.context import TraceContext
 from integration.values import Outgoing
 
 # Published ids are uuid5 of this and of what they derive from; it must never change.
@@ -24,11 +27,15 @@ class Outbound:
     And the objects that have arrived (`arrivals`). The engine makes one per transaction, calls
     `begin` before each handler call, goes `back` at a savepoint's rollback and writes it last.
     Rows published under an atomic block that was rolled back inside the handler are no longer
-    among `rows`.
+    among `rows`. What is published belongs to the trace of its cause; `context_of` tells under
+    which place.
     """
 
     def __init__(self) -> None:
         self.cause: Message | None = None
+        # Of how many messages the call is that is under way.
+        self.together = 1
+        self.context_of: Callable[[Message], TraceContext | None] = _own_context
         # Looked up once a transaction.
         self.channel = cache(channel_named)
         self.target = cache(target_of_queue)
@@ -38,12 +45,13 @@ class Outbound:
         self._ordinals: dict[str, int] = {}
         self._since = ""
 
-    def begin(self, message: Message | None, since: str = "") -> None:
+    def begin(self, message: Message | None, since: str = "", *, together: int = 1) -> None:
         """A handler is called now for this message: ids derive from it, from 1 on.
 
         And from `since` where there is any: what else is called for the message than its handler.
+        It is the first of so many `together` that a batch handler gets.
         """
-        self.cause = message
+        self.cause, self.together = message, together
         self._since = since
         self._ordinals.clear()
 
@@ -78,6 +86,9 @@ class Outbound:
         return f"{cause}\n{self._since}\n{ordinal}" if self._since else f"{cause}\n{ordinal}"
 
     def append(self, row: Outgoing) -> None:
+        context = None if self.cause is None else self.context_of(self.cause)
+        if context is not None:
+            row = replace(row, headers=trace_context.carried(row.headers, context))
         self._rows.append(row)
         self._guard(row)
 
@@ -106,6 +117,11 @@ class Outbound:
             items[:] = [item for item in items if id(item) not in gone]
 
 
+def _own_context(message: Message) -> TraceContext | None:
+    """The place that the message itself came with."""
+    return trace_context.context_of(message.record.headers)
+
+
 def _identity(message: Message) -> str:
     """Return what no other consumed message has, and this one at every try and after every edit.
 
@@ -130,11 +146,28 @@ def caused_by(message: Message) -> Iterator[None]:
     if outbound is None:
         yield
         return
-    before, outbound.cause = outbound.cause, message
+    before, outbound.cause = (outbound.cause, outbound.together), message
+    outbound.together = 1
     try:
         yield
     finally:
-        outbound.cause = before
+        outbound.cause, outbound.together = before
+
+
+def log_fields() -> Mapping[str, str]:
+    """What a log line carries of the call of a handler; of a batch handler's only the queue."""
+    outbound = current.get()
+    message = None if outbound is None else outbound.cause
+    if outbound is None or message is None:
+        return {}
+    queue = {"queue": message.queue} if message.queue else {}
+    if outbound.together > 1:
+        return queue
+    fields = {**queue, "message_id": message.message_id}
+    context = outbound.context_of(message)
+    if context is None or not (context.sampled or _own_context(message)):
+        return fields
+    return {**fields, "trace_id": context.trace_id, "span_id": context.span_id}
 
 
 def id_of(name: str | None) -> str:

@@ -16,6 +16,7 @@ from integration.http_api.receipts import Answer, Post
 from integration.models import Queue
 from integration.store import outbox
 from integration.store.sessions import alias, fetch_all
+from integration.tracing import context
 from integration.values import Headers, Outgoing
 
 USER: Final = "sluice-user"
@@ -63,7 +64,8 @@ def publish_post(post: Post) -> Answer:
     key = None if post.key is None else post.key.decode()
     try:
         with transaction.atomic(using=alias()):
-            ids = publish_document(post.service, post.body, key).ids
+            headers = _context_headers(post)
+            ids = publish_document(post.service, post.body, key, headers=headers).ids
             facts = {
                 "message_id": post.message_id,
                 "service": post.service,
@@ -92,10 +94,15 @@ def message_ids(message_id: str, count: int) -> list[str]:
 
 
 def headers_of(post: Post, piece: Piece, message_id: str) -> Headers:
-    """The facts of a bare payload, as the engine reads them; nothing of the request besides."""
-    facts = [
+    """The facts of a bare payload, as the engine reads them; of the request only its trace."""
+    facts: list[tuple[str, bytes | None]] = [
         (MESSAGE_ID, message_id.encode()),
         (INTERFACE, post.service.encode()),
         (SENDER, post.system.encode()),
     ]
-    return [*facts, (USER, piece.user.encode())] if piece.user else facts
+    user = [(USER, piece.user.encode())] if piece.user else []
+    return [*facts, *user, *_context_headers(post)]
+
+
+def _context_headers(post: Post) -> Headers:
+    return [] if post.context is None else context.headers_of(post.context)

@@ -27,6 +27,7 @@ from integration.runs.single_call import bound, outcome_of
 from integration.store import dependencies, outbox
 from integration.store.configuration import service_of
 from integration.store.sessions import alias, django_connection, next_arrival
+from integration.tracing.context import trace_id_of
 from integration.values import Record
 
 LIMIT: Final = timedelta(seconds=20)
@@ -39,7 +40,7 @@ NO_PLACE: Final = -1
 NO_QUEUE: Final = 0
 _TRACK: Final = (
     'INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, '
-    "message_id, interface, ended) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    "message_id, interface, ended, trace_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -180,7 +181,10 @@ def _refusal(units: Sequence[Unit], undone: _Undone) -> CallFailedError:
 
 def _track(ended: Sequence[tuple[Unit, Ended]], arrival: int) -> None:
     rows = [
-        (NO_QUEUE, NO_PLACE, u.record.offset, arrival, u.message_id, u.interface, how.value)
+        (
+            *(NO_QUEUE, NO_PLACE, u.record.offset, arrival, u.message_id, u.interface, how.value),
+            trace_id_of(u.record.headers or ()),
+        )
         for u, how in ended
     ]
     with django_connection().cursor() as cursor:

@@ -17,6 +17,7 @@ from integration.http_api.errors import OtherContentError
 from integration.models import Receipt
 from integration.store import outbox
 from integration.store.sessions import fetch_all
+from integration.tracing.context import TraceContext
 from integration.values import Outgoing
 
 _COLUMNS: Final = (
@@ -55,7 +56,8 @@ class Post:
     """The post of a sender: so many bytes for a service, under an id of its own or none.
 
     `address` is how: into its queue, at once, or published. `format` is the announced one (json,
-    xml or nothing), `most_bytes` what its system may post.
+    xml or nothing), `most_bytes` what its system may post. `sent_context` is the place in a trace
+    that it came from, `context` the one that its messages carry; None for none.
     """
 
     system_id: int
@@ -67,6 +69,8 @@ class Post:
     address: str = "esqueue"
     sender_id: str | None = None
     key: bytes | None = None
+    sent_context: TraceContext | None = None
+    context: TraceContext | None = None
 
     @cached_property
     def content_hash(self) -> bytes:

@@ -21,6 +21,7 @@ from integration.models.rescue import Rescue, RescuedRecord
 from integration.models.restore import Restore, RestoreFinding
 from integration.models.structure import ArrivedObject, ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
+from integration.models.tally import Tally
 from integration.models.tracking import MessageTrack, SeenMessage
 from integration.models.xa import XaBranch, XaDecision
 
@@ -66,6 +67,7 @@ __all__ = [
     "RestoreFinding",
     "SeenMessage",
     "StoredObject",
+    "Tally",
     "XaBranch",
     "XaDecision",
 ]

@@ -36,6 +36,7 @@ class MessageTrack(models.Model):
     caused_by = models.TextField(null=True, help_text="the id of the message it answers")  # noqa: DJ001 - as above
     payload = models.BinaryField(null=True, help_text="the record's value, compressed by zlib")
     schema_id = models.IntegerField(null=True, help_text="of a schema registry's format")
+    trace_id = models.UUIDField(null=True, help_text="of W3C Trace Context")
     batch_rows = models.IntegerField(
         null=True,
         db_default=1,

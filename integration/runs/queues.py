@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Final
 
 from django.conf import settings
 from django.db import close_old_connections, connections
 
+from integration import log_fields
 from integration.delivery.context import RunContext
 from integration.delivery.garbage_collection import calm_collector
 from integration.delivery.ports import Stop, never
@@ -25,12 +27,13 @@ from integration.registries.schemas import schemas_for
 from integration.runs import beginning
 from integration.runs.branches import settle_left, two_phase_of
 from integration.runs.sources import source_of
-from integration.store import deployments
+from integration.store import deployments, tallies
 from integration.store.circuits import DatabaseCircuits
 from integration.store.configuration import queue_with_its_own, snapshot_of
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
 from integration.store.sessions import django_connection
+from integration.tracing import spans
 from integration.worker import worker_name
 
 MAY_NOT_ACT: Final = (
@@ -66,8 +69,16 @@ def run_queue(
     if without:
         return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
-        with calm_collector(), closing(two_phase), sending(context, endpoints), threads(context):
-            return run(context)
+        with (
+            log_fields.of_run({"queue": context.queue.name}),
+            calm_collector(),
+            closing(two_phase),
+            sending(context, endpoints),
+            threads(context),
+        ):
+            report = run(context)
+        context.tell(report.untold())
+        return report
     finally:
         close_old_connections()
 
@@ -123,4 +134,6 @@ def build(
         stop=stop,
         schemas=schemas_for(row.provider, queue.topic),
         deployment=settings.SLUICE_DEPLOYMENT,
+        tracer=spans.tracer(),
+        tell=partial(tallies.add, queue.id),
     )

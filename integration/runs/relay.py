@@ -17,6 +17,7 @@ from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
 from integration.store import deployments, relay_lease, relay_sharing
 from integration.store.sessions import alias
+from integration.tracing import spans
 from integration.worker import worker_name
 
 
@@ -47,7 +48,9 @@ def run_relay(
     """Relay one shard of one provider until `stop()`; see run.run."""
     take = partial(relay_lease.take, provider_id, shard, worker_name())
     make_publisher = partial(publisher_for, provider_id, shard)
-    return run(take, make_publisher, stop=stop, observer=observer, judge=judge)
+    return run(
+        take, make_publisher, stop=stop, observer=observer, judge=judge, tracer=spans.tracer()
+    )
 
 
 def relay_all(stop: Stop) -> None:

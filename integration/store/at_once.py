@@ -38,15 +38,16 @@ WITH fenced AS (
   WHERE d.id = ANY(v.ids) AND d.state = 'SENDING'
 ), tracked AS (
   INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
-    interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload, schema_id)
+    interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload, schema_id,
+    trace_id)
   SELECT f.queue_id, f.partition, t.at, a.number, t.message, v.interface, v.ended, t.key, t.ms,
-    t.external, t.a, t.b, t.cause, decode(t.payload, 'hex'), t.schema
+    t.external, t.a, t.b, t.cause, decode(t.payload, 'hex'), t.schema, t.trace
   FROM fenced f, (SELECT nextval('integration_arrival') AS number) a,
     json_to_recordset(%s::json) v (interface text, ended text, at bigint[], message text[],
     key text[], ms bigint[], external text[], a text[], b text[], cause text[], payload text[],
-    schema int[]),
-    unnest(v.at, v.message, v.key, v.ms, v.external, v.a, v.b, v.cause, v.payload, v.schema)
-    t (at, message, key, ms, external, a, b, cause, payload, schema)
+    schema int[], trace uuid[]),
+    unnest(v.at, v.message, v.key, v.ms, v.external, v.a, v.b, v.cause, v.payload, v.schema,
+    v.trace) t (at, message, key, ms, external, a, b, cause, payload, schema, trace)
 ), intended AS (
   INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
     message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
@@ -66,7 +67,10 @@ SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM
 END: Final = (("state", "took", "status", "code", "text", "excerpt"), ("ids",))
 TRACK: Final = (
     ("interface", "ended"),
-    (*("at", "message", "key", "ms"), *("external", "a", "b", "cause", "payload", "schema")),
+    (
+        *("at", "message", "key", "ms"),
+        *("external", "a", "b", "cause", "payload", "schema", "trace"),
+    ),
 )
 INTENT: Final = (("endpoint", "interface", "attempt", "circuit"), ("at", "message"))
 
@@ -148,12 +152,12 @@ def _track(track: Track) -> Row:
 
 
 def _searched(trace: Trace | None) -> Values:
-    """What can be found by it, its payload and the schema of that."""
+    """What can be found by it, its payload, the schema of that, and its trace."""
     if trace is None:
-        return (None,) * 6
+        return (None,) * 7
     ids = [None if text is None else rows.plain(text, 1_000) for text in trace[:4]]
     payload = None if trace[4] is None else trace[4].hex()
-    return (*ids, payload, trace.schema)
+    return (*ids, payload, trace.schema, trace.trace_id)
 
 
 def _intent(intent: Intent) -> Row:

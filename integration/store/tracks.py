@@ -14,7 +14,7 @@ from integration.store.rows import plain
 _COLUMNS: Final = (
     'batch_rows, queue_id, arrival_batch, ended, partition, "offset", message_id, interface, key, '
     "kafka_ms, external_id, search_a, search_b, caused_by, payload, "
-    "schema_id"
+    "schema_id, trace_id"
 )
 # What is not there is written as one character that no id holds; \N would need a look at each.
 NOTHING: Final = "\x01"
@@ -22,7 +22,7 @@ COPY: Final = f"COPY integration_messagetrack ({_COLUMNS}) FROM STDIN WITH (NULL
 # One row, where `fenced` has one: COPY asks twice, and an answer takes as long as the writing.
 INSERT_FENCED: Final = (
     f"INSERT INTO integration_messagetrack ({_COLUMNS}) "
-    f"SELECT 1{', %s' * 13}, %s::bytea, %s::int FROM fenced"
+    f"SELECT 1{', %s' * 13}, %s::bytea, %s::int, %s::uuid FROM fenced"
 )
 LONGEST: Final = 1_000
 # A batch of the usual size in one piece: where most texts are there, they cost little to join.
@@ -43,7 +43,8 @@ def texts(messages: Messages, columns: Columns) -> Sequence[str]:
         f"{r.partition}\t{r.offset}\t{id_}\t{interface}\t{key}\t{r.timestamp_ms or 0}\t"
         f"{own or NOTHING}\t{first or NOTHING}\t{second or NOTHING}\t{cause or NOTHING}\t"
         f"{NOTHING if payload is None else _bytes(payload)}\t{schema or NOTHING}"
-        for r, id_, key, own, first, second, cause, payload, schema in zip(
+        f"\t{trace or NOTHING}"
+        for r, id_, key, own, first, second, cause, payload, schema, trace in zip(
             messages.records, ids, keys, *columns, strict=True
         )
     ]
@@ -71,10 +72,10 @@ def values(place: Place, track: Track) -> list[Any]:
     queue, partition, arrival = place
     offset, message_id, interface, ended, key, ms, trace = track
     text = key.decode("utf-8", "replace") if key else ""
-    ids, payload, schema = ((None,) * 4, None, None) if trace is None else _told(trace)
+    ids, *rest = _told(trace)
     texts = [plain(one, LONGEST) for one in (message_id, interface, text)]
     told = [None if one is None else plain(one, LONGEST) for one in ids]
-    return [queue, arrival, ended, partition, offset, *texts, ms or 0, *told, payload, schema]
+    return [queue, arrival, ended, partition, offset, *texts, ms or 0, *told, *rest]
 
 
 def _lines(place: Place, tracks: Sequence[Track]) -> str:
@@ -95,7 +96,7 @@ def _whole(place: Place, track: Track) -> str:
     """Return the end of a line, with a sign before all that needs one."""
     offset, message_id, interface, _, key, ms, trace = track
     text = key.decode("utf-8", "replace") if key else ""
-    ids, payload, schema = ((None,) * 4, None, None) if trace is None else _told(trace)
+    ids, payload, schema, trace_id = _told(trace)
     return "\t".join(
         [
             *(
@@ -109,12 +110,18 @@ def _whole(place: Place, track: Track) -> str:
             *(NOTHING if one is None else _escaped(one) for one in ids),
             NOTHING if payload is None else _bytes(payload),
             str(schema or NOTHING),
+            trace_id or NOTHING,
         ]
     )
 
 
-def _told(trace: Trace) -> tuple[Sequence[str | None], bytes | None, int | None]:
-    return trace[:4], trace.payload, trace.schema
+def _told(
+    trace: Trace | None,
+) -> tuple[Sequence[str | None], bytes | None, int | None, str | None]:
+    """The ids, the payload, its schema and the trace."""
+    if trace is None:
+        return (None,) * 4, None, None, None
+    return trace[:4], trace.payload, trace.schema, trace.trace_id
 
 
 def _bytes(value: bytes) -> str:

@@ -10,8 +10,10 @@ from bench import jms
 from devstack import ports
 from devstack.artemis import STRANGER
 from devstack.certificates import Authority
+from integration.amqp.records import arrived
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Deliverer, Refused, Unreachable
+from integration.tracing.context import trace_id_of
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.amqp import Broker
 
@@ -48,6 +50,17 @@ def test_a_text_is_what_a_jms_client_takes_for_one(amqp_broker: Broker) -> None:
     assert got.annotations["x-opt-jms-msg-type"] == byte(5)
     assert got.creation_time == sent_at.timestamp()
     assert got.ttl == 3_600
+
+
+def test_a_trace_goes_with_the_message_in_properties(amqp_broker: Broker) -> None:
+    sent = f"00-{'a' * 32}-{'b' * 16}-01"
+    properties = amqp_broker.properties()
+    endpoint = opened(an_endpoint("amqp", properties, password=amqp_broker.server.password))
+    endpoint.deliver([an_outbound_message("m1", headers={"traceparent": sent})])
+    endpoint.close()
+    (got,) = amqp_broker.received(properties["address"])
+    assert got.properties["traceparent"] == sent
+    assert trace_id_of(arrived(got.encode(), 0).record.headers or ()) == "a" * 32
 
 
 def test_bytes_stay_bytes(amqp_broker: Broker) -> None:

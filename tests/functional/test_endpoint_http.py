@@ -59,6 +59,16 @@ def test_a_status_has_its_meaning(partner, status, ending, code):
     assert (type(answer), answer.code, answer.status) == (ending, code, status)
 
 
+def test_a_trace_goes_with_the_request_unless_the_endpoint_names_another(partner):
+    sent = f"00-{'a' * 32}-{'b' * 16}-01"
+    message = an_outbound_message("m1", headers={"traceparent": sent, "tracestate": "v=1"})
+    asked(partner, "take", message=message)
+    asked(partner, "take", message=message, headers={"Traceparent": "ours"})
+    asked(partner, "take", message=an_outbound_message("m2", headers={"traceparent": "none"}))
+    got = [(r.headers.get("traceparent"), r.headers.get("tracestate")) for r in partner.requests]
+    assert got == [(sent, "v=1"), ("ours", "v=1"), (None, None)]
+
+
 def test_the_beginning_of_an_answer_is_kept_as_text_that_can_be_stored(partner):
     assert asked(partner, "status-400").excerpt == "as asked\ufffd"
 

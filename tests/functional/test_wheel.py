@@ -89,7 +89,7 @@ def test_what_it_asks_for_are_the_pins_of_this_checkout_as_ranges(wheel: Path) -
         canonicalize_name(one.name): one
         for one in map(Requirement, said.get_all("Requires-Dist", []))
     }
-    assert set(said.get_all("Provides-Extra", [])) == {"spark", "amqp", "registry"}
+    assert set(said.get_all("Provides-Extra", [])) == {"spark", "amqp", "registry", "otel"}
     lines = "".join((ROOT / name).read_text() for name in LOCKED).splitlines()
     pinned = {
         canonicalize_name(one.name): one

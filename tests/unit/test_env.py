@@ -206,3 +206,50 @@ def test_figures_are_for_nobody_until_it_is_said_and_for_the_laptop_itself():
     with pytest.raises(env.SettingsError) as told:
         env.read({**there, "SLUICE_METRICS_ADDRESSES": "prometheus"})
     assert [mistake.split()[0] for mistake in told.value.mistakes] == ["SLUICE_METRICS_ADDRESSES"]
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ({}, (False, "parentbased_always_on", 1.0)),
+        ({"SLUICE_OTEL": "1"}, (True, "parentbased_always_on", 1.0)),
+        ({"SLUICE_OTEL": "1", "OTEL_SDK_DISABLED": "true"}, (False, "parentbased_always_on", 1.0)),
+        (
+            {
+                "SLUICE_OTEL": "1",
+                "OTEL_TRACES_SAMPLER": "TraceIdRatio",
+                "OTEL_TRACES_SAMPLER_ARG": "0.01",
+            },
+            (True, "traceidratio", 0.01),
+        ),
+    ],
+)
+def test_the_standard_variables_of_tracing_count_where_it_is_on(said, read):
+    told = env.read({**example(), **said})
+
+    assert (told.otel, told.otel_sampler, told.otel_ratio) == read
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"OTEL_TRACES_SAMPLER": "jaeger_remote"},
+        {"OTEL_TRACES_SAMPLER_ARG": "1.5"},
+        {"OTEL_TRACES_SAMPLER_ARG": "all"},
+    ],
+)
+def test_what_tracing_cannot_do_is_told_only_where_it_is_on(wrong):
+    env.read({**example(), **wrong})
+
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), "SLUICE_OTEL": "1", **wrong})
+
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == list(wrong)
+
+
+def test_a_link_to_traces_has_a_place_for_the_id():
+    good = "https://jaeger.test/trace/{trace_id}"
+    assert env.read({**example(), "SLUICE_TRACE_URL": good}).trace_url == good
+    for wrong in ("https://jaeger.test/", "javascript:{trace_id}"):
+        with pytest.raises(env.SettingsError):
+            env.read({**example(), "SLUICE_TRACE_URL": wrong})

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from integration.delivery.relay import policy
+from integration.delivery.relay import policy, spans
 from integration.delivery.relay.ports import (
     FencedError,
     OutgoingRow,
@@ -23,6 +23,7 @@ from integration.delivery.relay.ports import (
 from integration.delivery.relay.shares import LOOK_EVERY_SECONDS, Shares
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.errors import IntegrationError
+from integration.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ def run(
     stop: Stop,
     observer: RelayObserver = unobserved,
     judge: policy.Judge = policy.judge,
+    tracer: Tracer | None = None,
 ) -> RelayEnd:
     """Relay one shard, once it is taken, until `stop()`.
 
@@ -64,7 +66,7 @@ def run(
         tenure = take()
         if tenure is None:
             return RelayEnd.HELD
-        relay = Relay(tenure, make_publisher, observer, judge)
+        relay = Relay(tenure, make_publisher, observer, judge, tracer)
         return relay.run(stop)
     except (RelayLostError, FencedError) as e:
         log.warning("A relay ended: %s", e)
@@ -84,6 +86,7 @@ class Relay:
     make_publisher: Callable[[], Publisher]
     observer: RelayObserver
     judge: policy.Judge
+    tracer: Tracer | None = None
     pace: policy.Pace = field(default_factory=policy.Pace)
     patience: policy.Patience = field(default_factory=policy.Patience)
     publisher: Publisher | None = None
@@ -205,9 +208,12 @@ class Relay:
             return IDLE_SECONDS
         batch = uuid.uuid4()
         stamp = partial(self._stamp, batch, rows)
+        began_ns = 0 if self.tracer is None else self.tracer.now()
         match publisher.publish(batch, rows, stamp, self.observer):
             case Sent():
                 self._sent(batch, len(rows))
+                if self.tracer is not None:
+                    spans.hand_over(self.tracer, rows, began_ns)
             case Refused() as refused:
                 self._narrow_down(batch, rows, refused)
             case Unavailable(text):

@@ -16,6 +16,7 @@ from integration.delivery.deliver import Delivered
 from integration.delivery.ports import QueueGoneError
 from integration.delivery.sending.choosing import Choosing
 from integration.delivery.sending.results import Results
+from integration.delivery.sending.spans import CallSpans
 from integration.delivery.steps import Step
 from integration.delivery.stopping import was_cut
 from integration.endpoints.port import Answer, Unknown
@@ -56,6 +57,10 @@ class DeliveryBatch:
         self.call_threads = sender.call_threads
         self.results = Results(self.context, self.owned, units)
         self.choosing = Choosing(sender, context, owned, list(units), past)
+        self.spans = None
+        if context.tracer is not None:
+            self.spans = CallSpans(context.tracer, context.queue, owned)
+        self._number: int | None = None
         now = self.context.monotonic()
         self._began_at = self._configured_at = now
         self._looked_at = now
@@ -116,6 +121,8 @@ class DeliveryBatch:
             self.results.answered(
                 intent, answer, (endpoint, call, is_free), down=self.sender.limits.down
             )
+            if self.spans is not None:
+                self.spans.answered(call, intent, answer)
             self.choosing.failed_keys(self.results)
 
     def _commit(self, calls: list[Call]) -> bool:
@@ -126,6 +133,8 @@ class DeliveryBatch:
         if not self._settled(result) and not self._settled_up_to_stop(result):
             return False
         context.observer.step(Step.COMMITTED)
+        if self.spans is not None:
+            self.spans.settled(self._number)
         remember(self.owned, Settled(ended, batch_outcome))
         if ended:
             self.report.add(batch_outcome)
@@ -146,9 +155,11 @@ class DeliveryBatch:
         if context.manager.is_lost():
             return False
         done = context.repository.settle_at_once(self.owned, batch_result)
+        self._number = None
         if done is not None:
             return done
         with context.repository.work(self.owned) as work:
+            self._number = work.arrival
             if not work.settle(batch_result):
                 return False
             context.observer.step(Step.SETTLED)
@@ -186,6 +197,8 @@ class DeliveryBatch:
                 intent.unit.row = replace(intent.unit.row, version=intent.unit.row.version + 1)
         call.intents = [intent for intent, _ in meant]
         call.messages = [message for _, message in meant]
+        if self.spans is not None:
+            self.spans.begin(call)
         if self._has_all_time(call):
             self.context.manager.working()
             self.call_threads.make(call)

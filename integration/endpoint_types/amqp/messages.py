@@ -23,6 +23,7 @@ from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refus
 from integration.endpoints.templates import Fields, Template
 from integration.jms_headers import JmsBody
 from integration.policy.forwards import TRAIL, TRAIL_PROPERTY, goes_round, onward, trail_of
+from integration.tracing.context import texts_of
 
 JMS_TYPE: Final = symbol("x-opt-jms-msg-type")
 DESTINATION: Final = symbol("x-opt-jms-dest")
@@ -100,6 +101,7 @@ class Writer:
             restore(made, message.headers)
         made.properties = {
             **(properties_of(message.headers) if own.restores else {}),
+            **texts_of(message.headers),
             **{name: template.filled(fields) for name, template in self._own.items()},
             own.duplicate_property: message.message_id,
             **_trail(message),

@@ -34,6 +34,7 @@ from integration.endpoints.port import (
     Unreachable,
 )
 from integration.endpoints.templates import FieldMissingError, Fields, Template
+from integration.tracing.context import texts_of
 
 MAX_REDIRECTS: Final = 3
 # The part of an answer that is read; the rest stays, and the connection is closed.
@@ -118,6 +119,8 @@ class HttpEndpoint:
         for name, template in self._headers.items():
             headers = {n: v for n, v in headers.items() if n.lower() != name.lower()}
             headers[name] = template.filled(fields)
+        named = {name.lower() for name in headers}
+        headers |= {n: v for n, v in texts_of(message.headers).items() if n not in named}
         headers[self._properties.id_header] = message.message_id
         for name, value in headers.items():
             _check_header(name, value)

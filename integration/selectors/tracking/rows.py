@@ -20,7 +20,7 @@ from integration.store.sessions import alias, django_connection
 COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
     "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by, t.payload IS NOT NULL, "
-    "t.schema_id"
+    "t.schema_id, t.trace_id"
 )
 # So many rows of one id are read at once. What has more of them is found soon by its time.
 MANY: Final = 1_000
@@ -103,6 +103,7 @@ class TrackRow:
     caused_by: str
     keeps_payload: bool
     schema_id: int | None = None
+    trace_id: str = ""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -290,7 +291,7 @@ def _rows(fetched: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
     id_, at, queue_id, partition, offset, message_id, interface, ended, key, ms, *rest = values
-    external_id, search_a, search_b, caused_by, keeps_payload, schema_id, *_number = rest
+    external_id, search_a, search_b, caused_by, keeps_payload, schema_id, trace, *_number = rest
     name, direction = queues[queue_id]
     return TrackRow(
         id=id_,
@@ -311,6 +312,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         caused_by=caused_by or "",
         keeps_payload=keeps_payload,
         schema_id=schema_id,
+        trace_id="" if trace is None else trace.hex,
     )
 
 

@@ -17,6 +17,7 @@ from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.tracking import rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
 from integration.selectors.tracking.rows import Cursor, Queues, TrackRow
+from integration.tracing.context import is_trace_id
 
 COUNT_CAP: Final = rows.MANY
 WINDOW: Final = timedelta(hours=24)
@@ -31,9 +32,10 @@ BEHIND: Final = "t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFilter:
-    """The filter of a list. `id` is any of a message's ids; every text must match exactly.
+    """The filter of a list. `id` is any of a message's ids, or its trace's; texts match exactly.
 
-    Without `sees_contents` only message ids are looked for: other ids and keys are of payloads.
+    Without `sees_contents` only message ids and traces are looked for: other ids and keys are of
+    payloads.
     """
 
     since: datetime
@@ -143,4 +145,7 @@ def _exact(filters: TrackFilter) -> list[str]:
     if not filters.id:
         return [" AND ".join(fixed)] if fixed else []
     columns = IDS if filters.sees_contents else IDS[-1:]
-    return [" AND ".join([*fixed, f"t.{column} = %(any)s"]) for column in columns]
+    tests = [f"t.{column} = %(any)s" for column in columns]
+    if is_trace_id(filters.id):
+        tests.append("t.trace_id = %(any)s::uuid")
+    return [" AND ".join([*fixed, test]) for test in tests]

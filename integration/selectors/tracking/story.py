@@ -28,6 +28,7 @@ from integration.selectors.failures.timeline import (
     in_order,
 )
 from integration.selectors.scope import Scope
+from integration.selectors.traces import trace_of
 from integration.selectors.tracking.outgoing import Outgoing, outgoing
 from integration.selectors.tracking.rows import (
     Queues,
@@ -86,6 +87,12 @@ class Story:
     def caused_by(self) -> str:
         named = (track.caused_by for track in self.tracks)
         return next(filter(None, [*named, *(row.caused_by for row in self.outgoing)]), "")
+
+    @property
+    def trace_id(self) -> str:
+        """The trace that it belongs to, as its newest try knows it; else its failure."""
+        named = (track.trace_id for track in self.tracks)
+        return next(filter(None, [*named, *map(trace_of, self.failures)]), "")
 
     @property
     def interface(self) -> str:

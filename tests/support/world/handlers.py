@@ -1,6 +1,7 @@
 """Handlers that obey the message: {"n": 1, "do": "ok" | "permanent" | "transient" | …}."""
 
 import contextlib
+import logging
 import os
 import signal
 import time
@@ -22,6 +23,8 @@ from integration.models import ArrivedObject
 from integration.policy.dependency import object_hash
 from tests.support.world.hanging import hang as hang_for_good
 from tests.support.world.models import Child, Effect, Unique
+
+log = logging.getLogger(__name__)
 
 
 def write(message: Message) -> None:
@@ -111,7 +114,20 @@ def hang() -> None:
         time.sleep(0.02)
 
 
+def publish(message: Message) -> None:
+    n = message.body["n"]
+    publish_to("out", {"n": n, "text": message.body.get("text", "")}, key=str(n))
+
+
+def publish_at(message: Message) -> None:
+    """Publish at try number `until`, and fail at those before."""
+    until(message)
+    publish(message)
+
+
 DEEDS = {
+    "publish_at": publish_at,
+    "log": lambda _: log.info("heard"),
     "never": lambda m: hang_for_good(m.body["way"]),
     "lock": lambda m: lock_in_turn(m.body["names"]),
     "statement": lambda m: wait_in_statement(float(m.body["seconds"])),
@@ -127,9 +143,7 @@ DEEDS = {
     "deadlock": lambda _: deadlock(),
     "timeout": lambda _: time_out(),
     "orphan": lambda _: Child.objects.create(parent_id=-1),
-    "publish": lambda m: publish_to(
-        "out", {"n": m.body["n"], "text": m.body.get("text", "")}, key=str(m.body["n"])
-    ),
+    "publish": publish,
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "sleep": lambda m: time.sleep(float(m.body["seconds"])),
 }
