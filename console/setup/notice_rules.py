@@ -110,7 +110,8 @@ class RuleForm(SetupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         fields: Any = self.fields
-        fields["kind"].choices = [("", "Every kind"), *NoticeKind.choices]
+        kinds = [(value, f"{title} ({value})") for value, title in NoticeKind.choices]
+        fields["kind"].choices = [("", "Every kind"), *kinds]
         fields["system"].queryset = nouns.systems(self.scope)
         fields["system"].empty_label = "All"
         fields["queue"].queryset = selectors.queues_of(self.scope)
@@ -188,13 +189,14 @@ def _more(_request: HttpRequest, rule: NoticeRule) -> Mapping[str, object]:
         "facts": facts,
         "about": scope_words(rule),
         "thresholds": threshold_words(rule),
+        "repeat": written(rule.repeat_seconds or 0),
         "tried": preview.preview(rule, EVERYTHING),
     }
 
 
 def _stopped(rule: NoticeRule) -> str:
     kind = str(rule.get_kind_display()) if rule.kind else "every kind"
-    return f"nobody is told of “{kind}” any more, about {scope_words(rule)}."
+    return f"telling people of “{kind}”, about {scope_words(rule)}."
 
 
 RULES = Noun(

@@ -12,6 +12,7 @@ from crontasks.models import Notice, NoticeDelivery, NoticeRecipient, NoticeRule
 from crontasks.models.notice import NoticeKind
 from crontasks.models.notice_kinds import FACTS
 from crontasks.notices import rules, telling
+from crontasks.notices.condition import OF_SCHEDULES
 from integration.models import Queue
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.nouns import Use
@@ -41,6 +42,10 @@ class NoticeRow:
     @property
     def id(self) -> int:
         return self.notice.pk
+
+    @property
+    def is_of_schedule(self) -> bool:
+        return self.notice.kind in OF_SCHEDULES
 
 
 @dataclass(frozen=True, slots=True)

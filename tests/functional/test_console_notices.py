@@ -172,7 +172,7 @@ class TestRules:
         entered = self.entered(at_least="500")
         answer = client.post(reverse("notice-rule-new"), {**entered, "show": "1"})
         assert "It would have fired <strong>2 times</strong>" in " ".join(answer.text.split())
-        assert "go back only to" in answer.text
+        assert "Less than seven days" in answer.text
         assert not NoticeRule.objects.exists()
         answer = client.post(reverse("notice-rule-new"), entered)
         assert answer.status_code == 303
