@@ -80,6 +80,7 @@ urlpatterns = [
         queue_verbs.acknowledge_gap,
         name="acknowledge-gap",
     ),
+    path("", include("console.notices.urls")),
     path("outbox/", outbox.outbox_list, name="outbox"),
     path("outbox/choices/", outbox_choices.review, name="review-outbox"),
     path("outbox/choices/<slug:verb>/", outbox_choices.carry_out, name="decide-many"),

@@ -22,6 +22,7 @@ from crontasks.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_node
 from crontasks.leadership import Leadership
 from crontasks.models import CronInstance
 from crontasks.notices import book, conditions
+from crontasks.notices.courier import Courier
 from crontasks.running import idle
 from integration.store.locks import LockClass
 
@@ -118,6 +119,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.leadership = Leadership(LockClass.BEAT, "sluice beat")
         self.heart = Heart(kind="beat", node=beat_node())
+        self.courier = Courier()
         self.stood_at = self.beat_at = self.looked_at = float("-inf")
         self.leads_since = time.monotonic()
         self.changed_at: datetime | None = None
@@ -247,6 +249,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
             book.settle(
                 conditions.seen_by_beat(workers_alive=self.workers_alive),
                 conditions.kinds_of_beat(workers_alive=self.workers_alive),
+                self.courier.wake,
             )
 
     def _database_away(self, error: Exception) -> None:

@@ -18,12 +18,14 @@ class CronTask(Protocol):
 
     `parameters` is a frozen dataclass of str, int, float, bool, enums, or one of them or None.
     `asks_only` marks one whose run only asks for a start: it takes milliseconds, needs no
-    worker slot, and is done where the tick is found due.
+    worker slot, and is done where the tick is found due. `is_noticed` marks one that ends as FAILED
+    without a text for what has notices of its own.
     """
 
     title: ClassVar[str]
     parameters: ClassVar[type[Any]]
     asks_only: ClassVar[bool]
+    is_noticed: ClassVar[bool]
 
     def run(self, parameters: Any, context: Context) -> Outcome:
         """Do the work; expected endings are values. Anything raised ends the run as FAILED."""
@@ -82,7 +84,12 @@ T = TypeVar("T", bound=type)
 
 
 def crontask(
-    name: str, *, title: str = "", parameters: type[Any] = NoParameters, asks_only: bool = False
+    name: str,
+    *,
+    title: str = "",
+    parameters: type[Any] = NoParameters,
+    asks_only: bool = False,
+    is_noticed: bool = False,
 ) -> Callable[[T], T]:
     """Register a class under `name`, which instances store. Raises CronTaskConflictError."""
 
@@ -91,6 +98,7 @@ def crontask(
         kind.title = title or name.replace("_", " ").capitalize()
         kind.parameters = parameters
         kind.asks_only = asks_only
+        kind.is_noticed = is_noticed
         registry.add(Definition(name, task))
         return task
 

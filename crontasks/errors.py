@@ -112,3 +112,15 @@ class ConsumerStalledError(IntegrationError):
             "This worker takes no Celery tasks, though the broker answers; so it ends.",
             next_step="Start it again, unless something watches over it and does.",
         )
+
+
+class NoticeOverError(IntegrationError):
+    """What a person wanted to acknowledge is over already."""
+
+    code = "NOTICE_OVER"
+
+    def __init__(self, *, title: str, subject: str) -> None:
+        super().__init__(
+            f"The notice “{title}” about {subject} is over; nothing was changed.",
+            next_step="Nothing is to be done about it.",
+        )

@@ -22,6 +22,9 @@ class RunState(StrEnum):
     LOST = "LOST"  # its process ended without a word
 
 
+BAD_ENDINGS: Final = (RunState.FAILED, RunState.TIMED_OUT, RunState.LOST)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a run. Without counts and text it did nothing, and no row is kept of it."""

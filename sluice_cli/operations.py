@@ -13,6 +13,7 @@ NOUNS: Final[Mapping[str, frozenset[str]]] = {
     "failures": frozenset({"failure", "failures"}),
     "operations": frozenset({"operation", "operations"}),
     "queues": frozenset({"queue", "queues"}),
+    "notices": frozenset({"notice", "notices"}),
     "cron": frozenset({"instance", "instances"}),
     "bulk": frozenset({"run", "runs"}),
     "configuration": frozenset({"configuration"}),

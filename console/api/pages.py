@@ -16,6 +16,7 @@ TITLES: Final = {
     "failures": "Failures",
     "operations": "Operations",
     "queues": "Queues",
+    "notices": "Notices",
     "cron": "Cron tasks",
     "bulk": "Bulk jobs",
     "configuration": "Configuration file",

@@ -7,7 +7,17 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from django.views.decorators.http import require_GET
 
-from console.api import bulk, changes, configuration, cron, failures, operations, problems, queues
+from console.api import (
+    bulk,
+    changes,
+    configuration,
+    cron,
+    failures,
+    notices,
+    operations,
+    problems,
+    queues,
+)
 from console.api.document import DESCRIPTION, PREFIX, VERSION, Api, document_of
 
 api: Final = Api(
@@ -18,7 +28,7 @@ api: Final = Api(
     openapi_url=None,
     docs_url=None,
 )
-for _room in (failures, operations, queues, cron, bulk, configuration, changes):
+for _room in (failures, operations, queues, notices, cron, bulk, configuration, changes):
     api.add_router("", _room.router)
 problems.connect(api)
 

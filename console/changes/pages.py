@@ -22,6 +22,7 @@ from integration.selectors.scope import Scope
 KINDS: Final = {
     **{noun.kind: noun.word for noun in NOUNS},
     "endpointtest": "test of an endpoint",
+    "notice": "notice",
     "queue": "queue",
     "testmessage": "test message",
     "croninstance": "cron instance",

@@ -51,6 +51,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Overview", "overview", waiting=badges.QUEUES_IN_NEED),
         Page("Queues", "queues"),
         Page("Failures", "failures", waiting=badges.HELD),
+        Page("Notices", "notices"),
         Page("Operations", "operations", waiting=badges.OPERATIONS),
         Page("Bulk jobs", "bulk", waiting=badges.BULK_RUNS),
         Page("Messages", "tracking"),
@@ -69,6 +70,8 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Endpoints", "endpoints"),
         Page("Providers", "providers"),
         Page("Connections", "connections"),
+        Page("Notice rules", "notice-rules", is_shared=True),
+        Page("Notice recipients", "notice-recipients", is_shared=True),
         Page("Changes", "changes"),
     ),
     "Administration": (

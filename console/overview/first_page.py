@@ -44,7 +44,7 @@ def first_page(scope: Scope, *, reveal: bool) -> dict[str, Any]:
     rows = queues.standing(alive, scope)
     stopped = [row for row in rows if is_blocked(row)]
     by_id = heads.heads(stopped, reveal=reveal)
-    facts = asking.ask(rows, alive, by_id)
+    facts = asking.ask(rows, alive, by_id, is_whole=scope.is_whole)
     others = [
         (problem, ways.link(problem))
         for problem in finding.problems(facts)

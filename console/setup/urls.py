@@ -8,6 +8,7 @@ from console.setup import (
     channels,
     connections,
     endpoints,
+    notice_recipients,
     pages,
     partners,
     providers,
@@ -15,6 +16,7 @@ from console.setup import (
     testmessages,
     tokens,
 )
+from console.setup.notice_rules import RULES
 from console.setup.noun import Noun
 from console.setup.queues import pages as queues
 from console.setup.services import SERVICES
@@ -30,6 +32,8 @@ NOUNS: Final = (
     providers.PROVIDERS,
     connections.CONNECTIONS,
     TARGETS,
+    RULES,
+    notice_recipients.RECIPIENTS,
 )
 
 
@@ -69,6 +73,11 @@ urlpatterns = [
     path(f"{TOKENS}tokens/new/", tokens.new, name="token-new"),
     path(f"{TOKEN}rotations/", tokens.rotate, name="token-rotate"),
     path(f"{TOKEN}revocations/", tokens.revoke, name="token-revoke"),
+    path(
+        "notice-recipients/<int:number>/test/",
+        notice_recipients.send_test,
+        name="notice-recipient-test",
+    ),
     path("endpoints/<int:number>/test/", endpoints.run_test, name="endpoint-test"),
     # They stand before the page of a queue of any name.
     path("queues/new/", queues.new, name="queue-new"),

@@ -11,6 +11,7 @@ from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
 from integration.counting import so_many
+from integration.store.sessions import database_time
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ErrorsCleanup:
     rules: tuple[Rule, ...] = (FAILURES,)
 
     def run(self, parameters: CleanupParameters, context: Context) -> Outcome:
-        values = self.sql_values(parameters, removing.database_time())
+        values = self.sql_values(parameters, database_time())
         if parameters.simulate:
             return _simulated(values, context)
         counts = {"RESOLVED": 0, "DELETED": 0}

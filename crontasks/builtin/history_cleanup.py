@@ -13,6 +13,7 @@ from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
 from crontasks.running import history
 from integration.store import track_days
+from integration.store.sessions import database_time
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class HistoryCleanup:
     rules: tuple[Rule, ...] = HISTORY
 
     def run(self, parameters: HistoryParameters, context: Context) -> Outcome:
-        at = removing.database_time()
+        at = database_time()
         values = self.sql_values(parameters, at)
         counts = {
             rule.name: removing.remove(rule, values, context.should_stop).total()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crontasks.builtin import resting
 from crontasks.models.notice import PROVIDER, NoticeKind
-from crontasks.notices.book import Condition
+from crontasks.notices.condition import Condition
 from crontasks.outcome import Context
 from integration.amqp.errors import JmsError, JmsLibraryMissingError, JmsUnreachableError
 from integration.models import Provider, Queue

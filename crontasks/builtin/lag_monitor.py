@@ -13,7 +13,7 @@ from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
 from crontasks.notices import book
-from crontasks.notices.book import Condition
+from crontasks.notices.condition import Condition
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
 from crontasks.running import starts
@@ -66,7 +66,7 @@ class LagParameters:
     )
 
 
-@crontask("lag_monitor", title="Lag monitor", parameters=LagParameters)
+@crontask("lag_monitor", title="Lag monitor", parameters=LagParameters, is_noticed=True)
 class LagMonitor:
     """Asks every Kafka cluster for the watermarks and retention of its queues' topics.
 

@@ -44,7 +44,7 @@ class RescueParameters:
     )
 
 
-@crontask("rescue", title="Rescue", parameters=RescueParameters)
+@crontask("rescue", title="Rescue", parameters=RescueParameters, is_noticed=True)
 class Rescue:
     """Copies untried messages into the database when their topic is about to forget them.
 

@@ -25,7 +25,7 @@ class SyncParameters:
     apply: bool = option(True, "Set the queue's retention; off = only tell the difference.")
 
 
-@crontask("retention_sync", title="Retention sync", parameters=SyncParameters)
+@crontask("retention_sync", title="Retention sync", parameters=SyncParameters, is_noticed=True)
 class RetentionSync:
     """Sets every queue's retention to that of its topic and tells what it changed.
 

@@ -7,7 +7,7 @@ from typing import Final
 from crontasks.definitions import NoParameters, crontask
 from crontasks.models.notice import ABOUT_CONNECTIONS, CONNECTION, NoticeKind
 from crontasks.notices import book
-from crontasks.notices.book import Condition
+from crontasks.notices.condition import Condition
 from crontasks.outcome import Context, Outcome
 from integration.connections import FactoryRecovered, recover_each
 from integration.counting import so_many

@@ -17,7 +17,6 @@ from django.db.models.functions import Now
 from crontasks.bulk import storage
 from crontasks.bulk.asking import arguments_of
 from crontasks.bulk.sending import MOST_DEATHS, as_problem, died
-from crontasks.cleanup.removing import database_time
 from crontasks.running import outage
 from integration.documents.refusals import plain_text
 from integration.errors import IntegrationError
@@ -25,7 +24,7 @@ from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE
 from integration.store import dependencies
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, database_time
 from spark_jobs.contract import JobState, Progress, Report, Tell
 from spark_jobs.errors import JobError, Stopped, lost, spark_died
 from spark_jobs.running import run as run_job

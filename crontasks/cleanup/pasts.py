@@ -207,6 +207,7 @@ HISTORY: Final = (
         since="t.closed_at",
         status="t.kind",
         days="notices_days",
+        along=(("crontasks_noticedelivery", "notice_id"),),
         kept=(Spared("Not over: never removed", "t.closed_at IS NULL"),),
     ),
     Rule(

@@ -42,12 +42,6 @@ def first_kept(parameters: Parameters) -> datetime:
     return midnight
 
 
-def database_time() -> datetime:
-    """The one clock that rules are judged by."""
-    now: datetime = fetch_all("SELECT clock_timestamp()")[0][0]
-    return now
-
-
 def _in_chunks(
     remove_chunk: Callable[[], list[str]], parameters: Parameters, should_stop: ShouldStop
 ) -> Counter[str]:

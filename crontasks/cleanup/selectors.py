@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from crontasks import parameters
-from crontasks.cleanup import removing, simulation
+from crontasks.cleanup import simulation
 from crontasks.cleanup.rules import Rule
 from crontasks.cleanup.simulation import OldRows, RuleForecast
 from crontasks.definitions import CronTask, registry
@@ -15,6 +15,7 @@ from crontasks.instances import selectors
 from crontasks.instances.selectors import InstanceRow
 from crontasks.models import CronInstance, CronRun
 from integration.counting import so_many
+from integration.store.sessions import database_time
 
 RUNS: Final = 5
 # Ages are shown in steps, each from so many days on.
@@ -102,7 +103,7 @@ def simulate(instance_id: int) -> Simulation | None:
         return None
     task = _cleaning(instance.task)
     (row,) = [row for row in selectors.of_task(instance.task) if row.id == instance_id]
-    at = removing.database_time()
+    at = database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
     values = parameters.read(task.parameters, instance.parameters)
     forecasts = simulation.forecast(task.rules, task.sql_values(values, at), moments)

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.db import models
 from django.db.models import QuerySet
 
-from crontasks.models import CronInstance
+from crontasks.models import CronInstance, NoticeRecipient, NoticeRule
 from integration.actions.configuration import settable
 from integration.models import (
     ChannelTarget,
@@ -84,6 +84,8 @@ SECTIONS: Final = (
     Section("channels", PublishChannel),
     Section("channel_targets", ChannelTarget, keys=("channel", "system")),
     Section("cron_instances", CronInstance),
+    Section("notice_recipients", NoticeRecipient),
+    Section("notice_rules", NoticeRule),
 )
 NAMES: Final = tuple(section.name for section in SECTIONS)
 

@@ -1,6 +1,7 @@
 """The watch: a second thread beside the dispatcher tells people what went wrong, and samples.
 
-Apart from the dispatcher: a mail server may take its time, and no start may wait for it.
+Apart from the dispatcher: a look may take its time, and no start may wait for it. What is sent has
+threads of its own.
 """
 
 import logging
@@ -11,7 +12,9 @@ from typing import Final
 from django.db import Error, connections
 
 from crontasks.dispatch.dispatcher import Dispatcher
-from crontasks.notices import book, conditions
+from crontasks.notices import book, conditions, lag_samples
+from crontasks.notices.courier import Courier
+from crontasks.running import history
 from integration.restore.examining import look_if_noticed
 from integration.store import deployments, samples
 from integration.store.sessions import django_connection
@@ -30,7 +33,8 @@ class Watcher(threading.Thread):
         self.dispatcher = dispatcher
         self.ending = threading.Event()
         self._led_rounds = 0
-        self._sampled_at = float("-inf")
+        self.courier = Courier()
+        self._sampled_at = self._lag_sampled_at = float("-inf")
 
     def run(self) -> None:
         while not self.ending.wait(ROUND_SECONDS):
@@ -52,13 +56,14 @@ class Watcher(threading.Thread):
     def round(self) -> None:
         # Where nothing was lost, nothing waits for a person either.
         look_if_noticed()
-        # First, so that a mail server that takes its time makes no gap.
+        # First, so that a look that takes its time makes no gap.
         self.sample()
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
-        book.settle(conditions.seen_by_workers(is_settled=is_settled), conditions.WORKER_KINDS)
+        present = conditions.seen_by_workers(is_settled=is_settled)
+        book.settle(present, conditions.WORKER_KINDS, self.courier.wake)
 
     def sample(self) -> None:
-        """Write down how every queue stands, if the last time is long enough ago."""
+        """Write down how every queue stands, and which runs were lost, every 15 seconds."""
         now = time.monotonic()
         if now - self._sampled_at < samples.SAMPLE_SECONDS - ROUND_SECONDS / 2:
             return
@@ -67,7 +72,12 @@ class Watcher(threading.Thread):
                 return
             samples.write(cursor)
             samples.prune(cursor)
+            if now - self._lag_sampled_at >= lag_samples.EVERY_SECONDS - ROUND_SECONDS:
+                lag_samples.write(cursor)
+                self._lag_sampled_at = now
         self._sampled_at = now
+        # A run whose process died is told of soon, not only by the hourly cleanup.
+        history.mark_lost()
 
     def stop(self) -> None:
         self.ending.set()

@@ -10,6 +10,7 @@ from crontasks.definitions import registry
 from crontasks.errors import InstanceNeededError, RunUnderWayError, WorkersUnreachableError
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
+from crontasks.running import history
 from crontasks.ticks import RunRequest
 from integration.actions import configuration, queues
 from integration.actions.configuration import Author
@@ -69,6 +70,8 @@ def remove(instance_id: int, author: Author) -> None:
 def _refuse_second(instance: CronInstance) -> None:
     if instance.overlap == CronInstance.Overlap.ALLOW:
         return
+    # One whose process was killed keeps nobody from another.
+    history.settle_lost(instance.pk)
     under_way = instance.runs.filter(state=RunState.RUNNING).first()
     if under_way is not None:
         raise RunUnderWayError(name=instance.name, since=under_way.started_at)

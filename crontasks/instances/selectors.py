@@ -14,7 +14,7 @@ from crontasks.definitions import Definition, registry
 from crontasks.errors import BadScheduleError
 from crontasks.instances.actions import CONSUMERS
 from crontasks.models import CronInstance, CronRun
-from crontasks.outcome import RunState
+from crontasks.outcome import BAD_ENDINGS, RunState
 from crontasks.schedule.moments import Schedule, upcoming
 from crontasks.schedule.words import in_words
 from integration import durations
@@ -34,7 +34,6 @@ STATES: Final = {
     "busy": "Running",
     "failed": "Last run failed",
 }
-BAD_ENDINGS: Final = (RunState.FAILED, RunState.TIMED_OUT, RunState.LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

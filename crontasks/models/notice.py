@@ -5,6 +5,8 @@ from typing import Final
 from django.conf import settings
 from django.db import models
 
+from integration.models import Queue
+
 # A notice about a provider has this and its name as subject; queues' names have no blanks.
 PROVIDER: Final = "provider "
 ABOUT_PROVIDERS: Final = models.Q(subject__startswith=PROVIDER)
@@ -23,6 +25,9 @@ class NoticeKind(models.TextChoices):
     OUTAGE = "OUTAGE", "Queue waits for an outage to end"
     WAITING = "WAITING", "Queue waits for something switched off"  # or not installed
     HOLD_BURST = "HOLD_BURST", "Many messages held"  # in a short time
+    FAILURES = "FAILURES", "Many messages failed"  # in a short time, whatever became of them
+    LAG = "LAG", "Many messages wait"  # more than a rule permits
+    OLDEST = "OLDEST", "A message has waited for long"
     EXPIRING = "EXPIRING", "Messages are about to expire unread"
     RESCUED = "RESCUED", "Messages were rescued"  # copied before they could expire unread
     RESCUE_STOPPED = "RESCUE_STOPPED", "A rescue stopped"  # and messages may expire unread
@@ -34,19 +39,34 @@ class NoticeKind(models.TextChoices):
     NO_SLOT = "NO_SLOT", "All worker slots are taken"  # and a queue waits for one
     NO_RELAY = "NO_RELAY", "Outgoing messages are not sent"
     NO_BROKER = "NO_BROKER", "The Celery broker does not answer"  # nothing new is started
+    CRON_FAILED = "CRON_FAILED", "A cron task failed"  # its last run, or several in a row
+    CRON_LATE = "CRON_LATE", "A cron task is late"  # a moment passed and no run began
     BRANCHES = "BRANCHES", "Transactions over several resources wait"  # for a person
     COPY = "COPY", "This database belongs to another environment"  # nothing may act
 
 
 class Notice(models.Model):
-    """One condition of one subject, open while it lasts. `told_at`: when people heard of it."""
+    """One condition of one subject, open while it lasts.
+
+    `decided_at`: when it was decided who is to be told, of its beginning or, once it is closed, of
+    its end. `told_at`: when the first of them heard of that; or when it was decided that nobody is
+    told. `again_at`: when they are to be reminded, None = never. An acknowledged one reminds
+    nobody; one that is snoozed tells nobody before that moment.
+    """
 
     kind = models.CharField(max_length=20, choices=NoticeKind.choices)
     subject = models.CharField(max_length=200)
+    queue = models.ForeignKey(Queue, on_delete=models.SET_NULL, null=True, related_name="notices")
     text = models.TextField()
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
+    decided_at = models.DateTimeField(null=True)
     told_at = models.DateTimeField(null=True)
+    again_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    note = models.CharField(max_length=500, blank=True, default="", db_default="")
+    snoozed_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-opened_at", "-id"]
@@ -63,5 +83,14 @@ class Notice(models.Model):
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """The people who get notices as the installation is set now; empty = only the log tells."""
-        return tuple(settings.SLUICE_NOTIFY_EMAILS)
+        """Those who are told, by name or address; empty = only the log tells.
+
+        Where nothing is decided yet, the addresses that are told where no rule says otherwise.
+        """
+        named: list[str] = []
+        for delivery in self.deliveries.all():
+            to = delivery.recipient
+            named += settings.SLUICE_NOTIFY_EMAILS if to is None else [to.name]
+        if not named and self.decided_at is None:
+            named = settings.SLUICE_NOTIFY_EMAILS
+        return tuple(dict.fromkeys(named))

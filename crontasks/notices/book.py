@@ -1,71 +1,52 @@
-"""The book of notices: each condition is sent once when it begins and once when it is over."""
+"""The book of notices: conditions are opened when they begin and closed when they are over."""
 
-import logging
-from collections.abc import Collection, Iterable
-from datetime import timedelta
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable
 
-from django.conf import settings
-from django.core.mail import send_mail
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Prefetch, Q
 
-from crontasks.models import Notice
-from crontasks.models.notice import (
-    ABOUT_CONNECTIONS,
-    ABOUT_PROVIDERS,
-    ASKED_FOR,
-    NoticeKind,
-)
+from crontasks.models import Notice, NoticeDelivery
+from crontasks.models.notice import ASKED_FOR, NoticeKind
+from crontasks.notices import sending, telling
+from crontasks.notices.condition import Condition
+from integration.models import Queue
 from integration.store.sessions import database_now
 
-logger = logging.getLogger(__name__)
+# So many rows go into one statement.
+ROWS = 1_000
 
 
-class Condition(NamedTuple):
-    """Something that is so right now: of which subject, why, and what to do about it."""
-
-    kind: NoticeKind
-    subject: str
-    text: str
-
-
-# A broker that restarts is nobody's mail: so long a provider has to be away before a mail.
-PROVIDER_PATIENCE: Final = timedelta(seconds=30)
-# Connections are asked every minute: what only one look met is nobody's mail either.
-CONNECTION_PATIENCE: Final = timedelta(seconds=90)
-
-
-def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
-    """Open what is new, close what is over (of these `kinds` only), tell what nobody has heard of.
+def settle(
+    present: Iterable[Condition],
+    kinds: Collection[NoticeKind],
+    send: Callable[[], None] = sending.send_due,
+) -> None:
+    """Open what is new, close what is over (of these `kinds` only), decide who is told, send.
 
     What is known of providers and connections is written by those who ask them (`keep`) and only
-    sent here.
+    told here. `send` sends what is due, or has it sent.
     """
     keep(present, kinds, ~ASKED_FOR)
-    now, is_open = database_now(), Q(closed_at__isnull=True)
-    young = ABOUT_PROVIDERS & Q(opened_at__gt=now - PROVIDER_PATIENCE)
-    young |= ABOUT_CONNECTIONS & Q(opened_at__gt=now - CONNECTION_PATIENCE)
-    untold = Notice.objects.filter(told_at__isnull=True, kind__in=list(kinds))
-    for notice in untold.exclude(young & is_open):
-        _tell(notice)
+    telling.decide(kinds)
+    send()
 
 
 def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) -> None:
-    """Open what is new and close what is over, of these `kinds` and subjects; tells nobody."""
+    """Open what is new and close what is over, of these `kinds` and subjects; tells nobody.
+
+    The number of statements grows by one for a thousand notices.
+    """
     now = {(condition.kind, condition.subject): condition for condition in present}
     open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
     noticed = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
-    begun = [condition for key, condition in now.items() if key not in noticed]
-    # Two watches may look at the same time; the partial unique index lets one of them in.
-    Notice.objects.bulk_create(
-        [Notice(**new._asdict(), opened_at=database_now()) for new in begun], ignore_conflicts=True
-    )
+    _open([condition for key, condition in now.items() if key not in noticed])
+    _close([notice.pk for key, notice in noticed.items() if key not in now])
+    changed = []
     for key, notice in noticed.items():
-        if key not in now:
-            _close(notice)
-        elif notice.text != now[key].text:
-            Notice.objects.filter(pk=notice.pk).update(text=now[key].text)
+        if key in now and notice.text != now[key].text:
+            notice.text = now[key].text
+            changed.append(notice)
+    Notice.objects.bulk_update(changed, ["text"], batch_size=ROWS)
 
 
 def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
@@ -74,8 +55,9 @@ def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
     if not names:
         return {}
     notices = Notice.objects.filter(kind=NoticeKind.BLOCKED, closed_at__isnull=True)
+    told = Prefetch("deliveries", NoticeDelivery.with_names())
     blocks: dict[str, Notice] = {}
-    for notice in notices.order_by("opened_at"):
+    for notice in notices.order_by("opened_at").prefetch_related(told):
         # A partition's subject is "queue[0]", that of a strict outbound queue its name alone.
         name = notice.subject.partition("[")[0]
         if name in names:
@@ -83,46 +65,35 @@ def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
     return blocks
 
 
-def _close(notice: Notice) -> None:
-    """An end whose beginning nobody heard of needs no mail either."""
-    open_rows = Notice.objects.filter(pk=notice.pk, closed_at__isnull=True)
-    if notice.told_at is None:
-        open_rows.update(closed_at=database_now(), told_at=database_now())
-    else:
-        open_rows.update(closed_at=database_now(), told_at=None)
-
-
-def _tell(notice: Notice) -> None:
-    """Mail and one log line; a mail that cannot be sent is tried again at the next look."""
-    with transaction.atomic():
-        # The row lock makes one teller of two.
-        mine = Notice.objects.select_for_update(skip_locked=True).filter(
-            pk=notice.pk, told_at__isnull=True
+def _open(begun: Collection[Condition]) -> None:
+    if not begun:
+        return
+    at = database_now()
+    names = {condition.queue_name for condition in begun} - {""}
+    queues = dict(Queue.objects.filter(name__in=names).values_list("name", "pk"))
+    rows = [
+        Notice(
+            kind=one.kind,
+            subject=one.subject,
+            text=one.text,
+            queue_id=queues.get(one.queue_name),
+            opened_at=at,
         )
-        current = mine.first()
-        if current is None or not _mailed(current):
-            return
-        mine.update(told_at=database_now())
-    is_over = current.closed_at is not None
-    logger.log(
-        logging.INFO if is_over else logging.WARNING,
-        "notice over" if is_over else "notice",
-        extra={"kind": current.kind, "subject": current.subject, "text": current.text},
-    )
+        for one in begun
+    ]
+    # Two watches may look at the same time; the partial unique index lets one of them in.
+    Notice.objects.bulk_create(rows, ignore_conflicts=True, batch_size=ROWS)
 
 
-def _mailed(notice: Notice) -> bool:
-    recipients = settings.SLUICE_NOTIFY_EMAILS
-    if not recipients:
-        return True
-    lead = "Over: " if notice.closed_at is not None else ""
-    subject = f"[{settings.SLUICE_DEPLOYMENT}] {lead}{notice.get_kind_display()}"
-    end = f"\n\nOver since {notice.closed_at:%d %B %Y %H:%M} UTC." if notice.closed_at else ""
-    body = f"{notice.subject}: {notice.text}\n\nSince {notice.opened_at:%d %B %Y %H:%M} UTC.{end}"
-    try:
-        send_mail(f"{subject}: {notice.subject}"[:200], body, None, recipients)
-    except OSError as e:
-        # smtplib's errors are OSErrors, too; tried again in five seconds.
-        logger.warning("a notice could not be mailed", extra={"error": str(e)})
-        return False
-    return True
+def _close(over: Collection[int]) -> None:
+    """An end whose beginning nobody heard of needs no message either."""
+    if not over:
+        return
+    with transaction.atomic():
+        deliveries = NoticeDelivery.objects.filter(notice__in=over)
+        deliveries.filter(sent_at__isnull=True, taken_at__isnull=True).delete()
+        heard = deliveries.values("notice")
+        rows, at = Notice.objects.filter(pk__in=over, closed_at__isnull=True), database_now()
+        unheard = rows.filter(told_at__isnull=True).exclude(pk__in=heard)
+        unheard.update(closed_at=at, decided_at=at, told_at=at, again_at=None)
+        rows.update(closed_at=at, decided_at=None, told_at=None, again_at=None)

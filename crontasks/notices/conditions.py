@@ -8,12 +8,13 @@ from django.conf import settings
 
 from crontasks.cursor import Cursor
 from crontasks.health import broker, readiness, slot_words, slots
-from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.health.slots import PATIENCE, Run, Stage
 from crontasks.hearts import are_alive
 from crontasks.models.notice import NoticeKind
-from crontasks.notices.book import Condition
-from crontasks.problems.queues import SOON, SOON_SHARE
+from crontasks.notices import measures, rules, schedules
+from crontasks.notices.condition import Condition
+from crontasks.notices.rules import RuleBook
+from crontasks.problems.queues import SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
@@ -29,14 +30,11 @@ from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.queue_stops import IS_AT_STOP
 from integration.store.relay_sharing import BUCKET
-from integration.store.sessions import django_connection
+from integration.store.sessions import database_time, django_connection
 from integration.store.sharing import IS_FREE, LOCKED
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
 
-BURST_ROWS: Final = 20
-BURST_MINUTES: Final = 10
-UNREAD_SECONDS: Final = 120
 WORKER_KINDS: Final = frozenset(NoticeKind) - {NoticeKind.NO_WORKER}
 
 _STATES: Final = f"""
@@ -46,12 +44,6 @@ _STATES: Final = f"""
     WHERE q.enabled AND NOT q.paused
       AND (p.state IN ('BLOCKED', 'BRAKED') OR {IS_HELD_BACK} OR (p.state IN ('OUTAGE', 'WAITING')
            AND p.state_since < clock_timestamp() - interval '30 s'))"""
-_BURSTS: Final = f"""
-    SELECT q.name, count(*) FROM integration_messageerror e
-    JOIN integration_queue q ON q.id = e.queue_id
-    WHERE e.state = 'HOLD'
-      AND e.last_failed_at > clock_timestamp() - make_interval(mins => {BURST_MINUTES})
-    GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""
 # As the overview tells it. Once it is open, it is over only with some distance: a queue that is
 # read slowly would pass the line again and again.
 _OVER_SHARE: Final = 1.5
@@ -60,17 +52,17 @@ _EXPIRING: Final = f"""
         SELECT q.name, q.topic, q.retention_seconds AS kept, min(p.oldest_waiting_at) AS oldest,
                sum(greatest(0, p.high_watermark
                    - greatest(p.next_offset, p.low_watermark, p.rescued_to))) AS lag,
-               least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
+               q.retention_seconds * {SOON_SHARE} AS quarter
         FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
         JOIN integration_provider v ON v.id = q.provider_id AND v.kind = 'kafka'
         WHERE q.enabled AND {IS_READ} GROUP BY q.id
     )
-    SELECT name, topic, kept, lag, oldest + make_interval(secs => kept), clock_timestamp()
+    SELECT name, topic, kept, lag, oldest + make_interval(secs => kept), clock_timestamp(),
+           quarter, EXISTS (SELECT FROM crontasks_notice n WHERE n.kind = 'EXPIRING'
+                            AND n.subject = queue.name AND n.closed_at IS NULL)
     FROM queue
-    WHERE lag > 0 AND oldest + make_interval(secs => kept - soon * CASE WHEN EXISTS (
-        SELECT FROM crontasks_notice n
-        WHERE n.kind = 'EXPIRING' AND n.subject = queue.name AND n.closed_at IS NULL)
-        THEN {_OVER_SHARE} ELSE 1 END) < clock_timestamp()"""
+    WHERE lag > 0 AND oldest + make_interval(secs => kept - least(%s, quarter) * {_OVER_SHARE})
+        < clock_timestamp()"""
 _RESCUED: Final = """
     SELECT q.name, q.topic, sum(r.records)::bigint, array_agg(DISTINCT r.reason)
     FROM integration_rescue r JOIN integration_queuepartition p ON p.id = r.partition_id
@@ -90,17 +82,19 @@ _GAPS: Final = """
 # followed counts, or an instance that is missing or switched off.
 _UNREAD: Final = f"""
     WITH {LOCKED}
-    SELECT q.name || '[' || p.partition || ']', p.high_watermark - p.next_offset
+    SELECT q.name, p.partition, p.high_watermark - p.next_offset,
+           extract(epoch FROM clock_timestamp()
+               - coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz))::float8,
+           CASE WHEN i.active THEN extract(epoch FROM i.last_scheduled_at
+               - coalesce(s.released_at, s.taken_at, 'epoch'::timestamptz))::float8 END
     FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND NOT s.rescues
     LEFT JOIN crontasks_croninstance i ON i.queue_id = q.id
     WHERE {IS_WANTED} AND p.state = 'RUNNING' AND p.high_watermark > p.next_offset AND {IS_FREE}
       AND NOT {IS_AT_STOP}
-      AND (i.id IS NULL OR NOT i.active
-           OR i.last_scheduled_at > coalesce(s.released_at, s.taken_at, 'epoch'::timestamptz)
-              + make_interval(secs => {UNREAD_SECONDS}))
+      AND (i.id IS NULL OR NOT i.active OR i.last_scheduled_at IS NOT NULL)
       AND coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz)
-          < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""
+          < clock_timestamp() - make_interval(secs => %s)"""
 # The shard that holds a topic, or else whose share it is in: as policy.relay_shares.shard_of.
 _SENDER: Final = f"coalesce(l.shard, ((d.bucket + 1) * v.shards - 1) / {BUCKETS})"
 # Nobody relays (the trouble is null), or a relay waits for Kafka; one that is just late is neither.
@@ -109,7 +103,7 @@ _UNSENT: Final = f"""
         SELECT o.provider_id, {BUCKET} AS bucket, count(*) AS count FROM integration_outboxrow o
         WHERE o.state IN ('PENDING', 'STAMPED')
           AND greatest(o.created_at, o.not_before)
-              < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
+              < clock_timestamp() - make_interval(secs => %s)
         GROUP BY 1, 2
     ), met AS (
         SELECT d.*, CASE
@@ -137,16 +131,20 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
 
     Asks the broker of Celery as well, which takes some seconds where that is away.
     """
+    book = rules.load()
     away = list(_broker())
     foreign = readiness.environment()
     if isinstance(foreign, Situation):
         text = f"{foreign.why} {foreign.detail} {foreign.next_step}"
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_connection().cursor() as cursor:
-        conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
-        conditions += [*_expiring(cursor), *_rescues(cursor), *_slots()]
+        conditions = [*away, *_states(cursor), *_gaps(cursor), *_stuck(cursor), *_slots()]
+        conditions += [*measures.bursts(cursor, book), *measures.failures(cursor, book)]
+        conditions += [*measures.waiting(cursor, book), *_expiring(cursor, book)]
+        conditions += [*_rescues(cursor), *schedules.failed(cursor, book)]
         if is_settled:
-            conditions += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
+            conditions += [*_unread(cursor, book), *_unsent(cursor, book)]
+            conditions += _beat(cursor) or schedules.late(book, database_time())
         return conditions
 
 
@@ -185,15 +183,6 @@ def _states(cursor: Cursor) -> Iterator[Condition]:
         yield Condition(NoticeKind(state), subject, reason)
 
 
-def _bursts(cursor: Cursor) -> Iterator[Condition]:
-    cursor.execute(_BURSTS)
-    for subject, count in cursor.fetchall():
-        text = (
-            f"{so_many(count, 'message was', 'messages were')} held within {BURST_MINUTES} minutes."
-        )
-        yield Condition(NoticeKind.HOLD_BURST, subject, text)
-
-
 def _gaps(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_GAPS)
     for subject, count in cursor.fetchall():
@@ -202,10 +191,14 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
         yield Condition(NoticeKind.GAP, subject, text)
 
 
-def _expiring(cursor: Cursor) -> Iterator[Condition]:
+def _expiring(cursor: Cursor, book: RuleBook) -> Iterator[Condition]:
     """Yield one for each queue, however many partitions: what is to be done is the same."""
-    cursor.execute(_EXPIRING)
-    for subject, topic, age, lag, at, now in cursor.fetchall():
+    cursor.execute(_EXPIRING, (book.seconds(NoticeKind.EXPIRING)[-1],))
+    for subject, topic, age, lag, at, now, quarter, is_open in cursor.fetchall():
+        soon = book.of(NoticeKind.EXPIRING, queue=subject).longer_than_seconds or 0
+        soon = min(soon, quarter) * (_OVER_SHARE if is_open else 1)
+        if (at - now).total_seconds() >= soon:
+            continue
         left = f"in {spoken(at - now)}, at {at:%d %B %Y %H:%M} UTC"
         when = "may leave Kafka at any moment" if at <= now else f"leaves Kafka {left}"
         text = (
@@ -267,27 +260,34 @@ def _stuck(cursor: Cursor) -> Iterator[Condition]:
         yield Condition(NoticeKind.BLOCKED, subject, one.situation.text)
 
 
-def _unread(cursor: Cursor) -> Iterator[Condition]:
-    cursor.execute(_UNREAD)
-    for subject, lag in cursor.fetchall():
+def _unread(cursor: Cursor, book: RuleBook) -> Iterator[Condition]:
+    """Yield one for each partition; its schedule has come around so long after the last reader."""
+    cursor.execute(_UNREAD, (book.seconds(NoticeKind.NO_CONSUMER)[0],))
+    for name, partition, lag, unread, since_tick in cursor.fetchall():
+        patience = book.of(NoticeKind.NO_CONSUMER, queue=name).longer_than_seconds or 0
+        if unread < patience or (since_tick is not None and since_tick <= patience):
+            continue
         text = (
             f"{so_many(lag, 'message waits', 'messages wait')} and nothing reads this queue. "
-            f"`manage.py check_flow {subject.partition('[')[0]}` names the broken link."
+            f"`manage.py check_flow {name}` names the broken link."
         )
-        yield Condition(NoticeKind.NO_CONSUMER, subject, text)
+        yield Condition(NoticeKind.NO_CONSUMER, f"{name}[{partition}]", text)
 
 
-def _unsent(cursor: Cursor) -> Iterator[Condition]:
-    cursor.execute(_UNSENT)
+def _unsent(cursor: Cursor, book: RuleBook) -> Iterator[Condition]:
+    seconds = book.of(NoticeKind.NO_RELAY).longer_than_seconds or 0
+    cursor.execute(_UNSENT, (seconds,))
     for subject, count, trouble in cursor.fetchall():
         due = so_many(count, "outgoing message is", "outgoing messages are")
-        why = f"{due} due for over {UNSENT_SECONDS} seconds and"
+        why = f"{due} due for over {seconds:,} seconds and"
         text = f"{why} no relay is at work. {NO_RELAY.next_step}"
         if trouble:
             text = f"{why} the relay waits for Kafka. {trouble}"
         yield Condition(NoticeKind.NO_RELAY, subject, text)
 
 
-def _beat(cursor: Cursor) -> Iterator[Condition]:
-    if not are_alive(cursor, "beat"):
-        yield _of_all(NoticeKind.NO_BEAT, NO_BEAT)
+def _beat(cursor: Cursor) -> list[Condition]:
+    """While no beat lives every schedule is late: that is one condition."""
+    if are_alive(cursor, "beat"):
+        return []
+    return [_of_all(NoticeKind.NO_BEAT, NO_BEAT)]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from crontasks.health import slot_words
+from crontasks.models.notice import NoticeKind
 from crontasks.problems.facts import Facts, Problem, Way, counted, is_of_provider, is_wanted
 from integration.counting import listed
 from integration.durations import rough, written
@@ -242,6 +243,29 @@ def branches(facts: Facts) -> Iterator[Problem]:
         lack = Situation(one.text, "Open the connection; its page shows the branches.")
         what = f"Transactions of the connection {one.factory} wait"
         yield Problem(what, lack, Way.CONNECTION, rank=14, subject=one.factory, number=one.number)
+
+
+def cron_runs(facts: Facts) -> Iterator[Problem]:
+    """Schedules whose last run ended badly, or that nobody began; of queues that may be seen.
+
+    What belongs to no queue works for all of them.
+    """
+    visible = {row.name for row in facts.rows}
+    for one in facts.schedules:
+        if one.queue and one.queue not in visible:
+            continue
+        is_late = one.kind == NoticeKind.CRON_LATE
+        what = f"{one.name} is late" if is_late else f"{one.name} failed"
+        step = "Open its page: it has the end of the log. “Run now” there tries again."
+        yield Problem(
+            what,
+            Situation(one.text, step),
+            Way.INSTANCE,
+            rank=42,
+            subject=one.name,
+            number=one.number,
+            is_grave=False,
+        )
 
 
 def late_relays(facts: Facts) -> Iterator[Problem]:

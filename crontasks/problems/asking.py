@@ -13,9 +13,9 @@ from django.utils import timezone
 from crontasks.health import slots
 from crontasks.health.live_processes import open_runs
 from crontasks.health.readiness import UNSENT_SECONDS
-from crontasks.models import Notice
+from crontasks.models import CronInstance, Notice
 from crontasks.models.notice import ASKED_FOR, CONNECTION, PROVIDER, NoticeKind
-from crontasks.problems.facts import Branches, Facts, Idle, Late, Short, Taker
+from crontasks.problems.facts import Branches, Facts, Idle, Late, Schedule, Short, Taker
 from integration.models import ConnectionFactory, EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.outbox.branches import commits_in_doubt, held_by_others
@@ -40,14 +40,22 @@ _IDLE: Final = f"""
       AND {IS_READ}
       AND NOT coalesce(i.works, false)
     ORDER BY q.name LIMIT 100"""
+OF_SCHEDULES: Final = (NoticeKind.CRON_FAILED, NoticeKind.CRON_LATE)
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
 
 
 def ask(
-    rows: Sequence[QueueRow], live_processes: LiveProcesses, heads: Mapping[UUID, Head]
+    rows: Sequence[QueueRow],
+    live_processes: LiveProcesses,
+    heads: Mapping[UUID, Head],
+    *,
+    is_whole: bool = True,
 ) -> Facts:
-    """The facts about these queues as they were just read, in a bounded number of statements."""
+    """The facts about these queues as they were just read, in a bounded number of statements.
+
+    Schedules that belong to no queue are for whoever sees the whole installation.
+    """
     ids = [row.id for row in rows]
     sending = [row for row in rows if row.sends]
     outbound = any(not row.is_read or row.sends for row in rows)
@@ -69,6 +77,7 @@ def ask(
         commits_in_doubt=commits_in_doubt(),
         held_by_others=held_by_others(),
         branches=_branches(noticed.connections),
+        schedules=[s for s in _schedules(noticed.schedules) if is_whole or s.queue],
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if live_processes.drivers else open_runs().waiting,
     )
@@ -102,15 +111,19 @@ def connections_waiting() -> dict[str, str]:
 
 
 class _Noticed(NamedTuple):
-    """Providers that are away and connections that wait, by name; whether Celery's broker is."""
+    """Providers that are away and connections that wait, by name; whether Celery's broker is.
+
+    `schedules` are cron instances that failed or are late, by name: which of both, and why.
+    """
 
     providers: dict[str, str]
     connections: dict[str, str]
     broker: bool
+    schedules: dict[str, tuple[str, str]]
 
 
 def _noticed() -> _Noticed:
-    about = ASKED_FOR | Q(kind=NoticeKind.NO_BROKER)
+    about = ASKED_FOR | Q(kind__in=[NoticeKind.NO_BROKER, *OF_SCHEDULES])
     notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
     rows = list(notices.values_list("kind", "subject", "text"))
 
@@ -118,7 +131,18 @@ def _noticed() -> _Noticed:
         return {s.removeprefix(what): text for _, s, text in rows if s.startswith(what)}
 
     is_away = any(kind == NoticeKind.NO_BROKER for kind, _, _ in rows)
-    return _Noticed(called(PROVIDER), called(CONNECTION), is_away)
+    schedules = {s: (kind, text) for kind, s, text in rows if kind in OF_SCHEDULES}
+    return _Noticed(called(PROVIDER), called(CONNECTION), is_away, schedules)
+
+
+def _schedules(told: Mapping[str, tuple[str, str]]) -> list[Schedule]:
+    if not told:
+        return []
+    rows = CronInstance.objects.filter(name__in=told, active=True).select_related("queue")
+    return [
+        Schedule(row.name, row.pk, row.queue.name if row.queue else "", *told[row.name])
+        for row in rows.order_by("name")
+    ]
 
 
 def _branches(told: Mapping[str, str]) -> list[Branches]:

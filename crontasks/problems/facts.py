@@ -96,6 +96,16 @@ class Late(NamedTuple):
     trouble: str = ""
 
 
+class Schedule(NamedTuple):
+    """A cron instance whose run failed or is late, as it was noticed; its queue, or empty."""
+
+    name: str
+    number: int
+    queue: str
+    kind: str
+    text: str
+
+
 class Branches(NamedTuple):
     """A connection factory whose branches wait for a person, and why."""
 
@@ -129,6 +139,7 @@ class Facts:
     commits_in_doubt: Sequence[CommitInDoubt] = ()
     held_by_others: Sequence[HeldByOthers] = ()
     branches: Sequence[Branches] = ()
+    schedules: Sequence[Schedule] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False

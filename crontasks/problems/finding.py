@@ -14,6 +14,7 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.services,
     around.systems,
     around.schedules,
+    around.cron_runs,
     around.retention,
     around.slots,
     queues.hanging,

@@ -4,10 +4,10 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from crontasks.models import CronInstance, CronRun
@@ -94,9 +94,11 @@ def _note(
     if instance is None:
         return None
     last = instance.runs.first()
-    if not counts and _is_repeated(last, report):
-        return None
     ended_at = timezone.now()
+    if not counts and _is_repeated(last, report):
+        # That it goes on failing is seen by when it did so last.
+        CronRun.objects.filter(pk=last.pk, state=RunState.FAILED).update(ended_at=ended_at)
+        return None
     if last is None or not _joins(last, started_at):
         last = CronRun(
             instance=instance,
@@ -115,7 +117,7 @@ def _note(
     return last
 
 
-def _is_repeated(last: CronRun | None, report: Report) -> bool:
+def _is_repeated(last: CronRun | None, report: Report) -> TypeGuard[CronRun]:
     return last is not None and (last.ending, last.text) == (
         report.ending,
         report.text[:TEXT_LENGTH],
@@ -136,10 +138,29 @@ def mark_lost() -> int:
 
     A run holds its instance's lock while it works; one that has just begun gets a minute.
     """
-    held = [instance_id for (instance_id,) in fetch_all(locks.held(locks.LockClass.INSTANCE))]
-    lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=held)
-    old = lost.filter(started_at__lt=database_now() - timedelta(minutes=1))
-    return old.update(
+    lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=_held())
+    return _lose(lost.filter(started_at__lt=database_now() - timedelta(minutes=1)))
+
+
+def settle_lost(instance_id: int) -> bool:
+    """Mark this instance's run as lost if its process died; whether there was one.
+
+    Without a grace: a row is written and completed while the lock is held, so that one which was
+    there before the lock was found free has nobody any more.
+    """
+    running = CronRun.objects.filter(instance=instance_id, state=RunState.RUNNING)
+    before = list(running.values_list("pk", flat=True))
+    if not before or instance_id in _held():
+        return False
+    return _lose(running.filter(pk__in=before)) > 0
+
+
+def _held() -> list[int]:
+    return [number for (number,) in fetch_all(locks.held(locks.LockClass.INSTANCE))]
+
+
+def _lose(runs: QuerySet[CronRun]) -> int:
+    return runs.update(
         state=RunState.LOST,
         ended_at=F("started_at"),
         text="The process that ran it ended without a message.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import psycopg
@@ -57,6 +58,12 @@ def database_now() -> Func:
     The time when the row is written, not when the transaction began.
     """
     return Func(function="clock_timestamp", output_field=DateTimeField())
+
+
+def database_time() -> datetime:
+    """Ask for the time now, where Python has to compare with it. Raises DatabaseError."""
+    now: datetime = fetch_all("SELECT clock_timestamp()")[0][0]
+    return now
 
 
 def next_arrival() -> int:

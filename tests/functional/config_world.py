@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.core.management import CommandError, call_command
 
-from crontasks.models import CronInstance
+from crontasks.models import CronInstance, NoticeRecipient, NoticeRule
 from integration.models import (
     ChannelTarget,
     Endpoint,
@@ -108,6 +108,18 @@ def a_whole_configuration() -> None:
         time_zone="Europe/Berlin",
         parameters={"name": "ours", "token": SECRET},
     )
+    NoticeRecipient.objects.create(
+        name="chat", way="slack", url=f"https://chat.example/{SECRET}", description="the team"
+    )
+    NoticeRule.objects.create(
+        name="assets-lag",
+        kind="LAG",
+        queue=made["assets"],
+        at_least=500,
+        recipients=["chat"],
+        quiet_hours="22:00-06:00",
+        time_zone="Europe/Berlin",
+    )
 
 
 def a_channel_with_targets() -> None:
@@ -148,6 +160,8 @@ def a_channel_with_targets() -> None:
 
 
 def empty_database() -> None:
+    NoticeRule.objects.all().delete()
+    NoticeRecipient.objects.all().delete()
     CronInstance.objects.all().delete()
     ChannelTarget.objects.all().delete()
     PublishChannel.objects.all().delete()

@@ -48,6 +48,8 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
     monkeypatch.setenv("SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD", SECRET)
     monkeypatch.setenv("SLUICE_CONFIG_PROVIDERS_PLANT_JMS_PASSWORD", SECRET)
     monkeypatch.setenv("SLUICE_CONFIG_CRON_INSTANCES_TYPED_PARAMETERS_TOKEN", SECRET)
+    chat = f"https://chat.example/{SECRET}"
+    monkeypatch.setenv("SLUICE_CONFIG_NOTICE_RECIPIENTS_CHAT_URL", chat)
 
     assert config("plan", text=told)[0] == 2
     assert not Provider.objects.exists()
@@ -126,7 +128,7 @@ def test_pruning_removes_what_is_needed_only_by_what_goes_too(config: Config) ->
     emptied = "".join(f"{section}: []\n" for section in NAMES if section != "cron_instances")
     code, said = config("apply", "--prune", text=f"format: 1\n{emptied}")
     assert code == 0, said
-    assert "0 create, 0 change, 10 remove: done." in said
+    assert "0 create, 0 change, 12 remove: done." in said
     assert not Queue.objects.exists()
     assert not Provider.objects.exists()
 

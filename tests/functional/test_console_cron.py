@@ -1,6 +1,7 @@
 """Cron instances over HTTP: when they run, how it went, running one now, letting one rest."""
 
 import re
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,8 @@ from integration.actions.configuration import Author, record
 from integration.delivery.report import RunEnding
 from integration.models import ConfigurationChange, ExternalSystem, QueueChange
 from integration.policy.states import Ended
+from integration.store import locks
+from integration.store.sessions import raw_connection
 from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -255,7 +258,9 @@ def test_a_second_run_is_refused_while_the_first_is_at_work(
     client: Client, cleanup: CronInstance
 ) -> None:
     a_run(cleanup, state="RUNNING")
-    answer = client.post(reverse("run-now", args=[cleanup.pk]))
+    with closing(raw_connection("a run")) as session:
+        session.execute(locks.TRY, (locks.LockClass.INSTANCE, cleanup.pk))
+        answer = client.post(reverse("run-now", args=[cleanup.pk]))
     assert answer.status_code == 409
     assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
 

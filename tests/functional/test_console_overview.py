@@ -128,7 +128,7 @@ class TestBlockedQueue:
         assert "could not be sent yet" in client.get(OVERVIEW).text
         notice.told_at = begun
         notice.save()
-        assert "An email was sent 7 h ago to ops@example.org." in words(client.get(OVERVIEW).text)
+        assert "A message was sent 7 h ago to ops@example.org." in words(client.get(OVERVIEW).text)
         settings.SLUICE_NOTIFY_EMAILS = []  # type: ignore[attr-defined]
         assert "Only the log" in client.get(OVERVIEW).text
 

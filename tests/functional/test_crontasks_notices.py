@@ -9,8 +9,9 @@ from django.core import mail
 from django.db.models import F
 from django.utils import timezone
 
-from crontasks.models import CronInstance, Heartbeat, Notice
+from crontasks.models import CronInstance, Heartbeat, Notice, NoticeDelivery
 from crontasks.models.notice import NoticeKind
+from crontasks.models.notice_kinds import FACTS
 from crontasks.notices import book, conditions
 from integration.models import (
     Deployment,
@@ -88,6 +89,11 @@ def test_a_mail_that_could_not_be_sent_is_sent_later(row, settings):
     assert Notice.objects.get().told_at is None
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     look()
+    assert mail.outbox == [], "the next try comes after a pause"
+    [waiting] = NoticeDelivery.objects.all()
+    assert (waiting.tries, "Connection refused" in waiting.problem) == (1, True)
+    NoticeDelivery.objects.update(next_at=database_now())
+    look()
     assert len(mail.outbox) == 1
     assert Notice.objects.get().told_at is not None
 
@@ -123,7 +129,7 @@ def test_a_short_outage_is_nobodys_mail(row):
 
 def test_many_holds_in_a_short_time_are_a_burst(row):
     now = timezone.now()
-    for offset in range(conditions.BURST_ROWS):
+    for offset in range(FACTS[NoticeKind.HOLD_BURST].count or 0):
         MessageError.objects.create(
             queue=row.queue,
             topic_uuid="u",

@@ -10,6 +10,7 @@ from crontasks.cleanup import removing
 from crontasks.cleanup.pasts import RECEIPTS
 from crontasks.outcome import Context
 from integration.models import OutboxRow, Queue, Receipt
+from integration.store.sessions import database_time
 from tests.support.http_api import a_partner
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 def removed(days: float) -> int:
     Receipt.objects.update(received_at=timezone.now() - timedelta(days=days))
-    said = {"at": removing.database_time(), "chunk": 100}
+    said = {"at": database_time(), "chunk": 100}
     return sum(removing.remove(RECEIPTS, said, lambda: False).values())
 
 

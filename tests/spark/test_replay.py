@@ -11,7 +11,6 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import arguments_of, ask, conninfo, preview
 from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.errors import BulkError
-from crontasks.cleanup.removing import database_time
 from integration.actions.failures import delete, edit, hold, release
 from integration.delivery.key_order import order_key
 from integration.models import (
@@ -25,6 +24,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.store.sessions import database_time
 from spark_jobs.errors import JobError
 from spark_jobs.fencing import own, settle
 from spark_jobs.replay.staging import Stage

@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from crontasks.bulk.asking import ask, conninfo
 from crontasks.bulk.deciding import again
 from crontasks.bulk.driving import drive
-from crontasks.cleanup.removing import database_time
 from integration.actions.failures import delete, edit, release
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from integration.store.sessions import database_time
 from spark_jobs.errors import JobError
 from spark_jobs.replay.giving import give_back
 from spark_jobs.replay.parameters import ReplayParameters

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from console.layout.access import Right
 from console.people import personal_tokens
-from crontasks.models import CronInstance, CronRun
+from crontasks.models import CronInstance, CronRun, Notice, NoticeRecipient, NoticeRule
 from integration.actions.configuration import Author
 from integration.actions.testmessages import Draft, send
 from integration.models import (
@@ -149,6 +149,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "name": queue.name,
         "gap_id": gap.pk,
         "error_id": error.pk,
+        "notice_id": _a_notice(queue).pk,
         "row_id": row.pk,
         "lease_id": lease.pk,
         "instance_id": instance.pk,
@@ -176,6 +177,16 @@ def _a_person() -> dict[str, int]:
     made = personal_tokens.make(person, "theirs", [Right.VIEW], valid_for=timedelta(days=1))
     pages = ("personal-token-revoke", "person-token-revoke")
     return {"person_id": person.pk, **{f"{page}:token_id": made.token.pk for page in pages}}
+
+
+def _a_notice(queue: Queue) -> Notice:
+    return Notice.objects.create(
+        kind="BLOCKED",
+        subject=f"{queue.name}[0]",
+        queue=queue,
+        text="HEAD_HELD: Bad date.",
+        opened_at=timezone.now(),
+    )
 
 
 def _an_operation(name: str, error: MessageError) -> Operation:
@@ -229,6 +240,10 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     )
     queue = an_outbound(f"{name}-out", system)
     target = a_target(a_channel("SharedChannel"), name, queue=queue)
+    recipient = NoticeRecipient.objects.create(
+        name="shared-recipient", addresses=["ops@example.org"]
+    )
+    rule = NoticeRule.objects.create(name=name, kind="LAG", system=system, at_least=100)
     change = ConfigurationChange.objects.create(
         at=timezone.now(),
         actor="adam",
@@ -248,6 +263,8 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "connection": factory.pk,
         "channel": target.channel_id,
         "target": target.pk,
+        "notice-recipient": recipient.pk,
+        "notice-rule": rule.pk,
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}

@@ -7,9 +7,10 @@ from typing import Any, Final
 from crontasks.bulk import storage
 from crontasks.cleanup.failures import FAILURES
 from crontasks.cleanup.pasts import HISTORY
-from crontasks.cleanup.removing import database_time, first_kept
+from crontasks.cleanup.removing import first_kept
 from crontasks.cleanup.rules import Rule
 from crontasks.parameters import option
+from integration.store.sessions import database_time
 from spark_jobs.archive.parameters import ArchivedKind, ArchiveParameters
 
 FOLDER: Final = "archive"

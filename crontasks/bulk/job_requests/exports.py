@@ -15,11 +15,11 @@ from crontasks.bulk.job_requests.imports import (
     structure_named,
     target_of,
 )
-from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
 from integration import durations
 from integration.models import Queue
 from integration.policy.states import Ended
+from integration.store.sessions import database_time
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, What
 from spark_jobs.exports.selecting import selection
 

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from crontasks.bulk.errors import BulkError, bad_job_request
 from crontasks.bulk.job_requests.imports import as_given, moment, queues_of, structure_of
-from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
 from integration.models import Queue
 from integration.policy.failure import Failure
@@ -22,6 +21,7 @@ from integration.recipe_rules import (
     structures_now,
 )
 from integration.store.operations import held_beginnings
+from integration.store.sessions import database_time
 from spark_jobs.repairs.parameters import RepairParameters, Writing
 
 # Stands for messages of no service and queues of no system, as in lists of failures.

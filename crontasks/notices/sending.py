@@ -1,0 +1,189 @@
+"""Sends what was decided: everything due to one recipient is one message.
+
+At least once: a message that was sent when its sender died is sent again under the same id.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, F, Q, QuerySet
+
+from crontasks.models import Notice, NoticeDelivery, NoticeRecipient
+from crontasks.models.notice import NoticeKind
+from crontasks.notices import ways
+from crontasks.notices.messages import NAMED, Message, Told
+from integration.models.fields import SecretUnreadableError
+from integration.store.sessions import database_time
+
+# Who was told so many notices within a minute is told of the next ones together, after it.
+MOST_A_MINUTE: Final = 5
+MINUTE: Final = timedelta(minutes=1)
+# What its sender has not settled by then, nobody will: the next one sends it again.
+LEASE: Final = timedelta(minutes=2)
+FIRST_PAUSE_SECONDS: Final = 5
+LONGEST_PAUSE_SECONDS: Final = 900
+GIVE_UP_AFTER: Final = timedelta(days=1)
+PROBLEM_LENGTH: Final = 300
+UNSENT: Final = Q(sent_at__isnull=True, next_at__isnull=False)
+Event = NoticeDelivery.Event
+logger = logging.getLogger(__name__)
+
+
+class Batch(NamedTuple):
+    """Deliveries that are one message, and which try of it this is."""
+
+    message: UUID
+    ids: Sequence[int]
+    tries: int
+
+
+def send_due() -> None:
+    """Send all that is due, one recipient after the other."""
+    for recipient in due_recipients():
+        send_to(recipient)
+
+
+def due_recipients() -> list[int | None]:
+    """Whom something is due to; None stands for SLUICE_NOTIFY_EMAILS."""
+    due = NoticeDelivery.objects.filter(UNSENT, next_at__lte=database_time())
+    return list(due.order_by().values_list("recipient", flat=True).distinct())
+
+
+def send_to(recipient_id: int | None) -> bool:
+    """Send what is due to one recipient; whether a message was sent."""
+    batch = take(recipient_id)
+    if batch is None:
+        return False
+    recipient = None
+    try:
+        if recipient_id is not None:
+            recipient = NoticeRecipient.objects.filter(pk=recipient_id).first()
+    except SecretUnreadableError as unreadable:
+        _try_later(batch, str(unreadable), None)
+        return False
+    if recipient_id is not None and (recipient is None or not recipient.enabled):
+        _give_up(batch, "The recipient is switched off.")
+        return False
+    problem = ways.send(recipient, message_of(batch), database_time())
+    if problem:
+        _try_later(batch, problem, recipient)
+        return False
+    settle(batch)
+    return True
+
+
+def take(recipient_id: int | None) -> Batch | None:
+    """Make what is due one message, or take the one that was not sent before; None for nothing.
+
+    Committed before anything is sent. While a message of this recipient waits for its next try,
+    what is new waits behind it: a receiver that is away is not asked more often for it.
+    """
+    with transaction.atomic():
+        now = database_time()
+        mine = _of(recipient_id).filter(UNSENT)
+        formed = mine.filter(message__isnull=False).order_by("next_at", "id").first()
+        if formed is not None:
+            if formed.next_at is None or formed.next_at > now:
+                return None
+            message, rows = formed.message, mine.filter(message=formed.message)
+        else:
+            if _told_lately(recipient_id, now) >= MOST_A_MINUTE:
+                return None
+            message, rows = uuid4(), mine.filter(message__isnull=True)
+        due = rows.filter(next_at__lte=now).select_for_update(skip_locked=True)
+        taken = list(due.values_list("pk", "tries"))
+        if not taken or message is None:
+            return None
+        ids = [number for number, _ in taken]
+        NoticeDelivery.objects.filter(pk__in=ids).update(
+            message=message, taken_at=now, next_at=now + LEASE, tries=F("tries") + 1
+        )
+        return Batch(message, ids, max(tries for _, tries in taken) + 1)
+
+
+def message_of(batch: Batch) -> Message:
+    """The message that these deliveries make; three statements, however many they are."""
+    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+    first = rows.select_related("notice__queue").order_by("notice__opened_at", "id")[:NAMED]
+    counted = rows.order_by().values("notice__kind").annotate(count=Count("pk"))
+    titles = [
+        (str(NoticeKind(row["notice__kind"]).label), int(row["count"]))
+        for row in counted.order_by("-count", "notice__kind")
+    ]
+    return Message(
+        id=batch.message,
+        deployment=settings.SLUICE_DEPLOYMENT,
+        told=[_told(row) for row in first],
+        count=sum(count for _, count in titles),
+        titles=titles,
+    )
+
+
+def settle(batch: Batch) -> None:
+    """Write down that a message was taken, and that its notices were heard of."""
+    with transaction.atomic():
+        now = database_time()
+        rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+        rows.update(sent_at=now, problem="")
+        # Of a notice that ended meanwhile, the end is still to be told.
+        for event, is_over in ((Event.BEGUN, False), (Event.OVER, True)):
+            about = rows.filter(event=event).values("notice")
+            heard = Notice.objects.filter(pk__in=about, closed_at__isnull=not is_over)
+            heard.filter(told_at__isnull=True).update(told_at=now)
+
+
+def send_test(recipient: NoticeRecipient) -> str:
+    """Send a test now; why it failed, or empty."""
+    message = Message(
+        id=uuid4(), deployment=settings.SLUICE_DEPLOYMENT, told=(), count=0, is_test=True
+    )
+    return ways.send(recipient, message, database_time())
+
+
+def _of(recipient_id: int | None) -> QuerySet[NoticeDelivery]:
+    every = NoticeDelivery.objects.all()
+    if recipient_id is None:
+        return every.filter(recipient__isnull=True)
+    return every.filter(recipient=recipient_id)
+
+
+def _told_lately(recipient_id: int | None, now: datetime) -> int:
+    return _of(recipient_id).filter(sent_at__gt=now - MINUTE)[:MOST_A_MINUTE].count()
+
+
+def _told(row: NoticeDelivery) -> Told:
+    notice = row.notice
+    return Told(
+        number=notice.pk,
+        event=row.event,
+        kind=notice.kind,
+        title=notice.get_kind_display(),
+        subject=notice.subject,
+        queue=notice.queue.name if notice.queue is not None else "",
+        text=notice.text,
+        opened_at=notice.opened_at,
+        closed_at=notice.closed_at if row.event == Event.OVER else None,
+    )
+
+
+def _try_later(batch: Batch, problem: str, recipient: NoticeRecipient | None) -> None:
+    name = recipient.name if recipient is not None else "SLUICE_NOTIFY_EMAILS"
+    logger.warning("a notice could not be sent", extra={"recipient": name, "error": problem})
+    now = database_time()
+    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+    if rows.filter(created_at__lt=now - GIVE_UP_AFTER).exists():
+        _give_up(batch, problem)
+        return
+    doubled = FIRST_PAUSE_SECONDS * 2 ** min(batch.tries - 1, 20)
+    later = now + timedelta(seconds=min(doubled, LONGEST_PAUSE_SECONDS))
+    rows.update(taken_at=None, next_at=later, problem=problem[:PROBLEM_LENGTH])
+
+
+def _give_up(batch: Batch, problem: str) -> None:
+    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+    rows.update(taken_at=None, next_at=None, problem=problem[:PROBLEM_LENGTH])

@@ -1,0 +1,100 @@
+"""The ways to a recipient: a mail, or a request to a webhook or a chat."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from datetime import datetime
+from typing import Final
+
+from django.conf import settings
+from django.core.mail import send_mail
+
+from crontasks.models import NoticeRecipient
+from crontasks.notices import messages
+from crontasks.notices.messages import Message
+from integration.endpoint_types.http.endpoint import HttpEndpoint
+from integration.endpoint_types.http.properties import HttpProperties
+from integration.endpoints.port import Accepted, OutboundMessage
+
+# A receiver that never answers costs so much time, and nobody else's.
+CONNECT_SECONDS: Final = 5.0
+TOTAL_SECONDS: Final = 10.0
+ID_HEADER: Final = "webhook-id"
+PREFIX: Final = "whsec_"
+
+
+def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> str:
+    """Send it; why that failed, in a sentence, or empty. None: to SLUICE_NOTIFY_EMAILS.
+
+    Returns within the time limits, whatever the other side does.
+    """
+    if recipient is None or recipient.way == NoticeRecipient.Way.MAIL:
+        addresses = settings.SLUICE_NOTIFY_EMAILS if recipient is None else recipient.addresses
+        return _mailed(list(addresses), message)
+    is_chat = recipient.way == NoticeRecipient.Way.SLACK
+    body = messages.as_chat(message) if is_chat else messages.as_json(message)
+    content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return _posted(recipient, message, content, at)
+
+
+def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
+    """The signature as Standard Webhooks has it: of id, time and body, by HMAC-SHA256.
+
+    A secret that begins with "whsec_" is base64; any other is taken as it is.
+    """
+    key = secret.encode()
+    if secret.startswith(PREFIX):
+        try:
+            key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        except binascii.Error:
+            key = secret.encode()
+    signed = b".".join([message_id.encode(), timestamp.encode(), content])
+    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"
+
+
+def _mailed(addresses: list[str], message: Message) -> str:
+    if not addresses:
+        return ""
+    subject = messages.subject_line(message)
+    try:
+        send_mail(subject, messages.mail_text(message), None, addresses)
+    except OSError as problem:
+        # smtplib's errors are OSErrors, too.
+        return f"The mail was not taken: {problem}"
+    return ""
+
+
+def _posted(recipient: NoticeRecipient, message: Message, content: bytes, at: datetime) -> str:
+    timestamp = str(int(at.timestamp()))
+    headers = {"webhook-timestamp": timestamp}
+    if recipient.secret:
+        headers["webhook-signature"] = signature(
+            recipient.secret, str(message.id), timestamp, content
+        )
+    properties = HttpProperties(
+        url=recipient.url,
+        headers=headers,
+        id_header=ID_HEADER,
+        connect_seconds=CONNECT_SECONDS,
+        read_seconds=TOTAL_SECONDS,
+        total_seconds=TOTAL_SECONDS,
+        private_network=recipient.private_network,
+    )
+    endpoint = HttpEndpoint(properties)
+    try:
+        [answer] = endpoint.deliver(
+            [
+                OutboundMessage(
+                    message_id=str(message.id),
+                    interface="notice",
+                    system="",
+                    body=content,
+                    content_type="application/json",
+                )
+            ]
+        )
+    finally:
+        endpoint.close()
+    return "" if isinstance(answer, Accepted) else f"{answer.code}: {answer.text}"
