@@ -52,6 +52,7 @@ MIDDLEWARE = [
     # A cookie with a NUL is refused before anybody asks whose session it names.
     "console.people.session_limits.SessionLimits",
     "console.people.company.rechecks.CompanyRechecks",
+    "console.people.second.enforcing.SecondFactorDue",
 ]
 
 ROOT_URLCONF = "config.urls"

@@ -5,6 +5,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from integration.models import ExternalSystem
+from integration.models.fields import SecretField
 
 
 class Limit(models.Model):
@@ -167,3 +168,35 @@ class LoginCode(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}…"
+
+
+class SecondFactor(models.Model):
+    """What a person shows after the password: an authenticator app, a passkey, recovery codes.
+
+    Of recovery codes only keyed hashes are stored, in `data`; of a passkey its public key.
+    """
+
+    class Kind(models.TextChoices):
+        """What it is."""
+
+        APP = "app", "authenticator app"
+        PASSKEY = "passkey", "passkey"
+        CODES = "codes", "recovery codes"
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sluice_factors"
+    )
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    name = models.CharField(max_length=100, blank=True)
+    secret = SecretField(blank=True, help_text="of an authenticator app")
+    data = models.JSONField(default=dict)
+    # A code of an app counts once: none of this step or an earlier one is taken again.
+    last_step = models.BigIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(editable=False)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["kind", "pk"]
+
+    def __str__(self) -> str:
+        return self.name or self.get_kind_display()

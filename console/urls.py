@@ -20,6 +20,8 @@ from console.people import code_pages, confirm_pages, logins, session_pages, tok
 from console.people import pages as people
 from console.people.company import pages as company
 from console.people.company import rule_pages
+from console.people.second import pages as second
+from console.people.second import step as second_step
 from console.queues import pages as queues
 from console.queues import seeking, waiting
 from console.queues import verbs as queue_verbs
@@ -30,6 +32,7 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics_page, name="metrics"),
     path("login/", logins.Login.as_view(), name="login"),
+    path("login/second/", second_step.second_step, name="login-second"),
     path("login/code/", code_pages.enter, name="login-code"),
     path("login/company/", company.begin, name="company-login"),
     path("login/company/callback/", company.callback, name="company-callback"),
@@ -43,6 +46,15 @@ urlpatterns = [
     path("account/sessions/", session_pages.session_list, name="sessions"),
     path("account/sessions/endings/", session_pages.end_others, name="sessions-end"),
     path("account/sessions/<int:session_id>/endings/", session_pages.end_one, name="session-end"),
+    path("account/second-factors/", second.factor_list, name="second-factors"),
+    path("account/second-factors/app/", second.add_app, name="second-factor-app"),
+    path("account/second-factors/passkey/", second.add_passkey, name="second-factor-passkey"),
+    path("account/second-factors/codes/", second.new_codes, name="second-factor-codes"),
+    path(
+        "account/second-factors/<int:factor_id>/removals/",
+        second.remove,
+        name="second-factor-remove",
+    ),
     path("account/api/", api_pages.reference, name="operator-api"),
     path("account/tokens/", token_pages.token_list, name="personal-tokens"),
     path("account/tokens/new/", token_pages.new, name="personal-token-new"),
@@ -71,6 +83,11 @@ urlpatterns = [
         "people/<slug:person_id>/sessions/endings/",
         session_pages.end_of_person,
         name="person-sessions-end",
+    ),
+    path(
+        "people/<slug:person_id>/second-factors/removals/",
+        second.remove_of_person,
+        name="person-second-factors-remove",
     ),
     path(
         "people/<slug:person_id>/company/disconnections/",

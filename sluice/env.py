@@ -34,6 +34,7 @@ WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
 # Hosts that are reached without a network: an identity provider there may go without TLS.
 AT_HOME: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+SECOND_FACTORS: Final = frozenset({"app", "passkey", "none"})
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # Values of .env.example, so that it works as it stands.
 PUBLIC: Final = frozenset(
@@ -249,7 +250,18 @@ class Engine:
         self.login_url = r.text("SLUICE_LOGIN_URL", "")
         self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
         self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)
+        self._read_second_factors(r)
         self._read_company_login(r)
+
+    def _read_second_factors(self, r: Reader) -> None:
+        words = r.words("SLUICE_SECOND_FACTORS", "app,passkey")
+        if unknown := set(words) - SECOND_FACTORS:
+            r.mistakes.append(
+                f"SLUICE_SECOND_FACTORS names {', '.join(sorted(unknown))}; write app, passkey, "
+                "both by a comma, or none"
+            )
+        self.second_factors = tuple(word for word in words if word != "none")
+        self.second_factor_roles = r.words("SLUICE_SECOND_FACTOR_ROLES")
 
     def _read_company_login(self, r: Reader) -> None:
         self.oidc_issuer = r.issuer("SLUICE_OIDC_ISSUER")

@@ -141,6 +141,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),
         "SLUICE_LOGIN_WINDOW_SECONDS": max(round(env.login_window_seconds), 1),
+        "SLUICE_SECOND_FACTORS": env.second_factors,
+        "SLUICE_SECOND_FACTOR_ROLES": env.second_factor_roles,
         "SLUICE_OIDC_ISSUER": env.oidc_issuer,
         "SLUICE_OIDC_CLIENT_ID": env.oidc_client_id,
         "SLUICE_OIDC_CLIENT_SECRET": env.oidc_client_secret,

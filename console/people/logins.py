@@ -14,6 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from console.layout import trail
 from console.layout.trail import address_of
 from console.people import sessions
+from console.people.second import enforcing, factors, step
 from console.people.tries import TooManyLoginsError, count_try, forgive
 from integration.actions.access import Act
 
@@ -53,8 +54,13 @@ class Login(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         person = form.get_user()
+        if not settings.SLUICE_IS_GUEST and factors.has_one(person):
+            # The try stays counted: else a known password would allow any number of codes.
+            return step.begin(self.request, person, _name(self.request), self.get_redirect_url())
         forgive(_name(self.request), address_of(self.request))
         answer = super().form_valid(form)
+        if not settings.SLUICE_IS_GUEST:
+            enforcing.note(self.request, person)
         trail.note_login(self.request, Act.LOGIN, person.get_username())
         return answer
 

@@ -17,6 +17,7 @@ from console.people import accounts, personal_tokens, sessions
 from console.people.accounts import PersonProtectedError
 from console.people.company import connecting, entering
 from console.people.forms import PersonForm
+from console.people.second import factors
 from integration.actions.configuration import Author
 
 PASSWORD_BYTES: Final = 12
@@ -40,6 +41,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
         {
             "people": accounts.people(),
             "may_add": not accounts.unasked(),
+            "unknown_roles": factors.unknown_roles(),
         },
     )
 
@@ -75,6 +77,7 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "company": settings.SLUICE_OIDC_LABEL if settings.SLUICE_OIDC_ISSUER else "",
         "identity": entering.identity_of(cast("User", request.user)),
         "mark": connecting.mark(request),
+        "offered": settings.SLUICE_SECOND_FACTORS,
     }
     return render(request, "console/people/own.html", context)
 
@@ -120,6 +123,7 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
         "tokens": tokens,
         "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else [],
         "identity": entering.identity_of(known) if known else None,
+        "factors": factors.factors_of(known) if known else [],
     }
     if request.method != "POST":
         return render(request, "console/people/person.html", context)

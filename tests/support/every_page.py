@@ -10,7 +10,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from console.layout.access import Right
-from console.models import CompanyIdentity, ConsoleSession, GroupRule
+from console.models import CompanyIdentity, ConsoleSession, GroupRule, SecondFactor
 from console.people import personal_tokens
 from crontasks.models import CronInstance, CronRun
 from integration.actions.configuration import Author
@@ -41,6 +41,7 @@ PUBLIC = frozenset(
     {
         "login",
         "login-code",
+        "login-second",
         "company-login",
         "company-callback",
         "admin-login",
@@ -187,9 +188,11 @@ def _a_person() -> dict[str, int]:
     CompanyIdentity.objects.create(
         person=person, issuer="https://id.example", subject="theirs", groups=["/plant"], seen_at=now
     )
+    factor = SecondFactor.objects.create(person=person, kind="app", name="theirs", created_at=now)
     return {
         "person_id": person.pk,
         "session_id": session.pk,
+        "factor_id": factor.pk,
         **{f"{page}:token_id": made.token.pk for page in pages},
     }
 
