@@ -51,6 +51,8 @@ MIDDLEWARE = [
     "console.layout.security.NoNulBytes",
     # A cookie with a NUL is refused before anybody asks whose session it names.
     "console.people.session_limits.SessionLimits",
+    "console.people.company.rechecks.CompanyRechecks",
+    "console.people.second.enforcing.SecondFactorDue",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -168,6 +170,8 @@ LOGGING = {
         # It writes the address of every request of an endpoint, with what messages put into it.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        # At DEBUG it writes what proves who began a company login.
+        "authlib": {"level": "WARNING"},
     },
 }
 

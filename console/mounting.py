@@ -30,6 +30,7 @@ from console.layout.bidi import PlainDirections
 from console.layout.refusals import stale_form
 from console.layout.security import ContentSecurityPolicy, NoNulBytes
 from console.monitoring.health import Probes
+from console.people.company.rechecks import CompanyRechecks
 
 ADDRESSES: Final = "console.addresses"
 # What the pages are written in, whatever the project speaks.
@@ -114,6 +115,7 @@ def _around(inner: Answering, middleware: Callable[[Answering], Answering]) -> A
 
 # From the innermost to the outermost, as in config.settings.
 MIDDLEWARE: Final[Any] = (
+    CompanyRechecks,
     NoNulBytes,
     XFrameOptionsMiddleware,
     OperatorApi,

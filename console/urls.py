@@ -1,7 +1,6 @@
 """Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
-from django.contrib.auth.views import PasswordChangeView
-from django.urls import include, path, reverse_lazy
+from django.urls import include, path
 
 from console.api import pages as api_pages
 from console.changes import pages as changes
@@ -17,8 +16,12 @@ from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
 from console.overview import pages as overview
-from console.people import logins, token_pages
+from console.people import code_pages, confirm_pages, logins, session_pages, token_pages
 from console.people import pages as people
+from console.people.company import pages as company
+from console.people.company import rule_pages
+from console.people.second import pages as second
+from console.people.second import step as second_step
 from console.queues import pages as queues
 from console.queues import seeking, waiting
 from console.queues import verbs as queue_verbs
@@ -29,17 +32,28 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics_page, name="metrics"),
     path("login/", logins.Login.as_view(), name="login"),
+    path("login/second/", second_step.second_step, name="login-second"),
+    path("login/code/", code_pages.enter, name="login-code"),
+    path("login/company/", company.begin, name="company-login"),
+    path("login/company/callback/", company.callback, name="company-callback"),
     path("logout/", logins.Logout.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
     path("account/", people.own_account, name="account"),
+    path("account/password/", needs()(logins.PasswordChange.as_view()), name="password_change"),
+    path("account/confirm/", confirm_pages.confirm_page, name="confirm"),
+    path("account/company/connection/", company.begin_connecting, name="company-connect"),
+    path("account/company/disconnections/", company.disconnect, name="company-disconnect"),
+    path("account/sessions/", session_pages.session_list, name="sessions"),
+    path("account/sessions/endings/", session_pages.end_others, name="sessions-end"),
+    path("account/sessions/<int:session_id>/endings/", session_pages.end_one, name="session-end"),
+    path("account/second-factors/", second.factor_list, name="second-factors"),
+    path("account/second-factors/app/", second.add_app, name="second-factor-app"),
+    path("account/second-factors/passkey/", second.add_passkey, name="second-factor-passkey"),
+    path("account/second-factors/codes/", second.new_codes, name="second-factor-codes"),
     path(
-        "account/password/",
-        needs()(
-            PasswordChangeView.as_view(
-                success_url=reverse_lazy("account"), template_name="console/people/password.html"
-            )
-        ),
-        name="password_change",
+        "account/second-factors/<int:factor_id>/removals/",
+        second.remove,
+        name="second-factor-remove",
     ),
     path("account/api/", api_pages.reference, name="operator-api"),
     path("account/tokens/", token_pages.token_list, name="personal-tokens"),
@@ -51,11 +65,34 @@ urlpatterns = [
     ),
     path("people/", people.people_list, name="people"),
     path("people/new/", people.add_person, name="add-person"),
+    path("people/groups/", rule_pages.rule_list, name="company-groups"),
+    path("people/groups/new/", rule_pages.add_rule, name="company-group-new"),
+    path("people/groups/<int:rule_id>/", rule_pages.change_rule, name="company-group"),
+    path(
+        "people/groups/<int:rule_id>/removals/",
+        rule_pages.delete_rule,
+        name="company-group-delete",
+    ),
     path("people/<slug:person_id>/", people.person_page, name="person"),
     path(
         "people/<slug:person_id>/tokens/<int:token_id>/revocations/",
         people.revoke_token,
         name="person-token-revoke",
+    ),
+    path(
+        "people/<slug:person_id>/sessions/endings/",
+        session_pages.end_of_person,
+        name="person-sessions-end",
+    ),
+    path(
+        "people/<slug:person_id>/second-factors/removals/",
+        second.remove_of_person,
+        name="person-second-factors-remove",
+    ),
+    path(
+        "people/<slug:person_id>/company/disconnections/",
+        company.disconnect_person,
+        name="person-company-disconnect",
     ),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),

@@ -42,6 +42,10 @@ ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 # Readers of the figures of a laptop where nothing else is said: itself.
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
+# Hosts that are reached without a network: an identity provider there may go without TLS.
+AT_HOME: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+SECOND_FACTORS: Final = frozenset({"app", "passkey", "none"})
+WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # Values of .env.example, so that it works as it stands.
 PUBLIC: Final = frozenset(
     {
@@ -138,6 +142,22 @@ class Reader:
             self.mistakes.append(f"{name} is {value!r}; write a whole number, 0 or more")
             return default
         return int(value) if value else default
+
+    def issuer(self, name: str) -> str:
+        """The address of an identity provider, without a slash at its end; empty: none."""
+        value = self.text(name, "").removesuffix(WELL_KNOWN).rstrip("/")
+        try:
+            parts = urlsplit(value)
+            is_safe = parts.scheme == "https" or parts.hostname in AT_HOME
+            is_good = bool(parts.hostname) and parts.scheme in {"http", "https"} and is_safe
+        except ValueError:
+            is_good = False
+        if value and (not is_good or "?" in value or "#" in value):
+            self.mistakes.append(
+                f"{name} is {value!r}; write the identity provider's https:// address, as its "
+                "discovery document calls the issuer"
+            )
+        return value
 
     def folder(self, name: str) -> Path | None:
         """A folder that is there; None when none is named."""
@@ -266,6 +286,34 @@ class Engine:
         self.login_url = r.text("SLUICE_LOGIN_URL", "")
         self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
         self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)
+        self._read_second_factors(r)
+        self._read_company_login(r)
+
+    def _read_second_factors(self, r: Reader) -> None:
+        words = r.words("SLUICE_SECOND_FACTORS", "app,passkey")
+        if unknown := set(words) - SECOND_FACTORS:
+            r.mistakes.append(
+                f"SLUICE_SECOND_FACTORS names {', '.join(sorted(unknown))}; write app, passkey, "
+                "both by a comma, or none"
+            )
+        self.second_factors = tuple(word for word in words if word != "none")
+        self.second_factor_roles = r.words("SLUICE_SECOND_FACTOR_ROLES")
+
+    def _read_company_login(self, r: Reader) -> None:
+        self.oidc_issuer = r.issuer("SLUICE_OIDC_ISSUER")
+        self.oidc_client_id = r.text("SLUICE_OIDC_CLIENT_ID", None if self.oidc_issuer else "")
+        self.oidc_client_secret = r.text("SLUICE_OIDC_CLIENT_SECRET", "")
+        self.oidc_label = r.text("SLUICE_OIDC_LABEL", "") or "Company login"
+        self.oidc_scopes = " ".join(r.words("SLUICE_OIDC_SCOPES", "openid,profile,email"))
+        self.oidc_name_claim = r.text("SLUICE_OIDC_NAME_CLAIM", "preferred_username")
+        self.oidc_groups_claim = r.text("SLUICE_OIDC_GROUPS_CLAIM", "groups")
+        self.oidc_recheck_minutes = r.count("SLUICE_OIDC_RECHECK_MINUTES", 15)
+        self.oidc_skew_seconds = r.count("SLUICE_OIDC_SKEW_SECONDS", 30)
+        self.local_login = r.flag("SLUICE_LOCAL_LOGIN", default=True)
+        if not (self.local_login or self.oidc_issuer or self.login_url):
+            r.mistakes.append(
+                "SLUICE_LOCAL_LOGIN is 0, and nobody could log in; set SLUICE_OIDC_ISSUER, too"
+            )
 
     def _read_tracing(self, r: Reader) -> None:
         self.trace_url = r.template("SLUICE_TRACE_URL", "{trace_id}")

@@ -145,6 +145,18 @@ def _read_from(env: Engine) -> dict[str, object]:
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),
         "SLUICE_LOGIN_WINDOW_SECONDS": max(round(env.login_window_seconds), 1),
+        "SLUICE_SECOND_FACTORS": env.second_factors,
+        "SLUICE_SECOND_FACTOR_ROLES": env.second_factor_roles,
+        "SLUICE_OIDC_ISSUER": env.oidc_issuer,
+        "SLUICE_OIDC_CLIENT_ID": env.oidc_client_id,
+        "SLUICE_OIDC_CLIENT_SECRET": env.oidc_client_secret,
+        "SLUICE_OIDC_LABEL": env.oidc_label,
+        "SLUICE_OIDC_SCOPES": env.oidc_scopes,
+        "SLUICE_OIDC_NAME_CLAIM": env.oidc_name_claim,
+        "SLUICE_OIDC_GROUPS_CLAIM": env.oidc_groups_claim,
+        "SLUICE_OIDC_RECHECK_MINUTES": max(env.oidc_recheck_minutes, 1),
+        "SLUICE_OIDC_SKEW_SECONDS": env.oidc_skew_seconds,
+        "SLUICE_LOCAL_LOGIN": env.local_login,
         "SLUICE_NOTIFY_EMAILS": list(env.notify_emails),
     }
 

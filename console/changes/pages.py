@@ -31,6 +31,7 @@ KINDS: Final = {
     "user": "person",
     "apitoken": "token",
     "personaltoken": "personal token",
+    "grouprule": "rule for a group",
     "messageerror": "failure",
     "messagetrack": "tracked message",
     "outboxrow": "outgoing message",

@@ -28,14 +28,20 @@ def note_refusal(request: HttpRequest, why: str) -> None:
     _note(request, Act.REFUSE, kind="page", name=f"{request.method} {request.path}", reason=why)
 
 
-def note_login(request: HttpRequest, act: Act, typed: str) -> None:
-    """A try to log in, under the name that was typed."""
-    _note(request, act, kind=SESSION, name=typed[:LONGEST_TYPED])
+def note_login(request: HttpRequest, act: Act, typed: str, why: str = "") -> None:
+    """A try to log in, under the name that was typed; `why` says by what, or why not."""
+    _note(request, act, kind=SESSION, name=typed[:LONGEST_TYPED], reason=why)
 
 
 def note_logout(request: HttpRequest, name: str, why: str = "") -> None:
     """The session of this person is over."""
     _note(request, Act.LOGOUT, actor=name, kind=SESSION, name=name, reason=why)
+
+
+def note_ended(request: HttpRequest, name: str, count: int) -> None:
+    """An administrator has logged this person out everywhere."""
+    why = f"{count} sessions were ended by an administrator."
+    _note(request, Act.LOGOUT, kind=SESSION, name=name, reason=why)
 
 
 def _note(request: HttpRequest, act: Act, *, actor: str | None = None, **what: str) -> None:

@@ -1,9 +1,11 @@
 """People and what they may do: every change is stored together with its one row of audit."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from django.apps import apps as installed
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
@@ -13,6 +15,7 @@ from django.db.models import Q, QuerySet
 
 from console.layout.access import ROLES, Right, scope_of
 from console.models import Limit
+from console.people import sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
 from integration.errors import IntegrationError
@@ -20,6 +23,7 @@ from integration.models import ConfigurationChange, ExternalSystem
 from integration.selectors.scope import Scope
 
 EVERY_SYSTEM: Final = "all"
+DJANGOS: Final = "django.contrib.auth.backends.ModelBackend"
 
 
 class PersonProtectedError(IntegrationError):
@@ -54,6 +58,20 @@ def person(person_id: str) -> User | None:
     return _everybody().filter(pk=key).first()
 
 
+def named(name: str, *, alike: bool = False) -> User | None:
+    """The account of this name; with `alike` also one whose name differs in capitals only."""
+    model = account_model()
+    how = "__iexact" if alike else ""
+    name = model.normalize_username(name)
+    return model._default_manager.filter(**{f"{model.USERNAME_FIELD}{how}": name}).first()
+
+
+def login_backend() -> str:
+    """The backend of the project that knows who is logged in, where no password was asked for."""
+    known = list(settings.AUTHENTICATION_BACKENDS)
+    return DJANGOS if DJANGOS in known else str(known[0])
+
+
 def account_model() -> type[User]:
     """The project's model of accounts, which may be another one than Django's."""
     return get_user_model()
@@ -80,22 +98,47 @@ def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
     if known is not None:
         refuse_above(known, by)
         _refuse_lockout(known, wanted, by)
-    _refuse_more(wanted, by)
+    refuse_more(wanted.roles, by)
     with transaction.atomic():
-        account = _locked(known)
+        account = locked(known)
         before = None if known is None else facts(account)
-        _write(account, wanted)
+        _write(account, wanted.name, wanted.email)
+        account.is_active = wanted.is_active
         if wanted.password is not None:
             account.set_password(wanted.password)
         elif known is None:
             account.set_unusable_password()
         account.save()
         account.groups.set(wanted.roles)
-        _limit(account, wanted.systems)
+        limit_to(account, wanted.systems)
         after = facts(account)
         if known is not None and wanted.password is not None:
             after["password"] = SET_ANEW
         configuration.record(account, before, after, Author(by.get_username(), reason))
+        if wanted.password is not None or not wanted.is_active:
+            sessions.end(account)
+    return account
+
+
+def make(name: str, email: str, author: Author, *, is_superuser: bool = False) -> User:
+    """Store a new account that no page asked for; it has no password, and no role yet.
+
+    Raises PersonProtectedError where accounts of the project need more than a name.
+    """
+    if unasked():
+        raise PersonProtectedError(
+            f"Accounts of this project need more than a name ({', '.join(unasked())}).",
+            next_step="Make the account where the project does.",
+        )
+    account = account_model()()
+    _write(account, name, email)
+    account.is_superuser = is_superuser
+    if is_superuser and "is_staff" in _columns():
+        account.is_staff = True
+    account.set_unusable_password()
+    account.save()
+    after = {**facts(account), **({"superuser": True} if is_superuser else {})}
+    configuration.record(account, None, after, author)
     return account
 
 
@@ -118,7 +161,7 @@ def _everybody() -> QuerySet[User]:
     return accounts.prefetch_related("groups", "sluice_limit__systems")
 
 
-def _locked(known: User | None) -> User:
+def locked(known: User | None) -> User:
     """The stored account, which nobody else changes meanwhile; without one, a new account."""
     model = account_model()
     if known is None:
@@ -126,17 +169,20 @@ def _locked(known: User | None) -> User:
     return model._default_manager.select_for_update().get(pk=known.pk)
 
 
-def _write(account: User, wanted: Wanted) -> None:
-    fields = {field.name for field in account._meta.concrete_fields}
-    email = account.get_email_field_name()
-    if email in fields:
-        setattr(account, email, wanted.email)
+def _write(account: User, name: str, email: str) -> None:
+    field = account.get_email_field_name()
+    if field in _columns():
+        setattr(account, field, email)
     # After it: there are accounts whose name is their address.
-    setattr(account, account.USERNAME_FIELD, wanted.name)
-    account.is_active = wanted.is_active
+    setattr(account, account.USERNAME_FIELD, name)
 
 
-def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
+def _columns() -> set[str]:
+    return {field.name for field in account_model()._meta.concrete_fields}
+
+
+def limit_to(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
+    """Limit an account to these systems; None = to nothing."""
     if systems is None:
         Limit.objects.filter(person=account).delete()
         return
@@ -158,9 +204,9 @@ def refuse_above(known: User, by: User | AnonymousUser) -> None:
         )
 
 
-def _refuse_more(wanted: Wanted, by: User | AnonymousUser) -> None:
-    """Nobody gives what they do not have, themselves included."""
-    if _rights(Q(group__in=wanted.roles)) - _own(by):
+def refuse_more(roles: Iterable[Group], by: User | AnonymousUser) -> None:
+    """Nobody gives what they do not have, themselves included. Raises PersonProtectedError."""
+    if _rights(Q(group__in=list(roles))) - _own(by):
         raise PersonProtectedError(
             "These roles include rights that you do not have, so you cannot give them.",
             next_step="Leave such roles out, or ask somebody who has their rights.",

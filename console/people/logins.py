@@ -1,18 +1,11 @@
-"""The one door into the console and out of it, also for who comes from Django's admin.
+"""The one door into the console and out of it, also for who comes from Django's admin."""
 
-How often somebody may try is counted by name and by address, in Valkey.
-"""
-
-import hashlib
-import logging
-import unicodedata
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import Any
 
-import redis
 from django.conf import settings
-from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse, reverse_lazy
@@ -20,28 +13,14 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from console.layout import trail
 from console.layout.trail import address_of
+from console.people import sessions
+from console.people.second import enforcing, factors, step
+from console.people.tries import TooManyLoginsError, count_try, forgive
 from integration.actions.access import Act
-from integration.errors import IntegrationError
-from integration.http_api.pace import counters
 
-log = logging.getLogger(__name__)
-# Many people may share an address, behind an office's router; nobody shares a name.
-NAMES_OF_AN_ADDRESS: Final = 5
-
-
-class TooManyLoginsError(IntegrationError):
-    """Too many logins failed under this name, or from this address."""
-
-    code: ClassVar[str] = "TOO_MANY_LOGINS"
-
-    def __init__(self, seconds_left: int) -> None:
-        minutes = -(-seconds_left // 60)
-        super().__init__(
-            "Too many logins failed for this name or from this address, so no password is "
-            "checked for now.",
-            next_step=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
-        )
-        self.seconds_left = seconds_left
+NO_PASSWORDS = (
+    "This installation does not take passwords (SLUICE_LOCAL_LOGIN=0). Use the company login."
+)
 
 
 class Login(LoginView):
@@ -51,9 +30,18 @@ class Login(LoginView):
     next_page = reverse_lazy("overview")  # type: ignore[assignment] # a text, later
     redirect_authenticated_user = True
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        offered = {
+            "company": settings.SLUICE_OIDC_LABEL if settings.SLUICE_OIDC_ISSUER else "",
+            "takes_passwords": settings.SLUICE_LOCAL_LOGIN,
+        }
+        return {**super().get_context_data(**kwargs), **offered}
+
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if not settings.SLUICE_LOCAL_LOGIN:
+            raise PermissionDenied(NO_PASSWORDS)
         try:
-            _count_try(_name(request), address_of(request))
+            count_try(_name(request), address_of(request))
         except TooManyLoginsError as problem:
             trail.note_login(request, Act.LOGIN_REFUSED, _name(request))
             # Not bound: a bound form would look at the password.
@@ -65,9 +53,15 @@ class Login(LoginView):
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        _forgive(_name(self.request), address_of(self.request))
+        person = form.get_user()
+        if not settings.SLUICE_IS_GUEST and factors.has_one(person):
+            # The try stays counted: else a known password would allow any number of codes.
+            return step.begin(self.request, person, _name(self.request), self.get_redirect_url())
+        forgive(_name(self.request), address_of(self.request))
         answer = super().form_valid(form)
-        trail.note_login(self.request, Act.LOGIN, form.get_user().get_username())
+        if not settings.SLUICE_IS_GUEST:
+            enforcing.note(self.request, person)
+        trail.note_login(self.request, Act.LOGIN, person.get_username())
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -88,6 +82,21 @@ class Logout(LogoutView):
         return answer
 
 
+class PasswordChange(PasswordChangeView):
+    """Django's change of one's own password; the other sessions of the person end with it."""
+
+    success_url = reverse_lazy("account")
+    template_name = "console/people/password.html"
+
+    def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        before = self.request.session.session_key
+        answer = super().form_valid(form)
+        after = self.request.session.session_key
+        sessions.moved(before, after)
+        sessions.end(form.user, but=after)
+        return answer
+
+
 def admin_login(request: HttpRequest) -> HttpResponse:
     """Django's admin has a login of its own, which counts nothing: lead to the console's."""
     wanted = request.GET.get("next", "")
@@ -105,58 +114,3 @@ def admin_login(request: HttpRequest) -> HttpResponse:
 
 def _name(request: HttpRequest) -> str:
     return request.POST.get("username", "")
-
-
-def _count_try(name: str, address: str) -> None:
-    """Count a try before its password is looked at, so that tries made at once are counted, too.
-
-    Raises TooManyLoginsError beyond the number of tries. Without Valkey nobody is refused: people
-    need the console most when something is down.
-    """
-    most = settings.SLUICE_LOGIN_TRIES
-    try:
-        waits = [_wait(_key("name", name), most)]
-        # A server on a Unix socket names no peer; then only the name is counted.
-        if address:
-            waits.append(_wait(_key("address", address), most * NAMES_OF_AN_ADDRESS))
-    except redis.RedisError as failure:
-        _log(failure)
-        return
-    if any(waits):
-        raise TooManyLoginsError(max(waits))
-
-
-def _forgive(name: str, address: str) -> None:
-    """The login succeeded: forget the name's failures, and do not count this try as one."""
-    window = settings.SLUICE_LOGIN_WINDOW_SECONDS
-    try:
-        pipeline = counters(settings.SLUICE_CELERY_BROKER_URL).pipeline(transaction=False)
-        pipeline.delete(_key("name", name))
-        # A window that ended meanwhile would leave a number below 0 that never expires.
-        pipeline.set(_key("address", address), 1, ex=window, nx=True)
-        pipeline.decr(_key("address", address))
-        pipeline.execute()
-    except redis.RedisError as failure:
-        _log(failure)
-
-
-def _wait(key: str, most: int) -> int:
-    """Count one; for how many seconds there is to wait, 0 = not at all."""
-    client: Any = counters(settings.SLUICE_CELERY_BROKER_URL)
-    pipeline = client.pipeline(transaction=True)
-    # The window begins with its first try and is not prolonged by those refused in it.
-    pipeline.set(key, 0, ex=settings.SLUICE_LOGIN_WINDOW_SECONDS, nx=True)
-    pipeline.incr(key)
-    pipeline.ttl(key)
-    _, tries, left = pipeline.execute()
-    return max(int(left), 1) if int(tries) > most else 0
-
-
-def _key(kind: str, value: str) -> str:
-    # Who types a password into the field of the name does not find it in Valkey.
-    same = unicodedata.normalize("NFKC", value).casefold().encode()
-    return f"sluice:login:{kind}:{hashlib.sha256(same).hexdigest()[:32]}"
-
-
-def _log(failure: Exception) -> None:
-    log.warning("logins are not counted: Valkey does not answer (%s)", type(failure).__name__)

@@ -2,8 +2,9 @@
 
 import secrets
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -12,9 +13,11 @@ from django.shortcuts import render
 
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
-from console.people import accounts, personal_tokens
+from console.people import accounts, personal_tokens, sessions
 from console.people.accounts import PersonProtectedError
+from console.people.company import connecting, entering
 from console.people.forms import PersonForm
+from console.people.second import factors
 from integration.actions.configuration import Author
 
 PASSWORD_BYTES: Final = 12
@@ -31,17 +34,21 @@ MADE_ELSEWHERE: Final = (
 
 @needs(Right.PEOPLE)
 def people_list(request: HttpRequest) -> HttpResponse:
-    _refuse_limited(request)
+    refuse_limited(request)
     return render(
         request,
         "console/people/list.html",
-        {"people": accounts.people(), "may_add": not accounts.unasked()},
+        {
+            "people": accounts.people(),
+            "may_add": not accounts.unasked(),
+            "unknown_roles": factors.unknown_roles(),
+        },
     )
 
 
 @needs(Right.PEOPLE)
 def add_person(request: HttpRequest) -> HttpResponse:
-    _refuse_limited(request)
+    refuse_limited(request)
     if accounts.unasked():
         raise PermissionDenied(MADE_ELSEWHERE.format(", ".join(accounts.unasked())))
     form = PersonForm(request.POST or None, initial={"is_active": True})
@@ -50,7 +57,7 @@ def add_person(request: HttpRequest) -> HttpResponse:
 
 @needs(Right.PEOPLE)
 def person_page(request: HttpRequest, person_id: str) -> HttpResponse:
-    _refuse_limited(request)
+    refuse_limited(request)
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
@@ -66,6 +73,11 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "roles": [group.name for group in request.user.groups.all()],
         "systems": None if scope.is_whole else accounts.systems_of(scope),
         "sees_api": has(request.user, Right.VIEW),
+        "has_sessions": not settings.SLUICE_IS_GUEST,
+        "company": settings.SLUICE_OIDC_LABEL if settings.SLUICE_OIDC_ISSUER else "",
+        "identity": entering.identity_of(cast("User", request.user)),
+        "mark": connecting.mark(request),
+        "offered": settings.SLUICE_SECOND_FACTORS,
     }
     return render(request, "console/people/own.html", context)
 
@@ -73,7 +85,7 @@ def own_account(request: HttpRequest) -> HttpResponse:
 @needs(Right.PEOPLE)
 def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpResponse:
     """End somebody's token, which may be in wrong hands; safe to press twice."""
-    _refuse_limited(request)
+    refuse_limited(request)
     known = accounts.person(person_id)
     token = None if known is None else personal_tokens.token_of(known, token_id)
     if known is None or token is None:
@@ -92,6 +104,12 @@ def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpRes
     return see("person", person_id)
 
 
+def refuse_limited(request: HttpRequest) -> None:
+    """People are shared: raises PermissionDenied for whoever is limited to some systems."""
+    if not scope_of(request.user).is_whole:
+        raise PermissionDenied(LIMITED)
+
+
 def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> HttpResponse:
     history = accounts.history(known.pk) if known is not None else []
     # The form writes what was typed onto its account; the page speaks of the stored one.
@@ -103,6 +121,9 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
         "history": history,
         "name": name,
         "tokens": tokens,
+        "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else [],
+        "identity": entering.identity_of(known) if known else None,
+        "factors": factors.factors_of(known) if known else [],
     }
     if request.method != "POST":
         return render(request, "console/people/person.html", context)
@@ -121,8 +142,3 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
         return render(request, "console/people/made.html", {"person": account, "password": made})
     messages.success(request, f"{account.get_username()} was saved.")
     return see("people")
-
-
-def _refuse_limited(request: HttpRequest) -> None:
-    if not scope_of(request.user).is_whole:
-        raise PermissionDenied(LIMITED)

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth import logout
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 
 from console.layout import trail
+from console.people import sessions
 
 BEGAN: Final = "sluice_began"
 SEEN: Final = "sluice_seen"
@@ -16,9 +18,17 @@ SEEN: Final = "sluice_seen"
 NOTED_SECONDS: Final = 60
 
 
-def begin(sender: object, request: HttpRequest, **_: Any) -> None:  # noqa: ARG001 - a signal
-    """Receives Django's `user_logged_in`: both limits begin."""
+def begin(sender: object, request: HttpRequest, user: User, **_: Any) -> None:  # noqa: ARG001 - a signal
+    """Receives Django's `user_logged_in`: both limits begin, and the session is noted."""
     request.session[BEGAN] = request.session[SEEN] = int(time.time())
+    way = getattr(request, sessions.WAY, sessions.Way.PASSWORD)
+    request.session[sessions.WAY] = str(way)
+    sessions.note(request, user, way)
+
+
+def end(sender: object, request: HttpRequest, **_: Any) -> None:  # noqa: ARG001 - a signal
+    """Receives Django's `user_logged_out`, while the session still has its key."""
+    sessions.over(request.session.session_key)
 
 
 class SessionLimits:
@@ -46,6 +56,7 @@ class SessionLimits:
                 return HttpResponse(status=200, headers={"HX-Refresh": "true"})
         elif not is_by_itself and now - session[SEEN] >= NOTED_SECONDS:
             session[SEEN] = now
+            sessions.seen(session.session_key)
         return self.get_response(request)
 
 

@@ -14,6 +14,7 @@ from console.layout.access import Right, has, needs
 from console.layout.answers import actor_of, origin_of, see
 from console.people import personal_tokens
 from console.people.personal_tokens import PersonalTokenTakenError
+from console.people.recent import needs_recent
 from integration.actions.configuration import Author
 
 LIVES: Final = (
@@ -66,6 +67,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
 
 
 @needs()
+@needs_recent
 def new(request: HttpRequest) -> HttpResponse:
     """Make a token. The answer itself shows it, once: it is kept nowhere."""
     person, why = _person(request), _why(request)

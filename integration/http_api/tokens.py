@@ -10,6 +10,12 @@ BEGIN: Final = "sluice_"
 _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 LONGEST: Final = 200
 _SHAPE: Final = re.compile(rf"({BEGIN}[a-z0-9]{{8}})_[A-Za-z0-9_-]+")
+# A JSON Web Token: three parts in base64, the first of which is an object.
+_JWT_BEGIN: Final = "eyJ"
+_JWT: Final = re.compile(r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+# Where the browser comes back from an identity provider, with a code in the address.
+_CALLBACK: Final = "company/callback/?"
+_ANSWER: Final = re.compile(r"(company/callback/\?)[^\s\"'\\]+")
 
 
 class NewToken(NamedTuple):
@@ -57,5 +63,11 @@ def without_tokens(text: str) -> str:
 
     >>> without_tokens("GET /?token=sluice_abcdefgh_secret 401")
     'GET /?token=sluice_abcdefgh_*** 401'
+    >>> without_tokens("Bearer eyJhbGciOiJ9.eyJzdWIiOiI3In0.c2ln, /company/callback/?code=4 200")
+    'Bearer eyJ***, /company/callback/?*** 200'
     """
-    return _SHAPE.sub(r"\1_***", text) if BEGIN in text else text
+    if BEGIN in text:
+        text = _SHAPE.sub(r"\1_***", text)
+    if _JWT_BEGIN in text:
+        text = _JWT.sub("eyJ***", text)
+    return _ANSWER.sub(r"\1***", text) if _CALLBACK in text else text

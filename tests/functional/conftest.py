@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from integration.store.sessions import raw_connection
+from tests.support.company_login import idp  # noqa: F401 - found by its name here
 from tests.support.unanswered import unanswered  # noqa: F401 - found by its name here
 
 

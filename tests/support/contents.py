@@ -4,7 +4,9 @@ from django.apps import apps
 from django.db import connection
 
 # What a session or a login leaves behind is no change of what Sluice does.
-UNCOUNTED = frozenset({"django_session", "auth_user", "django_migrations"})
+UNCOUNTED = frozenset(
+    {"django_session", "console_consolesession", "auth_user", "django_migrations"}
+)
 
 
 def content() -> dict[str, str]:

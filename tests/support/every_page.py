@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from console.layout.access import Right
+from console.models import CompanyIdentity, ConsoleSession, GroupRule, SecondFactor
 from console.people import personal_tokens
 from crontasks.models import CronInstance, CronRun, Notice, NoticeRecipient, NoticeRule
 from integration.actions.configuration import Author
@@ -39,6 +40,10 @@ from tests.support.rows import a_blocked_queue, a_jms_queue_row
 PUBLIC = frozenset(
     {
         "login",
+        "login-code",
+        "login-second",
+        "company-login",
+        "company-callback",
         "admin-login",
         "logout",
         "admin-logout",
@@ -155,6 +160,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "instance_id": instance.pk,
         "run_id": run.pk,
         **_a_person(),
+        "rule_id": _a_group_rule().pk,
         "message_id": send(queue, Draft(payload="{}"), Author("otto")),
         "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,
@@ -176,7 +182,24 @@ def _a_person() -> dict[str, int]:
     person = User.objects.create_user("somebody")
     made = personal_tokens.make(person, "theirs", [Right.VIEW], valid_for=timedelta(days=1))
     pages = ("personal-token-revoke", "person-token-revoke")
-    return {"person_id": person.pk, **{f"{page}:token_id": made.token.pk for page in pages}}
+    now = timezone.now()
+    session = ConsoleSession.objects.create(
+        person=person, session_key="theirs", way="password", began_at=now, seen_at=now
+    )
+    CompanyIdentity.objects.create(
+        person=person, issuer="https://id.example", subject="theirs", groups=["/plant"], seen_at=now
+    )
+    factor = SecondFactor.objects.create(person=person, kind="app", name="theirs", created_at=now)
+    return {
+        "person_id": person.pk,
+        "session_id": session.pk,
+        "factor_id": factor.pk,
+        **{f"{page}:token_id": made.token.pk for page in pages},
+    }
+
+
+def _a_group_rule() -> GroupRule:
+    return GroupRule.objects.create(group="/plant", role=Group.objects.get(name="Viewers"))
 
 
 def _a_notice(queue: Queue) -> Notice:

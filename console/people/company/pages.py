@@ -1,0 +1,180 @@
+"""The way to the identity provider and back, and the connection of an account with it."""
+
+import logging
+import time
+from typing import Any, Final, cast
+
+from django.contrib import messages
+from django.contrib.auth import login, logout
+from django.contrib.auth.models import User
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from console.layout import trail
+from console.layout.access import Right, needs
+from console.layout.answers import SeeOther, actor_of, own_page, see, tell_problem
+from console.layout.trail import address_of
+from console.people import accounts, recent
+from console.people.accounts import PersonProtectedError
+from console.people.company import connecting, entering, provider, rechecks
+from console.people.company.errors import (
+    CompanyLoginError,
+    IdentityAnswerRefusedError,
+    IdentityProviderDownError,
+)
+from console.people.company.told import Told
+from console.people.pages import refuse_limited
+from console.people.recent import needs_recent
+from console.people.sessions import WAY, Way
+from console.people.tries import TooManyLoginsError, count_nameless, forgive_nameless
+from integration.actions.access import Act
+from integration.actions.configuration import Author
+
+log = logging.getLogger(__name__)
+# What the login that was sent to the provider is for, and where it goes on.
+SENT: Final = "sluice_company_sent"
+CONNECT: Final = "connect"
+CONFIRM: Final = "confirm"
+ENTER: Final = "enter"
+BY_COMPANY: Final = "By the company login."
+# The provider's clock may be a little behind this host's, and the person slow.
+FRESH_SECONDS: Final = 600
+
+
+def begin(request: HttpRequest) -> HttpResponse:
+    """Send the browser to the identity provider; `next` is the page to see afterwards."""
+    _refuse_unset()
+    purpose = request.GET.get("for", ENTER)
+    wanted = own_page(request.GET.get("next", ""))
+    if purpose not in {ENTER, CONFIRM} or (purpose == CONFIRM and request.user.is_anonymous):
+        raise BadRequest("The address does not say what the company login is for.")
+    return _sent(request, purpose, wanted)
+
+
+@needs()
+@needs_recent
+def begin_connecting(request: HttpRequest) -> HttpResponse:
+    """Send the browser to the identity provider, to connect the account that is logged in."""
+    _refuse_unset()
+    if not connecting.is_marked(request):
+        messages.info(request, "Use the button here to connect your account.")
+        return see("account")
+    return _sent(request, CONNECT, reverse("account"))
+
+
+def callback(request: HttpRequest) -> HttpResponse:
+    """The browser comes back from the identity provider."""
+    _refuse_unset()
+    sent: dict[str, Any] = request.session.pop(SENT, {})
+    try:
+        told = provider.came_back(request)
+        forgive_nameless(address_of(request))
+        return _done(request, sent.get("for", ENTER), sent.get("next", ""), told)
+    except CompanyLoginError as problem:
+        return _refused(request, problem)
+
+
+@needs()
+def disconnect(request: HttpRequest) -> HttpResponse:
+    """Let one's own account no longer be entered by the company login."""
+    person = cast("User", request.user)
+    if request.method != "POST":
+        return see("account")
+    if not person.has_usable_password():
+        messages.warning(
+            request, "Your account has no password: without the company login you could not get in."
+        )
+    elif entering.disconnect(person, Author(actor_of(request), "Disconnected by its person.")):
+        # With its other sessions this one has ended, too.
+        logout(request)
+        return see("login")
+    return see("account")
+
+
+@needs(Right.PEOPLE)
+def disconnect_person(request: HttpRequest, person_id: str) -> HttpResponse:
+    """Let somebody's account no longer be entered by the company login."""
+    refuse_limited(request)
+    known = accounts.person(person_id)
+    if known is None:
+        raise Http404("There is no such person.")
+    if request.method == "POST":
+        try:
+            accounts.refuse_above(known, request.user)
+        except PersonProtectedError as problem:
+            tell_problem(request, problem)
+            return see("person", person_id)
+        author = Author(actor_of(request), request.POST.get("reason", ""))
+        if entering.disconnect(known, author):
+            messages.success(request, f"{known.get_username()} was disconnected.")
+    return see("person", person_id)
+
+
+def _sent(request: HttpRequest, purpose: str, wanted: str) -> HttpResponse:
+    try:
+        count_nameless(address_of(request))
+        back_to = request.build_absolute_uri(reverse("company-callback"))
+        answer = provider.sent(request, back_to, again=purpose == CONFIRM)
+    except TooManyLoginsError as problem:
+        trail.note_login(request, Act.LOGIN_REFUSED, BY_COMPANY)
+        return _page(request, problem, 429)
+    except IdentityProviderDownError as problem:
+        forgive_nameless(address_of(request))
+        if purpose == ENTER and rechecks.goes_on(request):
+            messages.warning(
+                request, "The company login cannot be asked now; your rights stay as they were."
+            )
+            return SeeOther(wanted or reverse("overview"))
+        return _page(request, problem, problem.status)
+    request.session[SENT] = {"for": purpose, "next": wanted}
+    return answer
+
+
+def _done(request: HttpRequest, purpose: str, wanted: str, told: Told) -> HttpResponse:
+    """Raises CompanyLoginError."""
+    if purpose == CONNECT and request.user.is_authenticated:
+        entering.connect(request.user, told)
+        messages.success(request, "Your account can be entered by the company login now.")
+        return see("account")
+    person = entering.account_of(told)
+    if purpose == CONFIRM:
+        _confirmed(request, person, told)
+    if request.user.pk != person.pk:
+        # Whoever was logged in before is not any more: the session is another one.
+        setattr(request, WAY, Way.COMPANY)
+        login(request, person, accounts.login_backend())
+        trail.note_login(request, Act.LOGIN, person.get_username(), BY_COMPANY)
+    rechecks.note(request)
+    return SeeOther(wanted or reverse("overview"))
+
+
+def _confirmed(request: HttpRequest, person: User, told: Told) -> None:
+    """Raises IdentityAnswerRefusedError where somebody else came back, or nobody was asked."""
+    if request.user.pk != person.pk:
+        raise IdentityAnswerRefusedError("somebody else has confirmed it")
+    if told.at is None or time.time() - told.at > FRESH_SECONDS:
+        raise IdentityAnswerRefusedError("it does not say that you have just logged in there")
+    recent.confirm(request)
+
+
+def _refused(request: HttpRequest, problem: CompanyLoginError) -> HttpResponse:
+    why = f"{BY_COMPANY} {problem.code}: {problem.sentence}"
+    trail.note_login(request, Act.LOGIN_FAILED, BY_COMPANY, why)
+    if rechecks.is_due(request) and not isinstance(problem, IdentityProviderDownError):
+        # The provider no longer stands by who is logged in.
+        name = request.user.get_username()
+        logout(request)
+        trail.note_logout(request, name, why)
+    return _page(request, problem, problem.status)
+
+
+def _page(request: HttpRequest, problem: Exception, status: int) -> HttpResponse:
+    context = {"problem": problem}
+    return render(request, "console/people/company_refused.html", context, status=status)
+
+
+def _refuse_unset() -> None:
+    if not provider.is_set_up():
+        raise Http404("No company login is set up (SLUICE_OIDC_ISSUER).")

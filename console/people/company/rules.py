@@ -1,0 +1,129 @@
+"""Rules by which groups of the identity provider give roles and systems; and what they gave."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.db import transaction
+
+from console.models import CompanyIdentity, GroupRule
+from console.people import accounts
+from integration.actions import configuration
+from integration.actions.configuration import Author, Facts
+from integration.models import ExternalSystem
+from integration.store.sessions import database_now
+
+# Of the groups told at a login so many are kept, to be looked at by administrators.
+KEPT_GROUPS: Final = 200
+
+
+class Given(NamedTuple):
+    """What the rules give; `systems` None = not limited."""
+
+    roles: frozenset[Group]
+    systems: tuple[ExternalSystem, ...] | None
+
+
+def rules() -> list[GroupRule]:
+    """Every rule, by group."""
+    return list(GroupRule.objects.select_related("role").prefetch_related("systems"))
+
+
+def rule(number: int) -> GroupRule | None:
+    return GroupRule.objects.filter(pk=number).first()
+
+
+def told_groups() -> list[str]:
+    """The groups that people had at their last logins, for those who write rules."""
+    told = CompanyIdentity.objects.values_list("groups", flat=True)
+    return sorted({group for groups in told for group in groups})
+
+
+def given_to(groups: Iterable[str]) -> Given:
+    """What the rules give to somebody in these groups.
+
+    A limit counts for the whole person: where one rule that applies is limited, the person is
+    limited to the systems of all such rules. Else a wide role would widen a narrow one.
+    """
+    names = set(groups)
+    applying = [one for one in rules() if one.group in names]
+    limited = [one for one in applying if one.is_limited]
+    systems = {system for one in limited for system in one.systems.all()}
+    return Given(frozenset(one.role for one in applying), tuple(systems) if limited else None)
+
+
+def apply(identity: CompanyIdentity, groups: Sequence[str], author: Author) -> None:
+    """Give the person what the rules give for these groups, and take what they no longer do.
+
+    What an administrator gave by hand stays. With one row of audit, if anything changed.
+    """
+    with transaction.atomic():
+        account = accounts.locked(identity.person)
+        before = accounts.facts(account)
+        given = given_to(groups)
+        known, mine = set(identity.roles.all()), set(account.groups.all())
+        account.groups.remove(*(known - given.roles))
+        account.groups.add(*(given.roles - mine))
+        identity.roles.set((known & given.roles) | (given.roles - mine))
+        if given.systems is not None:
+            accounts.limit_to(account, given.systems)
+        elif identity.is_limited:
+            accounts.limit_to(account, None)
+        identity.is_limited = given.systems is not None
+        identity.groups = list(groups)[:KEPT_GROUPS]
+        identity.save(update_fields=["is_limited", "groups"])
+        configuration.record(account, before, accounts.facts(account), author)
+
+
+def store(
+    known: GroupRule | None,
+    wanted: GroupRule,
+    systems: Sequence[ExternalSystem],
+    by: User | AnonymousUser,
+    reason: str,
+) -> None:
+    """Store a new or changed rule, and apply it to everybody who has come by the company login.
+
+    Raises PersonProtectedError where it would give, or take, what `by` does not have.
+    """
+    accounts.refuse_more([wanted.role, *([known.role] if known else [])], by)
+    author = Author(by.get_username(), reason)
+    with transaction.atomic():
+        before = None if known is None else facts(known)
+        wanted.save()
+        wanted.systems.set(systems if wanted.is_limited else ())
+        configuration.record(wanted, before, facts(wanted), author)
+        _apply_to_all(author)
+
+
+def delete(known: GroupRule, by: User | AnonymousUser, reason: str) -> None:
+    """Remove a rule and what it gave. Raises PersonProtectedError as `store` does."""
+    accounts.refuse_more([known.role], by)
+    author = Author(by.get_username(), reason)
+    with transaction.atomic():
+        before, number = facts(known), known.pk
+        known.delete()
+        known.pk = number
+        configuration.record(known, before, None, author)
+        _apply_to_all(author)
+
+
+def facts(known: GroupRule) -> Facts:
+    """The facts of a rule for the audit."""
+    stored: Any = GroupRule.objects.get(pk=known.pk)
+    systems = sorted(stored.systems.values_list("name", flat=True))
+    return {
+        "group": stored.group,
+        "role": stored.role.name,
+        "systems": systems if stored.is_limited else accounts.EVERY_SYSTEM,
+    }
+
+
+def touch(identity: CompanyIdentity) -> None:
+    """The person has just come in by it."""
+    CompanyIdentity.objects.filter(pk=identity.pk).update(seen_at=database_now())
+
+
+def _apply_to_all(author: Author) -> None:
+    for identity in CompanyIdentity.objects.select_related("person").order_by("person_id"):
+        apply(identity, identity.groups, author)

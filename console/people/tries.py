@@ -1,0 +1,110 @@
+"""How often somebody may try to log in: counted by name and by address, in Valkey."""
+
+import hashlib
+import logging
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import redis
+from django.conf import settings
+
+from integration.errors import IntegrationError
+from integration.http_api.pace import counters
+
+log = logging.getLogger(__name__)
+# Many people may share an address, behind an office's router; nobody shares a name.
+NAMES_OF_AN_ADDRESS: Final = 5
+
+
+class TooManyLoginsError(IntegrationError):
+    """Too many logins failed under this name, or from this address."""
+
+    code: ClassVar[str] = "TOO_MANY_LOGINS"
+
+    def __init__(self, seconds_left: int) -> None:
+        minutes = -(-seconds_left // 60)
+        super().__init__(
+            "Too many logins failed for this name or from this address, so no further one is "
+            "looked at for now.",
+            next_step=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+        )
+        self.seconds_left = seconds_left
+
+
+def count_try(name: str, address: str) -> None:
+    """Count a try before its password is looked at, so that tries made at once are counted, too.
+
+    Raises TooManyLoginsError beyond the number of tries. Without Valkey nobody is refused: people
+    need the console most when something is down.
+    """
+    most = settings.SLUICE_LOGIN_TRIES
+    # A server on a Unix socket names no peer; then only the name is counted.
+    of_address = [(_key("address", address), most * NAMES_OF_AN_ADDRESS)] if address else []
+    _count([(_key("name", name), most), *of_address])
+
+
+def forgive(name: str, address: str) -> None:
+    """The login succeeded: forget the name's failures, and do not count this try as one."""
+    _uncount(_key("address", address), _key("name", name))
+
+
+def count_nameless(address: str) -> None:
+    """Count a try that names nobody, by address alone: a company login, a one-time code.
+
+    A company login keeps a session until it comes back. Raises TooManyLoginsError.
+    """
+    if address:
+        _count([(_key("nameless", address), settings.SLUICE_LOGIN_TRIES * NAMES_OF_AN_ADDRESS)])
+
+
+def forgive_nameless(address: str) -> None:
+    """Somebody got in by it."""
+    _uncount(_key("nameless", address))
+
+
+def _count(limits: Sequence[tuple[str, int]]) -> None:
+    try:
+        waits = [_wait(key, most) for key, most in limits]
+    except redis.RedisError as failure:
+        _log(failure)
+        return
+    if any(waits):
+        raise TooManyLoginsError(max(waits))
+
+
+def _uncount(key: str, *forgotten: str) -> None:
+    """Take one off this count, and forget others."""
+    window = settings.SLUICE_LOGIN_WINDOW_SECONDS
+    try:
+        pipeline = counters(settings.SLUICE_CELERY_BROKER_URL).pipeline(transaction=False)
+        if forgotten:
+            pipeline.delete(*forgotten)
+        # A window that ended meanwhile would leave a number below 0 that never expires.
+        pipeline.set(key, 1, ex=window, nx=True)
+        pipeline.decr(key)
+        pipeline.execute()
+    except redis.RedisError as failure:
+        _log(failure)
+
+
+def _wait(key: str, most: int) -> int:
+    """Count one; for how many seconds there is to wait, 0 = not at all."""
+    client: Any = counters(settings.SLUICE_CELERY_BROKER_URL)
+    pipeline = client.pipeline(transaction=True)
+    # The window begins with its first try and is not prolonged by those refused in it.
+    pipeline.set(key, 0, ex=settings.SLUICE_LOGIN_WINDOW_SECONDS, nx=True)
+    pipeline.incr(key)
+    pipeline.ttl(key)
+    _, tries, left = pipeline.execute()
+    return max(int(left), 1) if int(tries) > most else 0
+
+
+def _key(kind: str, value: str) -> str:
+    # Who types a password into the field of the name does not find it in Valkey.
+    same = unicodedata.normalize("NFKC", value).casefold().encode()
+    return f"sluice:login:{kind}:{hashlib.sha256(same).hexdigest()[:32]}"
+
+
+def _log(failure: Exception) -> None:
+    log.warning("logins are not counted: Valkey does not answer (%s)", type(failure).__name__)

@@ -1,0 +1,132 @@
+"""Sessions: where somebody is logged in, and every way to end one."""
+
+import time
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from console.models import ConsoleSession
+from console.people.session_limits import BEGAN
+from integration.models import ConfigurationChange
+from tests.support.rows import PASSWORD, a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+def logged_in(person: User, address: str = "fd00::1") -> Client:
+    client = Client(REMOTE_ADDR=address, headers={"user-agent": FIREFOX})
+    data = {"username": person.username, "password": PASSWORD}
+    assert client.post(reverse("login"), data).status_code == 302
+    return client
+
+
+def is_in(client: Client) -> bool:
+    return client.get(reverse("account")).status_code == 200
+
+
+def number_of(client: Client) -> int:
+    return ConsoleSession.objects.get(session_key=client.session.session_key).pk
+
+
+def test_the_page_lists_where_one_is_logged_in_and_nobody_elses() -> None:
+    olga = a_person("Viewers")
+    here, _there = logged_in(olga, "fd00::1"), logged_in(olga, "fd00::2")
+    logged_in(a_person("Viewers"), "fd00::3")
+    page = here.get(reverse("sessions")).text
+    assert page.count("Firefox on Linux</strong>") == 2
+    assert page.count("This one") == 1
+    assert "fd00::1" in page
+    assert "fd00::2" in page
+    assert "fd00::3" not in page
+
+
+def test_one_session_is_ended_at_once_and_only_ones_own() -> None:
+    olga = a_person("Viewers")
+    here, there, others = logged_in(olga), logged_in(olga), logged_in(a_person("Viewers"))
+    for client in (others, there):
+        here.post(reverse("session-end", args=[number_of(client)]), follow=True)
+    assert (is_in(here), is_in(there), is_in(others)) == (True, False, True)
+    answer = here.post(reverse("session-end", args=[1_000_000]), follow=True)
+    assert "no such session any more" in answer.text
+    assert ConfigurationChange.every.filter(action="logout", actor=olga.username).count() == 1
+
+
+def test_all_others_are_ended_or_everything() -> None:
+    olga = a_person("Viewers")
+    here, there = logged_in(olga), logged_in(olga)
+    here.post(reverse("sessions-end"))
+    assert (is_in(here), is_in(there)) == (True, False)
+    there = logged_in(olga)
+    answer = here.post(reverse("sessions-end"), {"everywhere": "1"})
+    assert answer["Location"] == reverse("login")
+    assert (is_in(here), is_in(there)) == (False, False)
+    assert not ConsoleSession.objects.exists()
+
+
+def test_an_administrator_logs_somebody_out_everywhere_but_nobody_above() -> None:
+    olga, root = a_person("Viewers"), User.objects.create_superuser("root", password=PASSWORD)
+    hers, roots, adams = logged_in(olga), logged_in(root), logged_in(a_person("Administrators"))
+    assert "Firefox on Linux" in adams.get(reverse("person", args=[olga.pk])).text
+    for person in (olga, root):
+        adams.post(reverse("person-sessions-end", args=[person.pk]))
+    assert (is_in(hers), is_in(roots), is_in(adams)) == (False, True, True)
+    assert "ended by an administrator" in str(
+        ConfigurationChange.every.filter(name=olga.username).values_list("reason", flat=True)
+    )
+
+
+def test_a_new_password_keeps_this_session_and_ends_the_others() -> None:
+    olga = a_person("Viewers")
+    here, there = logged_in(olga), logged_in(olga)
+    new = "quite-another-1"
+    data = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert here.post(reverse("password_change"), data).status_code == 302
+    assert (is_in(here), is_in(there)) == (True, False)
+    assert number_of(here) == ConsoleSession.objects.get().pk
+
+
+def test_who_is_switched_off_is_out_at_once() -> None:
+    olga = a_person("Viewers", "olga")
+    hers, adams = logged_in(olga), logged_in(a_person("Administrators"))
+    adams.post(reverse("person", args=[olga.pk]), {"username": "olga"})
+    assert not is_in(hers)
+    assert not ConsoleSession.objects.filter(person=olga).exists()
+
+
+def test_a_session_that_is_left_is_listed_no_more() -> None:
+    olga = a_person("Viewers")
+    here, there = logged_in(olga), logged_in(olga)
+    there.post(reverse("logout"))
+    assert here.get(reverse("sessions")).text.count("Firefox on Linux</strong>") == 1
+
+
+def test_a_token_asks_for_the_password_of_a_login_that_is_not_recent() -> None:
+    client = logged_in(a_person("Operators"))
+    session = client.session
+    session[BEGAN] = int(time.time() - 1_801)
+    session.save()
+    new = reverse("personal-token-new")
+    asked = client.get(new)
+    assert asked.status_code == 302
+    place = reverse("confirm")
+    assert asked["Location"].startswith(place)
+    wrong = client.post(place, {"password": "wrong", "next": new})
+    assert wrong.status_code == 422
+    assert client.get(new).status_code == 302
+    assert client.post(place, {"password": PASSWORD, "next": new})["Location"] == new
+    assert client.get(new).status_code == 200
+
+
+def test_the_confirmation_counts_its_tries_and_leads_to_no_other_site(settings: object) -> None:
+    settings.SLUICE_LOGIN_TRIES = 1  # type: ignore[attr-defined] # of pytest-django
+    client = logged_in(a_person("Operators"))
+    place = reverse("confirm")
+    good = {"password": PASSWORD, "next": "//elsewhere.example/"}
+    assert client.post(place, good)["Location"] == reverse("account")
+    told = [client.post(place, {"password": "wrong"}).status_code for _ in range(2)]
+    assert told == [422, 429]
+    assert client.post(place, good).status_code == 429
