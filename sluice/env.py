@@ -28,6 +28,9 @@ class SettingsError(Exception):
 
 
 ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
+S3_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
+# With a slash at the end: what only begins alike is another place.
+S3_PLACE: Final = re.compile(r"s3a?://[A-Za-z0-9.\-_]+/([^?*\[\s]*/)?")
 # Environments where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 # Readers of the figures of a laptop where nothing else is said: itself.
@@ -135,6 +138,21 @@ class Reader:
         )
         return {}
 
+    def s3(self) -> dict[str, str]:
+        """How an object storage is reached; empty texts where nothing is said."""
+        names = ("endpoint", "region", "access_key", "secret_key")
+        said = {name: self.text(f"SLUICE_S3_{name.upper()}", "") for name in names}
+        endpoint = said["endpoint"]
+        if endpoint and not S3_ENDPOINT.fullmatch(endpoint):
+            # It is not repeated: a password may be in it.
+            self.mistakes.append(
+                "SLUICE_S3_ENDPOINT is no address; write https://host:port, with nothing behind it "
+                "and without a password"
+            )
+        if bool(said["access_key"]) is not bool(said["secret_key"]):
+            self.mistakes.append("SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY belong together")
+        return said
+
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
         if not keys and self.variables.get(name, "").strip():
@@ -239,6 +257,11 @@ class Engine:
         self.spark_ui = r.flag("SLUICE_SPARK_UI", default=False)
         self.bulk_root = r.folder("SLUICE_BULK_ROOT")
         self.bulk_upload_mb = r.count("SLUICE_BULK_UPLOAD_MB", 500)
+        self.s3 = r.s3()
+        self.s3_places = r.words("SLUICE_S3_PLACES")
+        for place in self.s3_places:
+            if not S3_PLACE.fullmatch(place):
+                r.mistakes.append(f"SLUICE_S3_PLACES names {place!r}; write s3://bucket/folder/")
 
     def secrets(self) -> dict[str, tuple[str, ...]]:
         """The secrets that must not be those of the example, by the names of their variables."""

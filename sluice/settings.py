@@ -134,6 +134,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_SPARK_UI": env.spark_ui,
         "SLUICE_BULK_ROOT": env.bulk_root,
         "SLUICE_BULK_UPLOAD_MB": env.bulk_upload_mb,
+        "SLUICE_S3": env.s3,
+        "SLUICE_S3_PLACES": list(env.s3_places),
         "SLUICE_METRICS_TOKEN": env.metrics_token,
         "SLUICE_METRICS_ADDRESSES": env.metrics_addresses,
         "SLUICE_PROXIES": env.proxies,

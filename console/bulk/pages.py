@@ -31,6 +31,7 @@ from integration.selectors.bulk import runs
 from integration.selectors.bulk.rejects import rejects
 from integration.selectors.bulk.runs import ShownRun
 from integration.selectors.failures.failures import Cursor
+from spark_jobs.storage import is_object
 
 LOG_LINES: Final = 40
 GONE: Final = "There is no such job any more."
@@ -91,6 +92,7 @@ def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRe
         "rejects": rejects(run) if run.counts.get("rejected") else None,
         "requested": requested(run, request.user),
         "files": _files(run),
+        "stored_at": place if is_object(place := str(run.facts.get("folder", ""))) else "",
         "log": "\n".join(run.log.splitlines()[-LOG_LINES:]),
         "history": changes.history_of("bulkrun", run.pk),
         "can_schedule": registry.get(SCHEDULED) is not None and scope_of(request.user).is_whole,

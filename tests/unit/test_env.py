@@ -17,8 +17,8 @@ from sluice import env
 pytestmark = pytest.mark.fast
 
 EXAMPLE = (paths.ROOT / ".env.example").read_text()
-ASSIGNMENT = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
-DEFAULT = re.compile(r"^# Default: (.+)\n([A-Z_]+)=", re.MULTILINE)
+ASSIGNMENT = re.compile(r"^([A-Z0-9_]+)=(.*)$", re.MULTILINE)
+DEFAULT = re.compile(r"^# Default: (.+)\n([A-Z0-9_]+)=", re.MULTILINE)
 REQUIRED = {
     "SLUICE_DATABASE_URL",
     "SLUICE_CELERY_BROKER_URL",
@@ -206,3 +206,31 @@ def test_figures_are_for_nobody_until_it_is_said_and_for_the_laptop_itself():
     with pytest.raises(env.SettingsError) as told:
         env.read({**there, "SLUICE_METRICS_ADDRESSES": "prometheus"})
     assert [mistake.split()[0] for mistake in told.value.mistakes] == ["SLUICE_METRICS_ADDRESSES"]
+
+
+S3 = {"SLUICE_S3_ACCESS_KEY": "key", "SLUICE_S3_SECRET_KEY": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"SLUICE_S3_ENDPOINT": "https://key:hunter2@s3.example.org"},
+        {"SLUICE_S3_ENDPOINT": "s3.example.org/hunter2"},
+        {"SLUICE_S3_ACCESS_KEY": ""},
+        {"SLUICE_S3_PLACES": "s3://plant/incoming"},
+        {"SLUICE_S3_PLACES": "s3://plant/*/"},
+    ],
+)
+def test_an_object_storage_is_named_whole_and_no_secret_is_told(wrong):
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), **S3, **wrong})
+    assert len(told.value.mistakes) == 1
+    assert "SLUICE_S3_" in told.value.mistakes[0]
+    assert "hunter2" not in told.value.mistakes[0]
+
+
+def test_an_object_storage_is_read_as_it_is_named():
+    places = "s3://plant/, s3a://plant/incoming/assets/"
+    read = env.read({**example(), **S3, "SLUICE_S3_PLACES": places})
+    assert read.s3 == {"endpoint": "", "region": "", "access_key": "key", "secret_key": "hunter2"}
+    assert read.s3_places == ("s3://plant/", "s3a://plant/incoming/assets/")
