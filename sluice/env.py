@@ -153,6 +153,30 @@ class Reader:
             self.mistakes.append("SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY belong together")
         return said
 
+    def proxy(self, name: str) -> dict[str, str]:
+        """A forward proxy, http://user:password@host:port, in its parts; empty when none is named.
+
+        What is wrong with it is told without it: a password may be in it.
+        """
+        value = self.text(name, "")
+        if not value:
+            return {}
+        mistake = f"{name} is no address of a proxy; write http://user:password@host:port"
+        try:
+            parts = urlsplit(value)
+            port = parts.port or 3128
+        except ValueError:
+            self.mistakes.append(mistake)
+            return {}
+        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+            self.mistakes.append(mistake)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return {
+            "url": f"http://{host}:{port}",
+            "username": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+        }
+
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
         if not keys and self.variables.get(name, "").strip():
@@ -245,6 +269,8 @@ class Engine:
         self.metrics_token = r.text("SLUICE_METRICS_TOKEN", "")
         self.metrics_addresses = r.networks("SLUICE_METRICS_ADDRESSES")
         self.proxies = r.count("SLUICE_PROXIES", 0)
+        self.http_proxy = r.proxy("SLUICE_HTTP_PROXY")
+        self.no_proxy = r.words("SLUICE_NO_PROXY")
         self.login_url = r.text("SLUICE_LOGIN_URL", "")
         self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
         self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)

@@ -139,6 +139,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_METRICS_TOKEN": env.metrics_token,
         "SLUICE_METRICS_ADDRESSES": env.metrics_addresses,
         "SLUICE_PROXIES": env.proxies,
+        "SLUICE_HTTP_PROXY": env.http_proxy,
+        "SLUICE_NO_PROXY": list(env.no_proxy),
         "SLUICE_LOGIN_URL": env.login_url,
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),

@@ -234,3 +234,28 @@ def test_an_object_storage_is_read_as_it_is_named():
     read = env.read({**example(), **S3, "SLUICE_S3_PLACES": places})
     assert read.s3 == {"endpoint": "", "region": "", "access_key": "key", "secret_key": "hunter2"}
     assert read.s3_places == ("s3://plant/", "s3a://plant/incoming/assets/")
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("", {}),
+        (
+            "http://us%40er:p%2Fw@proxy.example.org",
+            {"url": "http://proxy.example.org:3128", "username": "us@er", "password": "p/w"},
+        ),
+        ("http://[::1]:8080/", {"url": "http://[::1]:8080", "username": "", "password": ""}),
+    ],
+)
+def test_a_forward_proxy_is_read_in_its_parts(value, read):
+    assert env.read({**example(), "SLUICE_HTTP_PROXY": value}).http_proxy == read
+
+
+@pytest.mark.parametrize(
+    "value", ["proxy:3128", "https://u:hunter2@proxy", "http://proxy:hunter2", "http://p/hunter2"]
+)
+def test_what_is_no_forward_proxy_is_told_without_its_password(value):
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), "SLUICE_HTTP_PROXY": value})
+    assert len(told.value.mistakes) == 1
+    assert "hunter2" not in told.value.mistakes[0]
