@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "console.layout.security.NoNulBytes",
     # A cookie with a NUL is refused before anybody asks whose session it names.
     "console.people.session_limits.SessionLimits",
+    "console.layout.standby.Wrote",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -86,6 +87,11 @@ DATABASES = {
 }
 for _alias in ENV.other_databases:
     complete_session(DATABASES[_alias])
+# A standby that pages may read; only `console.layout.standby` ever asks for it.
+if ENV.replica:
+    DATABASES[ENV.REPLICA] = {**ENV.replica, **_SESSIONS, "OPTIONS": dict(_OPTIONS)}
+    complete_session(DATABASES[ENV.REPLICA])
+    SLUICE_REPLICA = ENV.REPLICA
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -206,6 +206,11 @@ class Reader:
         url = self.text(name, None)
         return self._database(name, url) if url else {}
 
+    def replica(self, name: str) -> dict[str, object]:
+        """As `database`, but nobody needs one."""
+        url = self.text(name, "")
+        return self._database(name, url) if url else {}
+
     def _database(self, name: str, url: str) -> dict[str, object]:
         try:
             parts = urlsplit(url)
@@ -258,6 +263,9 @@ class Engine:
         self.deployment = r.text("SLUICE_DEPLOYMENT", "sluice")
         self.installed_integrations = r.words("SLUICE_INTEGRATIONS")
         self.lease_seconds = r.seconds("SLUICE_LEASE_SECONDS", 10.0)
+        # The alias of a standby that pages may read.
+        self.replica_alias = r.text("SLUICE_REPLICA", "")
+        self.replica_lag_seconds = r.seconds("SLUICE_REPLICA_LAG_SECONDS", 10.0)
         self.publish_lock_seconds = r.seconds("SLUICE_PUBLISH_LOCK_SECONDS", 5.0)
         self.files_root = r.folder("SLUICE_FILES_ROOT")
         self.encryption_keys = r.keys("SLUICE_ENCRYPTION_KEYS")
@@ -297,9 +305,17 @@ class Engine:
 class Env(Engine):
     """The same with what an installation of Sluice alone has to say: its database, its site."""
 
+    REPLICA: Final = "replica"
+
     def __init__(self, r: Reader) -> None:
         self.database = r.database("SLUICE_DATABASE_URL")
         self.other_databases = r.databases("SLUICE_OTHER_DATABASES")
+        self.replica = r.replica("SLUICE_DATABASE_REPLICA_URL")
+        if self.replica and self.REPLICA in self.other_databases:
+            r.mistakes.append(
+                f"SLUICE_OTHER_DATABASES has a database {self.REPLICA!r}: that is the name of the "
+                "one of SLUICE_DATABASE_REPLICA_URL; give it another"
+            )
         super().__init__(r)
         self.log_level = r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO")
         self.email_url = r.text("SLUICE_EMAIL_URL", "")

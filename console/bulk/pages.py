@@ -18,6 +18,7 @@ from console.layout import trail
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.layout.context import live_seconds_of, refresh_of
+from console.layout.standby import from_standby
 from crontasks.bulk import deciding, storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
@@ -41,6 +42,7 @@ SCHEDULED: Final = "bulk_job"
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs, the newest first, and the catalogue of jobs."""
     job, state = request.GET.get("job", ""), request.GET.get("state", "")

@@ -259,3 +259,13 @@ def test_what_is_no_forward_proxy_is_told_without_its_password(value):
         env.read({**example(), "SLUICE_HTTP_PROXY": value})
     assert len(told.value.mistakes) == 1
     assert "hunter2" not in told.value.mistakes[0]
+
+
+def test_a_standby_is_read_from_its_url_and_has_a_name_of_its_own():
+    url = "postgresql://sluice:hunter2@standby/sluice"
+    read = env.read({**example(), "SLUICE_DATABASE_REPLICA_URL": url})
+    assert read.replica["HOST"] == "standby"
+    assert env.read(example()).replica == {}
+    taken = {"SLUICE_DATABASE_REPLICA_URL": url, "SLUICE_OTHER_DATABASES": f"replica={url}"}
+    with pytest.raises(env.SettingsError, match="SLUICE_OTHER_DATABASES has a database 'replica'"):
+        env.read({**example(), **taken})
