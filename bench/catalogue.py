@@ -27,6 +27,7 @@ from bench.cases import (
     sharing,
     spark_start,
     stopwatch,
+    stored_imports,
     tracking,
     two_phase,
 )
@@ -73,6 +74,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
         bulk_imports.spark_import,
+        stored_imports.spark_import_s3,
         bulk_imports.spark_to_queue,
         bulk_imports.spark_scale,
         bulk_topics.spark_reconcile,

@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "console.people.session_limits.SessionLimits",
     "console.people.company.rechecks.CompanyRechecks",
     "console.people.second.enforcing.SecondFactorDue",
+    "console.layout.standby.Wrote",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -88,6 +89,11 @@ DATABASES = {
 }
 for _alias in ENV.other_databases:
     complete_session(DATABASES[_alias])
+# A standby that pages may read; only `console.layout.standby` ever asks for it.
+if ENV.replica:
+    DATABASES[ENV.REPLICA] = {**ENV.replica, **_SESSIONS, "OPTIONS": dict(_OPTIONS)}
+    complete_session(DATABASES[ENV.REPLICA])
+    SLUICE_REPLICA = ENV.REPLICA
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -29,6 +29,7 @@ from console.layout import context
 from console.layout.bidi import PlainDirections
 from console.layout.refusals import stale_form
 from console.layout.security import ContentSecurityPolicy, NoNulBytes
+from console.layout.standby import Wrote
 from console.monitoring.health import Probes
 from console.people.company.rechecks import CompanyRechecks
 
@@ -115,6 +116,7 @@ def _around(inner: Answering, middleware: Callable[[Answering], Answering]) -> A
 
 # From the innermost to the outermost, as in config.settings.
 MIDDLEWARE: Final[Any] = (
+    Wrote,
     CompanyRechecks,
     NoNulBytes,
     XFrameOptionsMiddleware,

@@ -38,6 +38,9 @@ class SettingsError(Exception):
 
 
 ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
+S3_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
+# With a slash at the end: what only begins alike is another place.
+S3_PLACE: Final = re.compile(r"s3a?://[A-Za-z0-9.\-_]+/([^?*\[\s]*/)?")
 # Environments where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 # Readers of the figures of a laptop where nothing else is said: itself.
@@ -190,6 +193,45 @@ class Reader:
         )
         return {}
 
+    def s3(self) -> dict[str, str]:
+        """How an object storage is reached; empty texts where nothing is said."""
+        names = ("endpoint", "region", "access_key", "secret_key")
+        said = {name: self.text(f"SLUICE_S3_{name.upper()}", "") for name in names}
+        endpoint = said["endpoint"]
+        if endpoint and not S3_ENDPOINT.fullmatch(endpoint):
+            # It is not repeated: a password may be in it.
+            self.mistakes.append(
+                "SLUICE_S3_ENDPOINT is no address; write https://host:port, with nothing behind it "
+                "and without a password"
+            )
+        if bool(said["access_key"]) is not bool(said["secret_key"]):
+            self.mistakes.append("SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY belong together")
+        return said
+
+    def proxy(self, name: str) -> dict[str, str]:
+        """A forward proxy, http://user:password@host:port, in its parts; empty when none is named.
+
+        What is wrong with it is told without it: a password may be in it.
+        """
+        value = self.text(name, "")
+        if not value:
+            return {}
+        mistake = f"{name} is no address of a proxy; write http://user:password@host:port"
+        try:
+            parts = urlsplit(value)
+            port = parts.port or 3128
+        except ValueError:
+            self.mistakes.append(mistake)
+            return {}
+        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+            self.mistakes.append(mistake)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return {
+            "url": f"http://{host}:{port}",
+            "username": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+        }
+
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
         if not keys and self.variables.get(name, "").strip():
@@ -217,6 +259,11 @@ class Reader:
 
     def database(self, name: str) -> dict[str, object]:
         url = self.text(name, None)
+        return self._database(name, url) if url else {}
+
+    def replica(self, name: str) -> dict[str, object]:
+        """As `database`, but nobody needs one."""
+        url = self.text(name, "")
         return self._database(name, url) if url else {}
 
     def _database(self, name: str, url: str) -> dict[str, object]:
@@ -271,6 +318,9 @@ class Engine:
         self.deployment = r.text("SLUICE_DEPLOYMENT", "sluice")
         self.installed_integrations = r.words("SLUICE_INTEGRATIONS")
         self.lease_seconds = r.seconds("SLUICE_LEASE_SECONDS", 10.0)
+        # The alias of a standby that pages may read.
+        self.replica_alias = r.text("SLUICE_REPLICA", "")
+        self.replica_lag_seconds = r.seconds("SLUICE_REPLICA_LAG_SECONDS", 10.0)
         self.publish_lock_seconds = r.seconds("SLUICE_PUBLISH_LOCK_SECONDS", 5.0)
         self.files_root = r.folder("SLUICE_FILES_ROOT")
         self.encryption_keys = r.keys("SLUICE_ENCRYPTION_KEYS")
@@ -283,6 +333,8 @@ class Engine:
         self.metrics_token = r.text("SLUICE_METRICS_TOKEN", "")
         self.metrics_addresses = r.networks("SLUICE_METRICS_ADDRESSES")
         self.proxies = r.count("SLUICE_PROXIES", 0)
+        self.http_proxy = r.proxy("SLUICE_HTTP_PROXY")
+        self.no_proxy = r.words("SLUICE_NO_PROXY")
         self.login_url = r.text("SLUICE_LOGIN_URL", "")
         self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
         self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)
@@ -339,6 +391,11 @@ class Engine:
         self.spark_ui = r.flag("SLUICE_SPARK_UI", default=False)
         self.bulk_root = r.folder("SLUICE_BULK_ROOT")
         self.bulk_upload_mb = r.count("SLUICE_BULK_UPLOAD_MB", 500)
+        self.s3 = r.s3()
+        self.s3_places = r.words("SLUICE_S3_PLACES")
+        for place in self.s3_places:
+            if not S3_PLACE.fullmatch(place):
+                r.mistakes.append(f"SLUICE_S3_PLACES names {place!r}; write s3://bucket/folder/")
 
     def secrets(self) -> dict[str, tuple[str, ...]]:
         """The secrets that must not be those of the example, by the names of their variables."""
@@ -348,9 +405,17 @@ class Engine:
 class Env(Engine):
     """The same with what an installation of Sluice alone has to say: its database, its site."""
 
+    REPLICA: Final = "replica"
+
     def __init__(self, r: Reader) -> None:
         self.database = r.database("SLUICE_DATABASE_URL")
         self.other_databases = r.databases("SLUICE_OTHER_DATABASES")
+        self.replica = r.replica("SLUICE_DATABASE_REPLICA_URL")
+        if self.replica and self.REPLICA in self.other_databases:
+            r.mistakes.append(
+                f"SLUICE_OTHER_DATABASES has a database {self.REPLICA!r}: that is the name of the "
+                "one of SLUICE_DATABASE_REPLICA_URL; give it another"
+            )
         super().__init__(r)
         self.log_level = r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO")
         self.email_url = r.text("SLUICE_EMAIL_URL", "")

@@ -12,6 +12,7 @@ from sluice import project as around
 from sluice.database import complete_session
 from sluice.env import Engine, SettingsError
 
+ROUTER: Final = "integration.store.reads.Router"
 FRAME: Final = "console.layout.context.frame"
 FRAME_BELOW_A_PREFIX: Final = "console.mounting.frame"
 # Where a module keeps which of its names came from the environment: who loads it once more finds
@@ -94,6 +95,10 @@ def sluice_settings(
         project.setdefault(name, value)
     project["INSTALLED_APPS"] = around.apps(project["INSTALLED_APPS"], env.installed_integrations)
     complete_session(project["DATABASES"]["default"])
+    if env.replica_alias:
+        # Before a project's own: they know nothing of it.
+        others = [one for one in project.get("DATABASE_ROUTERS", ()) if one != ROUTER]
+        project["DATABASE_ROUTERS"] = [ROUTER, *others]
     project["TEMPLATES"] = [_with_frame(engine) for engine in project["TEMPLATES"]]
 
 
@@ -124,6 +129,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_ENCRYPTION_KEYS": env.encryption_keys,
         "SLUICE_KAFKA_BOOTSTRAP": env.kafka_bootstrap,
         "SLUICE_LEASE_SECONDS": env.lease_seconds,
+        "SLUICE_REPLICA": env.replica_alias,
+        "SLUICE_REPLICA_LAG_SECONDS": env.replica_lag_seconds,
         "SLUICE_PUBLISH_LOCK_SECONDS": env.publish_lock_seconds,
         # Endpoints write files below this folder and nowhere else; without it there are none.
         "SLUICE_FILES_ROOT": env.files_root,
@@ -134,6 +141,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_SPARK_UI": env.spark_ui,
         "SLUICE_BULK_ROOT": env.bulk_root,
         "SLUICE_BULK_UPLOAD_MB": env.bulk_upload_mb,
+        "SLUICE_S3": env.s3,
+        "SLUICE_S3_PLACES": list(env.s3_places),
         "SLUICE_METRICS_TOKEN": env.metrics_token,
         "SLUICE_METRICS_ADDRESSES": env.metrics_addresses,
         "SLUICE_OTEL": env.otel,
@@ -141,6 +150,8 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_OTEL_RATIO": env.otel_ratio,
         "SLUICE_TRACE_URL": env.trace_url,
         "SLUICE_PROXIES": env.proxies,
+        "SLUICE_HTTP_PROXY": env.http_proxy,
+        "SLUICE_NO_PROXY": list(env.no_proxy),
         "SLUICE_LOGIN_URL": env.login_url,
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),

@@ -31,9 +31,10 @@ class Arguments:
     """One run of a job.
 
     `database` is a libpq connection string. `kafka` are the settings of a Kafka client as
-    librdkafka names them. `plan` is what was planned for this run; an empty one is made first,
-    and stored, so that whoever asks again reads the same. `epoch` is the number under which a
-    driver took the run: one that lost it writes nothing any more.
+    librdkafka names them, `storage` the fields of `storage.Storage`. `plan` is what was planned for
+    this run; an empty one is made first, and stored, so that whoever asks again reads the same.
+    `epoch` is the number under which a driver took the run: one that lost it writes nothing any
+    more.
     """
 
     job: str
@@ -41,6 +42,7 @@ class Arguments:
     parameters: Mapping[str, Any]
     database: str
     kafka: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict)
     plan: Mapping[str, Any] = field(default_factory=dict)
     epoch: int | None = None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 Plan = TypeVar("Plan", bound=RunPlan)
 # Problems that may be over at a task's next try; other refusals of a job are at once final.
-_PASSING: Final = frozenset({"NOT_DELIVERED"})
+_PASSING: Final = frozenset({"NOT_DELIVERED", "STORAGE_FAILED"})
 TRIES: Final = 3
 
 
@@ -84,26 +84,30 @@ class Work:
         self,
         stage: str,
         parts: Sequence[Part],
-        act: Callable[[Part], object],
+        act: Callable[[Part], Answer],
         so_far: Callable[[], tuple[int, int]],
         *,
         stages: Sequence[str] = (),
-    ) -> None:
-        """Do something with each part, in a task of its own. Raises what is refused in them."""
+    ) -> list[Answer]:
+        """Do something with each part, in a task of its own, and return what came of each.
 
-        def task(part: Part) -> JobError | None:
+        Raises what is refused in them.
+        """
+
+        def task(part: Part) -> Answer | JobError:
             from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
 
             try:
                 with calm_collector():
-                    act(part)
+                    return act(part)
             except JobError as e:
                 context = TaskContext.get()
                 tries = context.attemptNumber() + 1 if context is not None else TRIES
                 if e.code in _PASSING and tries < TRIES:
                     raise
                 return e
-            return None
 
         tasks = self.session.sparkContext.parallelize(parts, max(len(parts), 1)).map(task)
-        raise_refusal(self.watched(stage, len(parts), tasks.collect, so_far, stages=stages))
+        answers = self.watched(stage, len(parts), tasks.collect, so_far, stages=stages)
+        raise_refusal(answers)
+        return [answer for answer in answers if not isinstance(answer, JobError)]

@@ -29,6 +29,9 @@ from tests.support.kept_together import (  # noqa: F401 - hooks and fixtures are
 from tests.support.loaded_in_turns import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_collectstart,
 )
+from tests.support.object_storage import (  # noqa: F401 - fixtures are found by name here
+    object_storage,
+)
 from tests.support.registry import (  # noqa: F401 - hooks and fixtures are found by name here
     schema_registry,
     small_registry,

@@ -143,8 +143,10 @@ def _on(rig: Rig, cores: int, source: Source) -> Side:
 class Sides:
     """The shipped driver and the hand-written jobs, each with a warm session of its own."""
 
-    def __init__(self, rig: Rig, count: int) -> None:
+    def __init__(self, rig: Rig, count: int, environment: Mapping[str, str] | None = None) -> None:
         self.rig = rig
+        # Where the same files lie as well, while they are imported from there.
+        self.place = ""
         few = count // WARM_SHARE
         self.all = Source(workload.csv_files(rig.folder / "rows", count, FILES), count)
         self.source = Source(workload.csv_files(rig.folder / "few", few, FILES), few)
@@ -153,7 +155,7 @@ class Sides:
         # The benchmarks of one call share their Kafka.
         self.target, self.rejects = f"{rig.folder.name}-rows", f"{rig.folder.name}-rejects"
         self.structure = _configure(rig, self.target, self.rejects)
-        self.ours = rig.start("spark")
+        self.ours = rig.start("spark", environment)
         self.theirs = rig.spawn("hand", ["-m", "bench.handspark"])
         is_warm = "SELECT 1 FROM crontasks_heartbeat WHERE queues = 'spark'"
         rig.until(lambda: rig.rows(is_warm), "the Spark driver is warm", WARM_SECONDS)
@@ -221,7 +223,13 @@ class Sides:
 
     def _run(self, *where: str) -> float:
         """Ask for an import at the command line, leave it to the driver, and wait for its end."""
-        words = [str(self.source.folder), "--rejects-queue", self.rejects, "--leave", *where]
+        words = [
+            self.place or str(self.source.folder),
+            "--rejects-queue",
+            self.rejects,
+            "--leave",
+            *where,
+        ]
         for name, kind, required in workload.COLUMNS:
             words += ["--map", f"{name}={name}:{kind}{'!' if required else ''}"]
         run = json.loads(self.rig.manage("bulk_import", *words).splitlines()[-1])["run"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -24,6 +25,7 @@ from crontasks.bulk.asking import Asker, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from integration.selectors.bulk import structures
+from spark_jobs.errors import JobError
 from spark_jobs.imports.parameters import Column
 
 ENTRY: Final = CATALOGUE["import"]
@@ -134,20 +136,22 @@ def _seeming(request: HttpRequest, asker: Asker) -> dict[str, str]:
     name = request.GET.get("source", "").strip()
     try:
         return sources.seeming(storage.source_inside(name, asker.folder))
-    except (BulkError, OSError):
+    except (BulkError, JobError, OSError):
         return {}
 
 
 def _offered(asker: Asker) -> dict[str, Any]:
     """The folder where files may lie, and the person's earlier uploads."""
+    places = [] if asker.folder else settings.SLUICE_S3_PLACES
     if not storage.is_set():
-        return {"has_root": False}
+        return {"has_root": False, "places": places}
     try:
         own = storage.listed(asker.uploads)[:UPLOADS_SHOWN]
     except OSError:
         own = []
     return {
         "has_root": True,
+        "places": places,
         "most_bytes": most_bytes(),
         "own": [(f"{asker.uploads}/{one.name}", one) for one in own],
         "is_limited": not asker.scope.is_whole,

@@ -18,6 +18,7 @@ from console.layout import trail
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.layout.context import live_seconds_of, refresh_of
+from console.layout.standby import from_standby
 from crontasks.bulk import deciding, storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
@@ -31,6 +32,7 @@ from integration.selectors.bulk import runs
 from integration.selectors.bulk.rejects import rejects
 from integration.selectors.bulk.runs import ShownRun
 from integration.selectors.failures.failures import Cursor
+from spark_jobs.storage import is_object
 
 LOG_LINES: Final = 40
 GONE: Final = "There is no such job any more."
@@ -40,6 +42,7 @@ SCHEDULED: Final = "bulk_job"
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs, the newest first, and the catalogue of jobs."""
     job, state = request.GET.get("job", ""), request.GET.get("state", "")
@@ -91,6 +94,7 @@ def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRe
         "rejects": rejects(run) if run.counts.get("rejected") else None,
         "requested": requested(run, request.user),
         "files": _files(run),
+        "stored_at": place if is_object(place := str(run.facts.get("folder", ""))) else "",
         "log": "\n".join(run.log.splitlines()[-LOG_LINES:]),
         "history": changes.history_of("bulkrun", run.pk),
         "can_schedule": registry.get(SCHEDULED) is not None and scope_of(request.user).is_whole,

@@ -4,15 +4,17 @@ They fill a form that a person then corrects; nothing is decided by them.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
+from crontasks.bulk import storage
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
 from spark_jobs.errors import JobError
 from spark_jobs.imports import columns
 from spark_jobs.imports.columns import FoundColumn
 from spark_jobs.imports.parameters import Format
+from spark_jobs.storage import is_object
 
 LOOKED_AT_BYTES: Final = 2**16
 FORMATS: Final[Mapping[str, Format]] = {
@@ -27,18 +29,23 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 ENCODINGS: Final = ("utf-8", "latin-1")
 
 
-def seeming(source: Path) -> dict[str, str]:
+def seeming(source: str) -> dict[str, str]:
     """Guess the format, encoding and delimiter of a source, named as in a job request.
 
-    By its name and the beginning of a file; of a folder or pattern nothing is looked at.
+    By its name and the beginning of a file; of a folder or pattern nothing is looked at. Raises
+    OSError, JobError STORAGE_FAILED.
     """
     begins = b""
-    if source.is_file():
-        with source.open("rb") as file:
+    if is_object(source):
+        if storage.object_storage().facts(source) is not None:
+            with storage.object_storage().open(source) as file:
+                begins = file.read(LOOKED_AT_BYTES)
+    elif Path(source).is_file():
+        with Path(source).open("rb") as file:
             begins = file.read(LOOKED_AT_BYTES)
     head = begins.partition(b"\n")[0].decode("latin-1")
     return {
-        "format": FORMATS.get(source.suffix.lower(), Format.CSV).value,
+        "format": FORMATS.get(PurePath(source).suffix.lower(), Format.CSV).value,
         "encoding": _encoding(begins),
         # The usual one where the line has none of them.
         "delimiter": max(DELIMITERS, key=head.count),
@@ -56,6 +63,7 @@ def columns_of(job_request: Mapping[str, Any]) -> Sequence[FoundColumn]:
                 str(job_request["source"]),
                 encoding=str(job_request.get("encoding", ENCODINGS[0])),
                 delimiter=str(job_request.get("delimiter", DELIMITERS[0])),
+                storage=storage.object_storage(),
             )
         except JobError as e:
             raise BulkError.of(e) from e

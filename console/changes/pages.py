@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.asked import number_of
 from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.standby import from_standby
 from console.setup.urls import NOUNS
 from integration.actions.access import Act
 from integration.selectors import changes
@@ -105,6 +106,7 @@ class ChangeFilterForm(ListFilterForm):
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def change_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `at` is where the page begins, as the link to older ones says."""
     scope = scope_of(request.user)

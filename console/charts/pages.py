@@ -6,6 +6,7 @@ from django.views.decorators.http import require_GET
 
 from console.charts.drawings import bars, cause_rows, hour_rows, latency_lines
 from console.layout.access import Right, needs, scope_of
+from console.layout.standby import from_standby
 from integration.selectors.charts import (
     failures_by_hour,
     last_hours,
@@ -18,6 +19,7 @@ from integration.selectors.queues.queues import names
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def charts(request: HttpRequest) -> HttpResponse:
     """Of all queues that this person may know of, or of the one that the address names."""
     scope = scope_of(request.user)

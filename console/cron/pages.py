@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from console.cron.forms import OneRunForm, hindrance_for
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import see, see_again, tell_problem
+from console.layout.standby import from_standby
 from console.setup.pages import author_of
 from crontasks.definitions import registry
 from crontasks.instances import actions, selectors
@@ -24,6 +25,7 @@ GONE = "There is no such instance; it may have been deleted."
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def cron_list(request: HttpRequest) -> HttpResponse:
     scope = scope_of(request.user)
     wanted = InstanceFilter(

@@ -17,6 +17,7 @@ from console.failures.waits import now_of
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import parse_id, see_list
+from console.layout.standby import from_standby
 from integration.selectors import traces
 from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
@@ -40,6 +41,7 @@ NARROWING: Final = frozenset(
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def failure_groups(request: HttpRequest) -> HttpResponse:
     """By cause, or regrouped. A filter alone asks for the list, as it did before groups were."""
     asked = request.GET
@@ -75,6 +77,7 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def failure_list(request: HttpRequest) -> HttpResponse:
     scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
     form = FailureFilterForm(request.GET, failures.choices(scope), may_see_payload=may_see)

@@ -9,6 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.layout.access import Right, has
 from console.layout.navigation import sections
+from console.layout.standby import LAG
 from integration.restore.examining import open_count
 from integration.selectors.deployment import standing
 
@@ -37,6 +38,8 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "environment_tone": TONES.get(environment.lower(), "azure"),
         "foreign_environment": stands.owner if stands is not None else None,
         "restore_decisions": open_count() if is_restored else None,
+        # How old the page may be, where it was read from a standby.
+        "standby_lag": getattr(request, LAG, None),
         "theme": theme if theme in THEMES else "system",
         "themes": THEMES,
         "refresh": refresh_of(request),

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.context import live_seconds_of, refresh_of
+from console.layout.standby import from_standby
 from console.operations.forms import PartForm, RateForm, RecipeForm, StartForm
 from console.operations.words import OUTCOMES, STATES, WORDS
 from crontasks.health.released import waits_of
@@ -41,6 +42,7 @@ REPORT_MORE: Final = ("became", "ended", "code", "at")
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def operation_list(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in set(OperationState) else ""

@@ -11,6 +11,7 @@ from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, carried_out, parse_id, see, tell_problem
 from console.layout.asked import number_of
+from console.layout.standby import from_standby
 from console.outbox.choices import DECISIONS
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox, two_phase
@@ -28,6 +29,7 @@ GONE: Final = "This row is not in the outbox. Cleanup removes rows that were sen
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def outbox_list(request: HttpRequest) -> HttpResponse:
     return _show_list(request, request.GET)
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, has, needs, scope_of
+from console.layout.standby import from_standby
 from console.queues.contents import queue_page as page_of
 from console.queues.figures import figures
 from console.queues.filters import QueueFilterForm
@@ -25,6 +26,7 @@ PAGE_ROWS: Final = 25
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def queue_list(request: HttpRequest) -> HttpResponse:
     """Every queue a person may know of, 25 a page: their number is not that of messages."""
     scope = scope_of(request.user)

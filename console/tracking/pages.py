@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
+from console.layout.standby import from_standby
 from console.tracking.filters import TrackFilterForm
 from integration.selectors import traces
 from integration.selectors.failures import failures, payloads
@@ -28,6 +29,7 @@ UNKNOWN: Final = (
 
 @require_GET
 @needs(Right.VIEW)
+@from_standby
 def track_list(request: HttpRequest) -> HttpResponse:
     scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
     form = TrackFilterForm(request.GET, failures.names(scope), may_see_payload=may_see)

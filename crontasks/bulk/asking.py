@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from psycopg.conninfo import make_conninfo
 
@@ -33,6 +34,7 @@ from sluice.database import SERVER_OPTIONS, place_of
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview
 from spark_jobs.errors import JobError
+from spark_jobs.storage import is_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ def ask_in_console(
     try:
         with transaction.atomic():
             _stored(run, Author(asker.name, reason))
-            if any(run.job_request.get(field) for field in entry.files):
+            if any(_is_shared_file(run.job_request.get(field)) for field in entry.files):
                 # Before the commit: the driver sees no run without its sentinel.
                 storage.leave_sentinel(run)
                 run.save(update_fields=["sentinel"])
@@ -110,16 +112,26 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
     """The job request with its files by their whole path.
 
     Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
-    OUTSIDE_FOLDER, TOO_MANY_FILES, NO_BULK_ROOT.
+    OUTSIDE_FOLDER, OUTSIDE_PLACES, BAD_STORAGE_NAME, TOO_MANY_FILES, NO_BULK_ROOT.
     """
     if asker.scope != EVERYTHING:
         _refuse_out_of_reach(entry, job_request, asker.scope)
     files = {
-        field: str(storage.source_inside(str(job_request[field]), asker.folder))
+        field: storage.source_inside(str(job_request[field]), asker.folder)
         for field in entry.files
         if job_request.get(field)
     }
-    return {**job_request, **files}
+    targets = {
+        field: storage.target_inside(str(job_request[field]))
+        for field in entry.targets
+        if job_request.get(field)
+    }
+    return {**job_request, **files, **targets}
+
+
+def _is_shared_file(name: object) -> bool:
+    """Return whether a field names a file of the shared folder; objects are there for everybody."""
+    return bool(name) and not is_object(str(name))
 
 
 def _refuse_out_of_reach(entry: Entry, job_request: Mapping[str, Any], scope: Scope) -> None:
@@ -186,7 +198,7 @@ def _stored(run: BulkRun, author: Author, *, send: bool = True) -> BulkRun:
 
 
 def arguments_of(run: BulkRun) -> Arguments:
-    """The arguments of the run's job, with the database and Kafka's secrets of this moment.
+    """The arguments of the run's job, with the secrets of this moment.
 
     Raises JobError UNKNOWN_PROVIDER, ProviderUnusableError.
     """
@@ -196,6 +208,7 @@ def arguments_of(run: BulkRun) -> Arguments:
         parameters=run.parameters,
         database=conninfo(),
         kafka=_kafka(run.parameters.get("provider")),
+        storage=settings.SLUICE_S3,
         plan=run.plan,
         epoch=run.epoch,
     )

@@ -28,9 +28,10 @@ class Entry:
 
     `queues` are the fields of its job request that name queues, where these are all that a run
     concerns: people who may know of some external systems only may ask for no other job. `files`
-    are those that name files to be read, `shared` those that name what belongs to all external
-    systems: for people whom nothing limits. `edits` is whether the job changes payloads: it is for
-    people who may see and change them by hand.
+    are those that name files to be read, `targets` folders of an object storage to be written to,
+    `shared` those that name what belongs to all external systems: for people whom nothing limits.
+    `edits` is whether the job changes payloads: it is for people who may see and change them by
+    hand.
     """
 
     job: str
@@ -39,6 +40,7 @@ class Entry:
     job_request: type[JobRequest]
     queues: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     edits: bool = False
 
@@ -74,6 +76,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Export",
             sentence="Documents of a structure, or tracked messages, become files or messages.",
             job_request=exports.ExportRequest,
+            targets=("to",),
         ),
         Entry(
             job="archive",

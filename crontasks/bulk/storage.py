@@ -18,6 +18,7 @@ from django.conf import settings
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun
 from spark_jobs.errors import JobError
+from spark_jobs.storage import Storage, is_object, object_name
 
 UPLOADS: Final = "uploads"
 EXPORTS: Final = "exports"
@@ -73,12 +74,19 @@ def inside(name: str, within: str = "") -> Path:
     return path
 
 
-def source_inside(name: str, within: str = "") -> Path:
-    """As `inside`, of a file, a folder or a pattern: also each file that it finds lies there.
+def object_storage() -> Storage:
+    """The object storage of this installation."""
+    return Storage.of(settings.SLUICE_S3)
 
-    `within` names the part of the folder that it may lie in. Raises BulkError OUTSIDE_FOLDER,
-    TOO_MANY_FILES, NO_BULK_ROOT.
+
+def source_inside(name: str, within: str = "") -> str:
+    """The whole name of a file, a folder or a pattern, each file of which lies inside.
+
+    `within` names the part of the folder that it may lie in; objects lie in no such part. Raises
+    BulkError OUTSIDE_FOLDER, OUTSIDE_PLACES, TOO_MANY_FILES, NO_BULK_ROOT, BAD_STORAGE_NAME.
     """
+    if is_object(name):
+        return _object_inside(name, within)
     path = inside(name)
     allowed = inside(within) if within else root().resolve()
     if ".." in Path(name).parts or not path.is_relative_to(allowed):
@@ -93,7 +101,40 @@ def source_inside(name: str, within: str = "") -> Path:
             )
         if not file.resolve().is_relative_to(allowed):
             raise _outside(name)
-    return path
+    return str(path)
+
+
+def object_folder(name: str) -> str:
+    """A folder of the object storage, with its slash. Raises BulkError BAD_STORAGE_NAME."""
+    if not is_object(name):
+        raise BulkError(
+            "BAD_STORAGE_NAME", f"{name[:200]!r} names no bucket.", "Write s3://bucket/folder/."
+        )
+    try:
+        return f"{object_name(name).rstrip('/')}/"
+    except JobError as e:
+        raise BulkError.of(e) from e
+
+
+def target_inside(name: str) -> str:
+    """The same of one that lies where objects may lie. Raises BulkError OUTSIDE_PLACES, too."""
+    return _object_inside(object_folder(name), "")
+
+
+def _object_inside(name: str, within: str) -> str:
+    try:
+        whole = object_name(name)
+    except JobError as e:
+        raise BulkError.of(e) from e
+    places = [] if within else [object_name(place) for place in settings.SLUICE_S3_PLACES]
+    if not any(whole.startswith(place) for place in places):
+        raise BulkError(
+            "OUTSIDE_PLACES",
+            f"{name[:200]!r} does not lie where files of bulk jobs may lie in the object storage.",
+            "Name one within SLUICE_S3_PLACES; people who are limited to some external systems "
+            "may read their uploads alone.",
+        )
+    return whole
 
 
 def uploads_of(person: int) -> str:

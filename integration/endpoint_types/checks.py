@@ -42,6 +42,14 @@ def address(value: str) -> str:
     return ""
 
 
+def proxy(value: str) -> str:
+    mistake = address(value)
+    parts = None if mistake else urlsplit(value)
+    if parts is not None and (parts.scheme != "http" or parts.path.strip("/") or parts.query):
+        return "must be an address such as http://proxy.example.org:3128, with nothing behind it"
+    return mistake
+
+
 def statuses(value: str) -> str:
     mistake = "must be HTTP statuses or ranges of them, such as 200-299, 409"
     if not STATUSES.fullmatch(value):

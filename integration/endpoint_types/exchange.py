@@ -187,8 +187,13 @@ class Exchanges:
         try:
             sender = HTTPConnection(origin[1])
             sender.sock = connection  # all it needs of a socket
+            host = url.netloc.decode("ascii")
             path = url.raw_path.decode("ascii")
-            sender.request(method, path, body, {"Host": url.netloc.decode("ascii"), **headers})
+            proxy = self._network.proxy_for(origin[1]) if origin[0] == "http" else None
+            if proxy is not None:
+                # It is told where to, and who we are, with each request.
+                path, headers = f"http://{host}{path}", {**headers, **proxy.headers}
+            sender.request(method, path, body, {"Host": host, **headers})
             connection.flush()
             reply = Reply(self, origin, connection)
             is_answered = True
@@ -223,9 +228,8 @@ class Exchanges:
                 return connection
             self.give_back(origin, connection, again=False)
         scheme, host, port = origin
-        stream = self._network.connect_tcp(
-            host, port or (443 if scheme == "https" else 80), self._connect_seconds
-        )
+        port = port or (443 if scheme == "https" else 80)
+        stream = self._network.connect(scheme, host, port, self._connect_seconds)
         if scheme == "https":
             try:
                 stream = stream.start_tls(self._tls, host, self._connect_seconds)

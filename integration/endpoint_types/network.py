@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpcore
 
 from integration.endpoint_types.addresses import permitted
+from integration.endpoint_types.proxying import HEAD_ENDS, MAX_HEAD_BYTES, Proxy
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, Unreachable
 
@@ -17,6 +18,8 @@ from integration.endpoints.port import NotDeliveredError, Unreachable
 PIECE_BYTES: Final = 64 * 1024
 # Shorter than what servers commonly grant, so that few requests meet a connection just closed.
 KEEP_ALIVE_SECONDS: Final = 3.0
+# Where a proxy resolves names, ours may know none: nobody waits long for that.
+JUDGED_SECONDS: Final = 1.0
 
 # The alerts by which a server refuses our certificate, as the TLS library names them.
 REFUSALS: Final = frozenset(
@@ -116,19 +119,72 @@ class _Stream(httpcore.NetworkStream):
 class Network:
     """Opens connections, to permitted addresses only."""
 
-    def __init__(self, call: Call, *, private: bool) -> None:
+    def __init__(self, call: Call, *, private: bool, proxy: Proxy | None = None) -> None:
         self._call = call
         self._private = private
+        self._proxy = proxy
         self._inner = httpcore.SyncBackend()
+
+    def proxy_for(self, host: str) -> Proxy | None:
+        """The proxy by which this host is reached, if it is by one."""
+        return self._proxy if self._proxy is not None and self._proxy.serves(host) else None
+
+    def connect(self, scheme: str, host: str, port: int, seconds: float) -> httpcore.NetworkStream:
+        """A stream to the host: a tunnel where a proxy serves it, and for http:// the proxy itself.
+
+        Raises as `connect_tcp` does.
+        """
+        proxy = self.proxy_for(host)
+        if proxy is None:
+            return self.connect_tcp(host, port, seconds)
+        self._judge(host, port, seconds)
+        private = self._private or proxy.is_ours
+        stream = self._connected(proxy.host, proxy.port, seconds, private=private)
+        if scheme == "https":
+            has_sent = self._call.has_sent
+            try:
+                self._tunnel(stream, proxy, _target(host, port), seconds)
+            except BaseException:
+                stream.close()
+                raise
+            finally:
+                # What the proxy was told is no part of a message.
+                self._call.has_sent = has_sent
+        return stream
+
+    def _judge(self, host: str, port: int, seconds: float) -> None:
+        """Refuse what is refused without a proxy; a name that only the proxy knows is its own."""
+        try:
+            left = min(self._call.left(seconds), JUDGED_SECONDS)
+            permitted(host.strip("[]"), port, left, private=self._private)
+        except NotDeliveredError as refused:
+            if refused.answer.code != EndpointCode.NAME_NOT_FOUND:
+                raise
+
+    @staticmethod
+    def _tunnel(stream: httpcore.NetworkStream, proxy: Proxy, target: str, seconds: float) -> None:
+        stream.write(proxy.asked_to_connect(target), seconds)
+        head = b""
+        while HEAD_ENDS not in head and len(head) < MAX_HEAD_BYTES:
+            piece = stream.read(MAX_HEAD_BYTES, seconds)
+            if not piece:
+                break
+            head += piece
+        proxy.check_answer(head, target)
 
     def connect_tcp(self, host: str, port: int, seconds: float) -> httpcore.NetworkStream:
         """Raises NotDeliveredError and httpcore's ConnectTimeout: nothing was sent then."""
+        return self._connected(host, port, seconds, private=self._private)
+
+    def _connected(
+        self, host: str, port: int, seconds: float, *, private: bool
+    ) -> httpcore.NetworkStream:
         left = self._call.left(seconds)
         ends_at = time.monotonic() + left
         # A bracketed or bare IPv6 address resolves to itself.
         name = host.strip("[]")
         last: Exception | None = None
-        for address in permitted(name, port, left, private=self._private):
+        for address in permitted(name, port, left, private=private):
             left = ends_at - time.monotonic()
             if left <= 0:
                 break
@@ -141,6 +197,10 @@ class Network:
             answer = Unreachable(code=EndpointCode.CONNECTION_FAILED, text=text)
             raise NotDeliveredError(answer) from last
         raise httpcore.ConnectTimeout(f"{host}:{port} did not answer in time.")
+
+
+def _target(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _tls(problem: BaseException) -> BaseException | None:

@@ -12,14 +12,15 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func
 
 from integration.delivery.ports import LostError
+from integration.store.reads import standby
 from sluice.database import SERVER_OPTIONS, place_of
 
 Session = psycopg.Connection[tuple[Any, ...]]
 
 
 def alias() -> str:
-    """The one Django alias whose transactions the engine owns."""
-    return str(settings.SLUICE_DATABASE)
+    """The one Django alias whose transactions the engine owns; for some pages a standby of it."""
+    return standby() or str(settings.SLUICE_DATABASE)
 
 
 def django_connection() -> BaseDatabaseWrapper:

@@ -1,28 +1,24 @@
 """The job itself: plan, write each range in a task of Spark, read the files back, move them.
 
-Into a queue there is another road: `to_queue`.
+Into a queue and into an object storage there are other roads: `to_queue`, `to_objects`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from spark_jobs.errors import balance
-from spark_jobs.exports import to_queue, writing
+from spark_jobs.exports import to_objects, to_queue, writing
+from spark_jobs.exports.manifest import MANIFEST, Manifest, manifest_of, outcome_of
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Plan, Range
 from spark_jobs.exports.reading import Source, opened, rows_of
 from spark_jobs.exports.shaping import Row, shaped
 from spark_jobs.fencing import Outcome, apply
+from spark_jobs.storage import is_object
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work
-
-# Its first sign hides it from readers of whole folders.
-MANIFEST: Final = "_manifest.json"
-# So many files are listed in a run's facts; the manifest has all.
-LISTED: Final = 200
-Manifest = Mapping[str, Any]
 
 
 def run(work: Work) -> Outcome:
@@ -30,6 +26,8 @@ def run(work: Work) -> Outcome:
     parameters = ExportParameters.of(work.arguments.parameters)
     if parameters.target is not None:
         return to_queue.run(work, parameters, parameters.target)
+    if is_object(parameters.folder):
+        return to_objects.run(work, parameters)
     parent = Path(parameters.folder)
     with keeping.room(parent):
         with work.claimed():
@@ -51,16 +49,7 @@ def _written(work: Work, parameters: ExportParameters, folder: Path) -> Manifest
         else:
             _write_texts(work, source, plan, folder)
     files = _read_back(work, parameters, folder)
-    manifest = {
-        "version": 1,
-        "run": work.owned.run,
-        "at": plan.at,
-        "what": {n: v for n, v in work.arguments.parameters.items() if n != "folder"},
-        "counted": count,
-        "rows": sum(file["rows"] for file in files),
-        "bytes": sum(file["bytes"] for file in files),
-        "files": files,
-    }
+    manifest = manifest_of(work, plan.at, count, files)
     keeping.write_json(folder / MANIFEST, manifest)
     return manifest
 
@@ -118,16 +107,8 @@ def _keep(work: Work, folder: Path | None, manifest: Manifest) -> Outcome:
 
     A driver that dies between the two leaves a whole folder, and the next one finds it.
     """
-    counts = {"read": manifest["counted"], "sent": manifest["rows"], "rejected": 0, "skipped": 0}
+    counts, facts = outcome_of(manifest, f"exports/{work.owned.run}")
     balance(counts)
-    files = manifest["files"]
-    facts = {
-        "folder": f"exports/{work.owned.run}",
-        "files": len(files),
-        "bytes": manifest["bytes"],
-        "at": manifest["at"],
-        "listed": [{"name": f["name"], "bytes": f["bytes"]} for f in files[:LISTED]],
-    }
     with work.claimed():
         if folder is not None:
             keeping.force(folder)

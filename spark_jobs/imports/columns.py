@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.reading import header_of
+from spark_jobs.storage import DISK, Storage
 
 VALUES: Final = 3
 SHOWN_CHARACTERS: Final = 60
@@ -17,10 +18,13 @@ class FoundColumn(NamedTuple):
     values: tuple[str, ...]
 
 
-def read(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
+def read(
+    source: str, *, encoding: str, delimiter: str, storage: Storage = DISK
+) -> list[FoundColumn]:
     """The columns of the first file that has any.
 
-    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an impossible encoding or delimiter.
+    Raises JobError: NO_SOURCE, NO_HEADER, STORAGE_FAILED, BAD_PARAMETERS for an impossible
+    encoding or delimiter.
     """
     parameters = ImportParameters.of(
         {
@@ -35,9 +39,10 @@ def read(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
             "delimiter": delimiter,
         }
     )
-    files = planning.files_of(parameters)
-    names = header_of(next((path for path, size in files if size), files[0][0]), parameters)
-    glimpse = sources.glimpse(files, parameters)
+    files = planning.files_of(parameters, storage)
+    first_file = next((name for name, size in files if size), files[0][0])
+    names = header_of(first_file, parameters, storage)
+    glimpse = sources.glimpse(files, parameters, storage)
     first = [
         row.values
         for row in glimpse.rows[:VALUES]

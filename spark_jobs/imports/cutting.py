@@ -1,7 +1,6 @@
 """Cuts files of text into ranges of whole rows: behind line ends outside of quotes."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 _BLOCK_BYTES: Final = 2**20
@@ -17,17 +16,16 @@ class Cut(NamedTuple):
     by_line: bool = False
 
 
-def cuts(path: Path, size: int, quote: bytes, range_bytes: int) -> Iterator[Cut]:
+def cuts(file: BinaryIO, size: int, quote: bytes, range_bytes: int) -> Iterator[Cut]:
     """The ranges of a file. Without a quote each line is a row."""
-    with path.open("rb") as file:
-        begin = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
-        by_line = bool(quote) and not _pairs_up(file, begin, quote)
-        marks = _marks(file, begin, size, b"" if by_line else quote, range_bytes)
-        first, line = begin, 1
-        for place, next_line in [*marks, (size, 0)]:
-            if place > first:
-                yield Cut(first, place, line, by_line)
-            first, line = place, next_line
+    begin = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+    by_line = bool(quote) and not _pairs_up(file, begin, quote)
+    marks = _marks(file, begin, size, b"" if by_line else quote, range_bytes)
+    first, line = begin, 1
+    for place, next_line in [*marks, (size, 0)]:
+        if place > first:
+            yield Cut(first, place, line, by_line)
+        first, line = place, next_line
 
 
 def _pairs_up(file: BinaryIO, begin: int, quote: bytes) -> bool:

@@ -10,20 +10,22 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.rows import Range
 from spark_jobs.imports.sending import prepare, send
-from spark_jobs.imports.staging import Stage, stage
+from spark_jobs.imports.staging import Reading, Stage, stage
 from spark_jobs.imports.storing import finish
 from spark_jobs.sending import STAGES, Sending, send_all
+from spark_jobs.storage import Storage
 from spark_jobs.work import Work
 
 
 def run(work: Work) -> Outcome:
     """Import everything the source holds. Raises JobError, Stopped, and the database's errors."""
     parameters = ImportParameters.of(work.arguments.parameters)
-    plan = work.planned(Plan, partial(planning.plan, parameters))
-    plan.check()
+    storage = Storage.of(work.arguments.storage)
+    plan = work.planned(Plan, partial(planning.plan, parameters, storage=storage))
+    plan.check(storage)
     tables = Stage(work.owned.run)
     _stage_all(work, tables, parameters, plan)
-    plan.check()
+    plan.check(storage)
     if parameters.target is not None:
         prepare(work.database, tables, parameters, plan)
         what = Sending(work.arguments.database, work.arguments.kafka, work.owned, parameters.target)
@@ -39,14 +41,15 @@ def run(work: Work) -> Outcome:
 def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Plan) -> None:
     """Judge every row. What was staged is taken away when somebody cancels it."""
     where, run_id = work.arguments.database, work.owned.run
-    names = sources.names_of((part.file for part in plan.ranges), parameters)
+    storage = Storage.of(work.arguments.storage)
+    names = sources.names_of((part.file for part in plan.ranges), parameters, storage)
     for columns in names.values():
         Mapper(parameters, columns)  # an unknown column is told before rows are read
     tables.make(work.database, parameters)
     stages = () if parameters.target is None else STAGES
 
     def act(part: Range) -> None:
-        stage(where, run_id, parameters, names[part.file], part)
+        stage(where, run_id, Reading(parameters, names[part.file], storage), part)
 
     try:
         work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)

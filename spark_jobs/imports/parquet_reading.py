@@ -3,10 +3,10 @@
 Columns are found by their names, each value is what JSON has of it (`arrow_values`).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,15 +18,18 @@ from spark_jobs.imports.arrow_values import category, values_of
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range, Row, place_of
+from spark_jobs.storage import DISK, Storage
 
 # A portion is so many rows at most, fewer where rows are large.
 PORTION_ROWS: Final = 10_000
 PORTION_BYTES: Final = 4 * 2**20
+Opening = Callable[..., AbstractContextManager[Any]]
+"""Opens the file anew, with options of Arrow's."""
 
 
-def cuts(path: Path, range_bytes: int) -> Iterator[Cut]:
+def cuts(path: str, range_bytes: int, storage: Storage = DISK) -> Iterator[Cut]:
     """Row groups, several together where they are small. Raises JobError UNREADABLE_FILE."""
-    facts = _footer(path)
+    facts = _footer(path, storage)
     begin, line, rows, size = 0, 1, 0, 0
     for number in range(facts.num_row_groups):
         group = facts.row_group(number)
@@ -36,30 +39,30 @@ def cuts(path: Path, range_bytes: int) -> Iterator[Cut]:
             begin, line, rows, size = number + 1, line + rows, 0, 0
 
 
-def row_count(path: Path) -> int:
+def row_count(path: str, storage: Storage = DISK) -> int:
     """Count the rows of a file by its footer. Raises JobError UNREADABLE_FILE."""
-    return int(_footer(path).num_rows)
+    return int(_footer(path, storage).num_rows)
 
 
-def all_columns(path: Path) -> list[str]:
+def all_columns(path: str, storage: Storage = DISK) -> list[str]:
     """The names of a file's columns. Raises JobError UNREADABLE_FILE."""
-    with _opened(path) as file:
+    with _opened(path, storage) as file:
         return list(file.schema_arrow.names)
 
 
-def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
+def columns_of(path: str, parameters: ImportParameters, storage: Storage = DISK) -> dict[str, str]:
     """The columns that are read, each with what it has in JSON: those of the map, else all.
 
     Raises JobError: UNKNOWN_COLUMN and COLUMN_TWICE for a column of the map, COLUMN_TYPE for one
     that no JSON document can hold, UNREADABLE_FILE.
     """
-    with _opened(path) as file:
+    with _opened(path, storage) as file:
         schema = file.schema_arrow
     types = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
     wanted = dict.fromkeys(column.source for column in parameters.columns) or types
     kinds: dict[str, str] = {}
     for name in wanted:
-        place_of(name, schema.names, str(path))
+        place_of(name, schema.names, path)
         if not types[name]:
             raise JobError(
                 "COLUMN_TYPE",
@@ -71,13 +74,14 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
     return kinds
 
 
-def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
+def rows(part: Range, names: Sequence[str], storage: Storage = DISK) -> Iterator[Row]:
     """The rows of a range, with the values of these columns. Raises JobError UNREADABLE_FILE."""
     numbers = count(part.line)
     groups = list(range(part.begin, part.end))
-    with _opened(Path(part.file)) as file:
+    with _opened(part.file, storage) as file:
+        opening = partial(_opened, part.file, storage)
         portions = file.iter_batches(
-            batch_size=_portion(Path(part.file), file.metadata, groups, names),
+            batch_size=_portion(opening, file.metadata, groups, names),
             row_groups=groups,
             columns=list(names),
             use_threads=False,
@@ -91,17 +95,17 @@ def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
                 yield Row(line, "", values)
 
 
-def _portion(path: Path, facts: Any, groups: Sequence[int], names: Sequence[str]) -> int:
+def _portion(opening: Opening, facts: Any, groups: Sequence[int], names: Sequence[str]) -> int:
     """Return how many rows to read at a time, whichever of them come together."""
     rows: int = sum(facts.row_group(number).num_rows for number in groups)
     size: int = sum(facts.row_group(number).total_byte_size for number in groups)
     row = size / max(rows, 1) + max(
-        (_repeatable(path, facts, one, names) for one in groups), default=0
+        (_repeatable(opening, facts, one, names) for one in groups), default=0
     )
     return max(1, min(PORTION_ROWS, int(PORTION_BYTES / max(row, 1))))
 
 
-def _repeatable(path: Path, facts: Any, group: int, names: Sequence[str]) -> float:
+def _repeatable(opening: Opening, facts: Any, group: int, names: Sequence[str]) -> float:
     """Return how many bytes each row could have of values that the row group stores only once.
 
     A dictionary holds a value once for all rows that have it: 1 MB in the file can be as much in
@@ -116,7 +120,7 @@ def _repeatable(path: Path, facts: Any, group: int, names: Sequence[str]) -> flo
     }
     if not once:
         return 0
-    with _opened(path, read_dictionary=list(once)) as file:
+    with opening(read_dictionary=list(once)) as file:
         first = next(file.iter_batches(1, [group], columns=list(names), use_threads=False), None)
     found = [] if first is None else [_longest(column) for column in first.columns]
     return sum(found) * max(1, *once.values())
@@ -136,16 +140,16 @@ def _longest(array: Any) -> int:
     return 0
 
 
-def _footer(path: Path) -> Any:
-    with _opened(path) as file:
+def _footer(path: str, storage: Storage) -> Any:
+    with _opened(path, storage) as file:
         return file.metadata
 
 
 @contextmanager
-def _opened(path: Path, **options: Any) -> Iterator[Any]:
+def _opened(path: str, storage: Storage, **options: Any) -> Iterator[Any]:
     try:
         # Not read ahead: a column of a whole row group would lie in memory.
-        with pq.ParquetFile(path, pre_buffer=False, **options) as file:
+        with pq.ParquetFile(storage.arrow(path), pre_buffer=False, **options) as file:
             yield file
     except (pa.ArrowException, OSError) as e:
         raise JobError(

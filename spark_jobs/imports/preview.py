@@ -7,6 +7,7 @@ from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Document, Mapper
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import Row
+from spark_jobs.storage import Storage
 
 SHOWN_CHARACTERS: Final = 2_000
 
@@ -17,8 +18,9 @@ def preview(arguments: Arguments) -> Preview:
     Raises JobError: what planning and reading refuse, NO_HEADER, UNKNOWN_COLUMN.
     """
     parameters = ImportParameters.of(arguments.parameters)
-    files = planning.files_of(parameters)
-    glimpse = sources.glimpse(files, parameters)
+    storage = Storage.of(arguments.storage)
+    files = planning.files_of(parameters, storage)
+    glimpse = sources.glimpse(files, parameters, storage)
     samples: list[Sample] = []
     if glimpse.rows or glimpse.names:
         mapper = Mapper(parameters, glimpse.names)

@@ -8,7 +8,6 @@ import io
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from spark_jobs.errors import JobError, changed
@@ -22,6 +21,7 @@ from spark_jobs.imports.rows import (
     new_tuple,
     too_long,
 )
+from spark_jobs.storage import DISK, Storage
 
 _BUFFER_BYTES: Final = 2**18
 # A line, or the lines of one row, with their ends.
@@ -53,9 +53,9 @@ class _Window(io.RawIOBase):
         return len(data)
 
 
-def header_of(file: Path, parameters: ImportParameters) -> list[str]:
+def header_of(file: str, parameters: ImportParameters, storage: Storage = DISK) -> list[str]:
     """The names in the first row of a CSV file; numbers from 1 where it has no header."""
-    with file.open("rb") as opened:
+    with storage.open(file) as opened:
         first = opened.read(LARGEST_ROW_CHARACTERS)
     text = first.decode(parameters.encoding, "surrogateescape").removeprefix("\ufeff")
     row = next(_csv(io.StringIO(text, newline="\n"), 1, parameters), None)
@@ -69,12 +69,14 @@ def header_of(file: Path, parameters: ImportParameters) -> list[str]:
     return list(names) if parameters.has_header else [str(n) for n in range(1, len(names) + 1)]
 
 
-def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
+def rows(
+    part: Range, parameters: ImportParameters, width: int, storage: Storage = DISK
+) -> Iterator[Row]:
     """The rows of a range, without the header and without empty lines.
 
     Raises JobError SOURCE_CHANGED where the file ends too early.
     """
-    with Path(part.file).open("rb", buffering=0) as opened:
+    with storage.open(part.file) as opened:
         buffered = io.BufferedReader(_Window(opened, part), _BUFFER_BYTES)
         text = io.TextIOWrapper(buffered, parameters.encoding, "surrogateescape", newline="\n")
         if parameters.format is Format.JSON_LINES:
@@ -245,7 +247,7 @@ def _checked(row: Row) -> Row:
     return row
 
 
-def _no_header(file: Path, why: str) -> JobError:
+def _no_header(file: str, why: str) -> JobError:
     return JobError(
         "NO_HEADER", f"The first row of {file} cannot be read: {why}.", "Look at the file."
     )

@@ -7,7 +7,6 @@ may have that workers are forked from.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 from spark_jobs.contract import SAMPLES
@@ -16,6 +15,7 @@ from spark_jobs.imports import cutting, reading, xml_reading
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import Range, Row
+from spark_jobs.storage import DISK, Storage
 
 # So much of the first file is looked at; rows beyond it are estimated by the size of these.
 LOOKED_AT_BYTES: Final = 2**18
@@ -35,22 +35,27 @@ class Glimpse:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-def cuts_of(path: Path, size: int, parameters: ImportParameters, range_bytes: int) -> Iterator[Cut]:
-    """The ranges of a file. Raises JobError UNREADABLE_FILE."""
+def cuts_of(
+    name: str, size: int, parameters: ImportParameters, range_bytes: int, storage: Storage
+) -> Iterator[Cut]:
+    """The ranges of a file. Raises JobError UNREADABLE_FILE, and what opening it does."""
     match parameters.format:
-        case Format.CSV:
-            return cutting.cuts(path, size, parameters.quote.encode(), range_bytes)
-        case Format.JSON_LINES:
-            return cutting.cuts(path, size, b"", range_bytes)
+        case Format.CSV | Format.JSON_LINES:
+            is_csv = parameters.format is Format.CSV
+            with storage.open(name) as file:
+                quote = parameters.quote.encode() if is_csv else b""
+                yield from cutting.cuts(file, size, quote, range_bytes)
         case Format.XML:
-            return iter([Cut(0, size, 1)] if size else [])
+            yield from [Cut(0, size, 1)] if size else []
         case Format.PARQUET:
             from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-            return parquet_reading.cuts(path, range_bytes)
+            yield from parquet_reading.cuts(name, range_bytes, storage)
 
 
-def names_of(files: Iterable[str], parameters: ImportParameters) -> dict[str, list[str]]:
+def names_of(
+    files: Iterable[str], parameters: ImportParameters, storage: Storage = DISK
+) -> dict[str, list[str]]:
     """The names of the values in the rows of each file.
 
     Raises JobError: NO_HEADER; of Parquet UNKNOWN_COLUMN, COLUMN_TWICE, COLUMN_TYPE, also for a
@@ -63,7 +68,7 @@ def names_of(files: Iterable[str], parameters: ImportParameters) -> dict[str, li
             continue
         match parameters.format:
             case Format.CSV:
-                names[file] = reading.header_of(Path(file), parameters)
+                names[file] = reading.header_of(file, parameters, storage)
             case Format.JSON_LINES:
                 names[file] = []
             case Format.XML:
@@ -71,51 +76,58 @@ def names_of(files: Iterable[str], parameters: ImportParameters) -> dict[str, li
             case Format.PARQUET:
                 from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-                columns = parquet_reading.columns_of(Path(file), parameters)
+                columns = parquet_reading.columns_of(file, parameters, storage)
                 first = first or (file, columns)
                 _same(first, file, columns)
                 names[file] = list(columns)
     return names
 
 
-def rows_of(part: Range, parameters: ImportParameters, names: Sequence[str]) -> Iterator[Row]:
+def rows_of(
+    part: Range, parameters: ImportParameters, names: Sequence[str], storage: Storage = DISK
+) -> Iterator[Row]:
     """The rows of a range. Raises JobError SOURCE_CHANGED, UNREADABLE_FILE."""
     match parameters.format:
         case Format.CSV | Format.JSON_LINES:
-            return reading.rows(part, parameters, len(names))
+            return reading.rows(part, parameters, len(names), storage)
         case Format.XML:
-            return xml_reading.Records(Path(part.file), parameters).rows()
+            return xml_reading.Records(part.file, parameters, storage).rows()
         case Format.PARQUET:
             from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-            return parquet_reading.rows(part, names)
+            return parquet_reading.rows(part, names, storage)
 
 
-def glimpse(files: Sequence[tuple[Path, int]], parameters: ImportParameters) -> Glimpse:
+def glimpse(
+    files: Sequence[tuple[str, int]], parameters: ImportParameters, storage: Storage = DISK
+) -> Glimpse:
     """Look at the first file that has anything in it. Raises JobError, as reading it all does."""
     total = sum(size for _, size in files)
-    path, size = next(((path, size) for path, size in files if size), files[0])
+    name, size = next(((name, size) for name, size in files if size), files[0])
     if not size:
         return Glimpse()
     match parameters.format:
         case Format.CSV | Format.JSON_LINES:
-            return _of_text(path, size, total, parameters)
+            return _of_text((name, size), total, parameters, storage)
         case Format.XML:
-            return _of_xml(path, total, parameters)
+            return _of_xml(name, total, parameters, storage)
         case Format.PARQUET:
-            return _of_parquet([path for path, _ in files], parameters)
+            return _of_parquet([name for name, _ in files], parameters, storage)
 
 
-def _of_text(path: Path, size: int, total: int, parameters: ImportParameters) -> Glimpse:
-    names = names_of([str(path)], parameters)[str(path)]
-    part = Range(number=0, file=str(path), begin=0, end=_end(path, size), line=1)
-    rows = list(reading.rows(part, parameters, len(names)))
+def _of_text(
+    file: tuple[str, int], total: int, parameters: ImportParameters, storage: Storage
+) -> Glimpse:
+    name, size = file
+    names = names_of([name], parameters, storage)[name]
+    part = Range(number=0, file=name, begin=0, end=_end(name, size, storage), line=1)
+    rows = list(reading.rows(part, parameters, len(names), storage))
     count = round(total / part.end * len(rows))
     return Glimpse(rows=rows[:SAMPLES], names=names, columns=names, count=count)
 
 
-def _of_xml(path: Path, total: int, parameters: ImportParameters) -> Glimpse:
-    records = xml_reading.Records(path, parameters)
+def _of_xml(name: str, total: int, parameters: ImportParameters, storage: Storage) -> Glimpse:
+    records = xml_reading.Records(name, parameters, storage)
     rows: list[Row] = []
     count = 0
     for row in records.rows(collect=True):
@@ -132,28 +144,29 @@ def _of_xml(path: Path, total: int, parameters: ImportParameters) -> Glimpse:
     )
 
 
-def _of_parquet(files: Sequence[Path], parameters: ImportParameters) -> Glimpse:
+def _of_parquet(files: Sequence[str], parameters: ImportParameters, storage: Storage) -> Glimpse:
     """Every footer is read: each file is held to the first one's columns, and counted."""
     from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-    names = names_of(map(str, files), parameters)
-    path = next((path for path in files if parquet_reading.row_count(path)), files[0])
-    cuts = parquet_reading.cuts(path, 1)
-    part = next((Range(number=0, file=str(path), **cut._asdict()) for cut in cuts), None)
-    rows = parquet_reading.rows(part, names[str(path)]) if part is not None else iter(())
+    names = names_of(files, parameters, storage)
+    counts = {name: parquet_reading.row_count(name, storage) for name in files}
+    name = next((name for name in files if counts[name]), files[0])
+    cuts = parquet_reading.cuts(name, 1, storage)
+    part = next((Range(number=0, file=name, **cut._asdict()) for cut in cuts), None)
+    rows = iter(()) if part is None else parquet_reading.rows(part, names[name], storage)
     return Glimpse(
         rows=list(islice(rows, SAMPLES)),
-        names=names[str(path)],
-        columns=parquet_reading.all_columns(path),
-        count=sum(map(parquet_reading.row_count, files)),
+        names=names[name],
+        columns=parquet_reading.all_columns(name, storage),
+        count=sum(counts.values()),
     )
 
 
-def _end(path: Path, size: int) -> int:
+def _end(name: str, size: int, storage: Storage) -> int:
     """Return the end of the last whole line of what is looked at."""
     if size <= LOOKED_AT_BYTES:
         return size
-    with path.open("rb") as file:
+    with storage.open(name) as file:
         return file.read(LOOKED_AT_BYTES).rfind(b"\n") + 1 or LOOKED_AT_BYTES
 
 

@@ -15,6 +15,7 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Flaw, Range, Row
 from spark_jobs.imports.sources import rows_of
 from spark_jobs.staging import Session, places
+from spark_jobs.storage import DISK, Storage
 from spark_jobs.topics.target import Target
 
 NOTHING: Final = "\\N"
@@ -71,17 +72,23 @@ class Stage(staging.Stage):
         return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0, 0, 0)))
 
 
-def stage(
-    database: str, run: str, parameters: ImportParameters, names: Sequence[str], part: Range
-) -> None:
+class Reading(NamedTuple):
+    """What a task needs to read any range: how rows become documents, and where files lie."""
+
+    parameters: ImportParameters
+    names: Sequence[str]
+    storage: Storage = DISK
+
+
+def stage(database: str, run: str, reading: Reading, part: Range) -> None:
     """Read a range, map its rows, and keep what became of them: once, however often it is asked."""
     tables = Stage(run)
     with psycopg.connect(database, application_name=tables.NAME) as session:
         tables.hold(session, part.number)
         if session.execute(tables.sql(_KNOWN), [part.number]).fetchone() is not None:
             return
-        portions = _Portions(session, tables, parameters)
-        read, bad = _write(portions, Mapper(parameters, names), message_ids(run), part)
+        portions = _Portions(session, tables, reading.parameters)
+        read, bad = _write(portions, reading, message_ids(run), part)
         session.execute(tables.sql(_SAY), [part.number, part.file, read, read - bad, bad])
 
 
@@ -90,12 +97,13 @@ def message_ids(run: str) -> str:
     return f"{UUID(run)}~"
 
 
-def _write(portions: "_Portions", mapper: Mapper, ids: str, part: Range) -> tuple[int, int]:
+def _write(portions: "_Portions", reading: Reading, ids: str, part: Range) -> tuple[int, int]:
     """Count the rows that were read, and those of them that are rejected."""
+    mapper = Mapper(reading.parameters, reading.names)
     read = bad = 0
     first, _ = places(part.number)
     target = mapper.parameters.target
-    for row in rows_of(part, mapper.parameters, mapper.names):
+    for row in rows_of(part, *reading):
         place = first + read
         read += 1
         became = mapper.map(row)

@@ -1,8 +1,7 @@
 """Feeds XML to a parser in portions: no entities, no document types, nothing from the network."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from lxml import etree
 
@@ -20,6 +19,10 @@ _SAFE: Final[Mapping[str, Any]] = {
 }
 
 
+Opening = Callable[[], BinaryIO]
+"""Opens the file anew, at its beginning."""
+
+
 class Break(NamedTuple):
     """The place where the grammar breaks, and why; `is_end`: the file stops short there."""
 
@@ -29,14 +32,14 @@ class Break(NamedTuple):
     is_end: bool
 
 
-def parser_of(file: Path, name: str) -> "etree.XMLPullParser":
+def parser_of(opening: Opening, name: str) -> "etree.XMLPullParser":
     # The first element is asked for by its own name: what was read is taken away from there.
-    tags = [*_first_tag(file), f"{{*}}{name}"]
+    tags = [*_first_tag(opening), f"{{*}}{name}"]
     return etree.XMLPullParser(("start", "end"), tag=tags, **_SAFE)
 
 
-def _first_tag(file: Path) -> list[str]:
-    with file.open("rb") as opened:
+def _first_tag(opening: Opening) -> list[str]:
+    with opening() as opened:
         try:
             for _, element in etree.iterparse(opened, events=("start",), **_SAFE):
                 return [str(element.tag)]
@@ -77,10 +80,10 @@ def events_of(parser: "etree.XMLPullParser") -> Iterator[tuple[str, etree._Eleme
             yield event, element
 
 
-def offset_of(file: Path, line: int, column: int) -> int:
+def offset_of(opening: Opening, line: int, column: int) -> int:
     """The byte at a line and column, both counted from 1."""
     place, left = 0, line - 1
-    with file.open("rb") as opened:
+    with opening() as opened:
         while left and (block := opened.read(_BLOCK_BYTES)):
             ends = block.count(b"\n")
             if ends < left:

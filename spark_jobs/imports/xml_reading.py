@@ -7,7 +7,7 @@ before is read, and what follows is one row.
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from lxml import etree
@@ -16,6 +16,7 @@ from integration.envelope.flaw import FlawCode
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Row, too_long
 from spark_jobs.imports.xml_parsing import Break, events_of, fed, offset_of, parser_of
+from spark_jobs.storage import DISK, Storage
 
 _CHUNK_BYTES: Final = 2**16
 # So much of a start tag may lie before the portion in which it ends.
@@ -28,12 +29,12 @@ Tree = dict[str, "Tree | int"]
 class Records:
     """The records of one file. `looked_at` are the bytes that have been read so far."""
 
-    def __init__(self, file: Path, parameters: ImportParameters) -> None:
+    def __init__(self, file: str, parameters: ImportParameters, storage: Storage = DISK) -> None:
         self.looked_at = 0
         self.root = ""
         # The names of values in the records so far, for whoever maps them.
         self.paths: dict[str, None] = {}
-        self._file, self._name = file, parameters.record
+        self._opening, self._name = partial(storage.open, file), parameters.record
         names = names_of(parameters)
         self._tree, self._width = _tree(names), len(names)
         self._top: etree._Element | None = None
@@ -43,8 +44,8 @@ class Records:
 
     def rows(self, *, collect: bool = False) -> Iterator[Row]:
         """Each record with its line, its text, and the values of the map's columns."""
-        parser = parser_of(self._file, self._name)
-        with self._file.open("rb") as opened:
+        parser = parser_of(self._opening, self._name)
+        with self._opening() as opened:
             while True:
                 chunk = opened.read(_CHUNK_BYTES)
                 broken = fed(parser, chunk)
@@ -122,9 +123,9 @@ class Records:
         else:
             why = f"The XML breaks at {where} ({name}): nothing behind it is read."
             flaw = Flaw(FlawCode.BAD_XML, why)
-        at = offset_of(self._file, line, column)
+        at = offset_of(self._opening, line, column)
         begin = self._record_before(at) if self._depth else at
-        with self._file.open("rb") as opened:
+        with self._opening() as opened:
             opened.seek(begin)
             line -= opened.read(max(at - begin, 0)).count(b"\n")
         return Row(line, self._text_from(begin), (), flaw)
@@ -132,7 +133,7 @@ class Records:
     def _record_before(self, at: int) -> int:
         """Return where the record begins that was being read: the last one of its portion."""
         first = max(0, self._began_at - _TAG_BYTES)
-        with self._file.open("rb") as opened:
+        with self._opening() as opened:
             opened.seek(first)
             begun = opened.read(min(at, self._began_at + _CHUNK_BYTES) - first)
         tags = re.compile(rb"<(?:[\w.\-]+:)?" + re.escape(self._name.encode()) + rb"[\s/>]")
@@ -140,7 +141,7 @@ class Records:
         return first + starts[-1] if starts else at
 
     def _text_from(self, begin: int) -> str:
-        with self._file.open("rb") as opened:
+        with self._opening() as opened:
             opened.seek(begin)
             return opened.read(LARGEST_ROW_CHARACTERS).decode("utf-8", "surrogateescape")
 

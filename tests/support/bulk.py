@@ -91,7 +91,7 @@ def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
     return wrong
 
 
-def an_import(source: Path, queue: Queue, /, *, send: bool = False, **more: Any) -> BulkRun:
+def an_import(source: Path | str, queue: Queue, /, *, send: bool = False, **more: Any) -> BulkRun:
     """A run that the test drives itself, unless it is sent to the Spark driver."""
     job_request = {
         "source": str(source),

@@ -52,5 +52,5 @@ def started_by(file: Path) -> list[str]:
 
 
 def kept_of(file: Path) -> dict[str, str]:
-    lines = [line for line in file.read_text().splitlines() if re.match(r"[A-Z_]+=", line)]
+    lines = [line for line in file.read_text().splitlines() if re.match(r"[A-Z0-9_]+=", line)]
     return dict(line.split("=", 1) for line in lines)

@@ -10,7 +10,7 @@ from django.db import connection
 from crontasks.bulk.asking import ask, conninfo
 from integration.models import BulkRun, ObjectStructure, Queue, StoredObject
 from spark_jobs.exports import planning
-from spark_jobs.exports.job import MANIFEST
+from spark_jobs.exports.manifest import MANIFEST
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.tables.reading import moment
 from tests.support.builders import a_provider

@@ -127,6 +127,19 @@ class Pair:
             connections.close_all()
             where.update(before)
 
+    @contextmanager
+    def as_replica(self) -> Iterator[None]:
+        """The standby is a database of Django's, named `replica`, as long as the block lasts."""
+        # Of this thread alone, and not among the settings: Django's tests let it connect.
+        replica = connection.copy(alias="replica")
+        replica.settings_dict["PORT"] = str(self.standby.port)
+        connections["replica"] = replica
+        try:
+            yield
+        finally:
+            replica.close()
+            del connections["replica"]
+
     def wait_until_streaming(self) -> None:
         self._wait(_STREAMS, bool, self.primary)
 

@@ -53,8 +53,10 @@ ON_REQUEST = {"spark": "sluice-spark.service"}
 # Compose refuses a file with any other word; so does this test, without Compose.
 WORDS = {
     "build",
+    "cap_add",
     "cap_drop",
     "command",
+    "cpus",
     "depends_on",
     "env_file",
     "environment",
@@ -62,6 +64,8 @@ WORDS = {
     "image",
     "init",
     "logging",
+    "mem_limit",
+    "pids_limit",
     "ports",
     "profiles",
     "read_only",
@@ -265,6 +269,16 @@ def test_our_containers_may_do_no_more_than_they_must(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not {"privileged", "user", "network_mode", "cap_add"} & set(service)
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_no_container_may_take_all_of_the_host_or_gain_rights(name: str) -> None:
+    service = SERVICES[name]
+    assert {"mem_limit", "cpus", "pids_limit"} <= set(service)
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    # Only the servers that begin as root, to hand their files over.
+    assert ("cap_add" in service) == (name in {"postgres", "valkey"})
 
 
 def read_variables() -> set[str]:

@@ -17,8 +17,8 @@ from sluice import env
 pytestmark = pytest.mark.fast
 
 EXAMPLE = (paths.ROOT / ".env.example").read_text()
-ASSIGNMENT = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
-DEFAULT = re.compile(r"^# Default: (.+)\n([A-Z_]+)=", re.MULTILINE)
+ASSIGNMENT = re.compile(r"^([A-Z0-9_]+)=(.*)$", re.MULTILINE)
+DEFAULT = re.compile(r"^# Default: (.+)\n([A-Z0-9_]+)=", re.MULTILINE)
 REQUIRED = {
     "SLUICE_DATABASE_URL",
     "SLUICE_CELERY_BROKER_URL",
@@ -228,6 +228,7 @@ def test_the_standard_variables_of_tracing_count_where_it_is_on(said, read):
     told = env.read({**example(), **said})
 
     assert (told.otel, told.otel_sampler, told.otel_ratio) == read
+S3 = {"SLUICE_S3_ACCESS_KEY": "key", "SLUICE_S3_SECRET_KEY": "hunter2"}
 
 
 @pytest.mark.parametrize(
@@ -253,3 +254,58 @@ def test_a_link_to_traces_has_a_place_for_the_id():
     for wrong in ("https://jaeger.test/", "javascript:{trace_id}"):
         with pytest.raises(env.SettingsError):
             env.read({**example(), "SLUICE_TRACE_URL": wrong})
+        {"SLUICE_S3_ENDPOINT": "https://key:hunter2@s3.example.org"},
+        {"SLUICE_S3_ENDPOINT": "s3.example.org/hunter2"},
+        {"SLUICE_S3_ACCESS_KEY": ""},
+        {"SLUICE_S3_PLACES": "s3://plant/incoming"},
+        {"SLUICE_S3_PLACES": "s3://plant/*/"},
+    ],
+)
+def test_an_object_storage_is_named_whole_and_no_secret_is_told(wrong):
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), **S3, **wrong})
+    assert len(told.value.mistakes) == 1
+    assert "SLUICE_S3_" in told.value.mistakes[0]
+    assert "hunter2" not in told.value.mistakes[0]
+
+
+def test_an_object_storage_is_read_as_it_is_named():
+    places = "s3://plant/, s3a://plant/incoming/assets/"
+    read = env.read({**example(), **S3, "SLUICE_S3_PLACES": places})
+    assert read.s3 == {"endpoint": "", "region": "", "access_key": "key", "secret_key": "hunter2"}
+    assert read.s3_places == ("s3://plant/", "s3a://plant/incoming/assets/")
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("", {}),
+        (
+            "http://us%40er:p%2Fw@proxy.example.org",
+            {"url": "http://proxy.example.org:3128", "username": "us@er", "password": "p/w"},
+        ),
+        ("http://[::1]:8080/", {"url": "http://[::1]:8080", "username": "", "password": ""}),
+    ],
+)
+def test_a_forward_proxy_is_read_in_its_parts(value, read):
+    assert env.read({**example(), "SLUICE_HTTP_PROXY": value}).http_proxy == read
+
+
+@pytest.mark.parametrize(
+    "value", ["proxy:3128", "https://u:hunter2@proxy", "http://proxy:hunter2", "http://p/hunter2"]
+)
+def test_what_is_no_forward_proxy_is_told_without_its_password(value):
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), "SLUICE_HTTP_PROXY": value})
+    assert len(told.value.mistakes) == 1
+    assert "hunter2" not in told.value.mistakes[0]
+
+
+def test_a_standby_is_read_from_its_url_and_has_a_name_of_its_own():
+    url = "postgresql://sluice:hunter2@standby/sluice"
+    read = env.read({**example(), "SLUICE_DATABASE_REPLICA_URL": url})
+    assert read.replica["HOST"] == "standby"
+    assert env.read(example()).replica == {}
+    taken = {"SLUICE_DATABASE_REPLICA_URL": url, "SLUICE_OTHER_DATABASES": f"replica={url}"}
+    with pytest.raises(env.SettingsError, match="SLUICE_OTHER_DATABASES has a database 'replica'"):
+        env.read({**example(), **taken})

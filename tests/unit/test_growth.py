@@ -81,6 +81,11 @@ UNTOLD: dict[str, tuple[re.Pattern[Any], str] | None] = {
         re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
         "match",
     ),
+    # The same of objects in a storage, folder by folder.
+    "spark_jobs/storage.py:module:fnmatch": (
+        re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
+        "match",
+    ),
     # RE2, which is linear in the text whatever the pattern.
     "integration/documents/patterns.py:module:re2": None,
 }
@@ -301,8 +306,9 @@ def part_of(path: Path, cut: Cut) -> Range:
 
 
 def csv_rows(path: Path, size: int) -> None:
-    for cut in cuts(path, size, b'"', 50_000):
-        deque(rows(part_of(path, cut), PARAMETERS, 2), 0)
+    with path.open("rb") as file:
+        for cut in cuts(file, size, b'"', 50_000):
+            deque(rows(part_of(path, cut), PARAMETERS, 2), 0)
 
 
 def json_lines(path: Path, size: int) -> None:
@@ -311,7 +317,9 @@ def json_lines(path: Path, size: int) -> None:
 
 
 def xml_records(path: Path, _: int) -> None:
-    deque(Records(path, replace(PARAMETERS, format=Format.XML, record="a")).rows(collect=True), 0)
+    deque(
+        Records(str(path), replace(PARAMETERS, format=Format.XML, record="a")).rows(collect=True), 0
+    )
 
 
 READERS: dict[str, Callable[[bytes], object]] = {

@@ -60,6 +60,11 @@ class ExportRequest:
         Formulas.EXACT,
         "CSV values that spreadsheets run (= + - @ first): exact as they are, or quoted by '.",
     )
+    to: str = option(
+        "",
+        "The folder of an object storage that takes the files, such as s3://bucket/out/; none: the "
+        "shared folder. JSON lines and CSV only.",
+    )
     into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
     def parameters(self) -> dict[str, Any]:
@@ -75,7 +80,7 @@ class ExportRequest:
         into = self.into_queue
         parameters = {
             **as_given(self, "what", "format", "delimiter", "formulas"),
-            "folder": "" if into else str(storage.root() / storage.EXPORTS),
+            "folder": self._folder(),
             "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
             "since": _time("since", self.since, now),
             "until": _time("until", self.until, now),
@@ -86,6 +91,18 @@ class ExportRequest:
             parameters["until"] = now.isoformat()
         selection(ExportParameters.of(parameters))
         return parameters
+
+    def _folder(self) -> str:
+        """Where the files go; empty where there are none."""
+        if not self.to:
+            return "" if self.into_queue else str(storage.root() / storage.EXPORTS)
+        if self.into_queue:
+            raise bad_job_request("it names a queue and a folder, and only one of them can be")
+        if self.format is Format.PARQUET:
+            raise bad_job_request(
+                "Parquet is written by Spark into the shared folder; ask for JSON lines or CSV"
+            )
+        return storage.object_folder(self.to)
 
     def _documents(self) -> dict[str, Any]:
         structure = structure_named(self.structure)

@@ -23,6 +23,7 @@ from spark_jobs.imports.parameters import (
     ImportParameters,
     Structure,
 )
+from spark_jobs.storage import is_object, object_name
 from spark_jobs.topics.target import Target
 
 M = TypeVar("M", bound=Model)
@@ -32,7 +33,9 @@ M = TypeVar("M", bound=Model)
 class ImportRequest:
     """The fields of an import in a form, a command or a schedule."""
 
-    source: str = option(..., "A file, a folder, or a pattern such as /data/assets-*.csv.")
+    source: str = option(
+        ..., "A file, a folder, or a pattern such as /data/assets-*.csv or s3://bucket/in/*.csv."
+    )
     format: Format = option(Format.CSV, "How the rows lie in the files.")
     record: str = option("", "Of XML files: the element that is one row, for example ASSET.")
     structure: str = option("", "The object structure that takes the rows; or name a queue.")
@@ -61,7 +64,7 @@ class ImportRequest:
         if queue is not None:
             refuse_jms(queue, "to which nothing is written from here")
         parameters = ImportParameters(
-            source=str(Path(self.source).absolute()),
+            source=_whole_name(self.source),
             arrival=0,
             structure=self._structure(queue),
             target=None if queue is None else target_of(queue),
@@ -80,6 +83,10 @@ class ImportRequest:
         service = queue.default_service
         structure = None if service is None else service.structure
         return None if structure is None else structure_of(structure)
+
+
+def _whole_name(source: str) -> str:
+    return object_name(source) if is_object(source) else str(Path(source).absolute())
 
 
 def _rejects_queue(name: str) -> Queue:

@@ -20,7 +20,8 @@ MAX_AFTER_SECONDS: Final = 3_600.0
 OUTAGES: Final = frozenset({502, 503, 504})
 TOO_MANY: Final = 429
 LATER: Final = frozenset({408, 425})
-LOGINS: Final = frozenset({401, 407})
+PROXY_LOGIN: Final = 407
+LOGINS: Final = frozenset({401, PROXY_LOGIN})
 REDIRECTS: Final = frozenset({301, 302, 307, 308})
 HIDDEN: Final = b"[hidden]"
 # A secret that is shorter stands in any text by chance.
@@ -54,6 +55,9 @@ def answer_to(
         # Every message would meet the same: the login is wrong, not the message.
         verdict, code = Unreachable, EndpointCode.HTTP_LOGIN_REFUSED
         text = f"It answered {status}: it does not accept our login. Correct it in the endpoint."
+        if status == PROXY_LOGIN:
+            code = EndpointCode.PROXY_REFUSED
+            text = "A proxy on the way answered 407: it wants another login."
     elif status in LATER or status >= 500:
         verdict, code, text = Later, EndpointCode.HTTP_FAILED, f"It answered {status}."
     return verdict(code=code, text=text, status=status, excerpt=excerpt)

@@ -22,6 +22,7 @@ from integration.endpoint_types.http.answers import (
 from integration.endpoint_types.http.login import login_for
 from integration.endpoint_types.http.properties import HttpProperties
 from integration.endpoint_types.network import Call, Network
+from integration.endpoint_types.proxying import Proxy, default_proxy, own_proxy
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import (
     CLOSED,
@@ -58,7 +59,9 @@ class HttpEndpoint:
         self._properties = properties
         self._tls = tls
         self._call = Call()
-        self._network = Network(self._call, private=properties.private_network)
+        self._proxy = _proxy_of(properties)
+        private = properties.private_network
+        self._network = Network(self._call, private=private, proxy=self._proxy)
         connect, read = properties.connect_seconds, properties.read_seconds
         self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
         self._cookies = Cookies()
@@ -84,7 +87,7 @@ class HttpEndpoint:
         with self._call.within(self._properties.total_seconds):
             try:
                 seconds = self._properties.connect_seconds
-                stream = self._network.connect_tcp(host, port, seconds)
+                stream = self._network.connect(parts.scheme, host, port, seconds)
                 try:
                     if parts.scheme == "https":
                         stream = stream.start_tls(self._tls, host, seconds)
@@ -95,6 +98,9 @@ class HttpEndpoint:
                 return problem.answer
             except (httpcore.TimeoutException, httpcore.NetworkError) as problem:
                 return _unreachable(problem)
+        proxy = self._network.proxy_for(host)
+        if proxy is not None and parts.scheme == "http":
+            return Accepted(text=f"The proxy {proxy.host}:{proxy.port} accepts connections.")
         return Accepted(text=f"{host}:{port} accepts connections.")
 
     def close(self) -> None:
@@ -217,7 +223,19 @@ class HttpEndpoint:
         """List what an answer that quotes the request must not bring into a page or a log."""
         own = self._properties
         login = sent.get("Authorization", "").partition(" ")[2]
-        return [login, own.password, own.token, own.api_key, own.client_secret]
+        of_proxy = [] if self._proxy is None else self._proxy.secrets
+        return [login, own.password, own.token, own.api_key, own.client_secret, *of_proxy]
+
+
+def _proxy_of(properties: HttpProperties) -> Proxy | None:
+    match properties.proxy:
+        case "own":
+            own = properties
+            return own_proxy(own.proxy_url, own.proxy_username, own.proxy_password)
+        case "none":
+            return None
+        case _:
+            return default_proxy()
 
 
 def _plain(text: str) -> httpx.URL | None:

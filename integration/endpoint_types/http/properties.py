@@ -39,11 +39,15 @@ class HttpProperties(Properties):
             "Certificates and network",
             "private_network ca_certificate client_certificate client_key",
         ),
+        part("Proxy", "proxy proxy_url proxy_username proxy_password"),
         part("Time limits", "connect_seconds read_seconds total_seconds"),
     )
     waits_at_most: ClassVar[str] = "total_seconds"
     sends_id_by = ("id_header", "Idempotency-Key")
-    secrets_go_by = ("url", "token_url", "username", "client_id", "ca_certificate")
+    secrets_go_by = (
+        *("url", "token_url", "username", "client_id", "ca_certificate"),
+        *("proxy", "proxy_url", "proxy_username"),
+    )
 
     url: str = declare(
         "Address",
@@ -130,8 +134,31 @@ class HttpProperties(Properties):
         "Seconds for a whole call", 60.0, "However the answer comes in, it ends then."
     )
     private_network: bool = private_network()
+    proxy: str = declare(
+        "Forward proxy",
+        "default",
+        shape=Shape.CHOICE,
+        help="The proxy by which the partner is reached.",
+        choices=(
+            ("default", "As this installation says (SLUICE_HTTP_PROXY)"),
+            ("none", "None"),
+            ("own", "Another one"),
+        ),
+    )
+    proxy_url: str = declare(
+        "Address of the proxy",
+        help="As in http://proxy.example.org:3128. At a private address only where private "
+        "networks are permitted.",
+        is_needed=True,
+        only=("proxy", ("own",)),
+        check=checks.proxy,
+    )
+    proxy_username: str = declare(
+        "User at the proxy", help="Empty: it asks for none.", only=("proxy", ("own",))
+    )
     password: str = secret("Password", only=("auth", ("basic",)))
     token: str = secret("Token", only=("auth", ("bearer",)), is_needed=True)
     api_key: str = secret("API key", only=("auth", ("api_key",)), is_needed=True)
     client_secret: str = secret("Client secret", only=("auth", ("oauth2",)), is_needed=True)
+    proxy_password: str = secret("Password at the proxy", only=("proxy", ("own",)))
     client_key: str = secret("Our private key", shape=Shape.PEM, help="PEM, of our certificate.")
