@@ -32,6 +32,16 @@ def apps(installed: Sequence[str], integrations: Iterable[str]) -> list[str]:
     return [*installed, *missing]
 
 
+def login_of(project: Mapping[str, Any]) -> str:
+    """The login page of a project that has django-allauth, if it says its path; else empty.
+
+    Such a project asks for more than a password there, and has thought about it.
+    """
+    login = str(project.get("LOGIN_URL", ""))
+    is_there = _is_installed("allauth.account", project.get("INSTALLED_APPS", ()))
+    return login if is_there and "/" in login else ""
+
+
 def mistakes(project: Mapping[str, Any], broker_url: str) -> list[str]:
     """Why Sluice cannot be part of these settings, in sentences; empty if it can."""
     found = [
