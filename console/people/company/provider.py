@@ -30,7 +30,7 @@ from console.people.company.told import Told, leaves_groups_out, told_by, value_
 log = logging.getLogger(__name__)
 DISCOVERY: Final = "/.well-known/openid-configuration"
 TIMEOUT_SECONDS: Final = 5.0
-# Addresses and keys of a provider change seldom; a key that is not known is asked for at once.
+# So long somebody may take at the provider before its addresses are asked for again.
 KNOWN_SECONDS: Final = 3_600
 # What proves that the provider wrote a token: none whose key its reader has, too.
 SIGNATURES: Final = frozenset(
@@ -64,7 +64,8 @@ def sent(request: HttpRequest, back_to: str, *, again: bool = False) -> HttpResp
     Raises IdentityProviderDownError.
     """
     more = {"prompt": "login", "max_age": "0"} if again else {}
-    answer: HttpResponse = _client().authorize_redirect(request, back_to, **more)
+    # Asked each time: a browser that is sent to a provider which is down comes back no more.
+    answer: HttpResponse = _client(is_fresh=True).authorize_redirect(request, back_to, **more)
     return answer
 
 
@@ -119,8 +120,8 @@ def _expected(client: Any) -> dict[str, dict[str, object]]:
     }
 
 
-def _client() -> Any:
-    """Authlib's client, which knows the provider's addresses and keys.
+def _client(*, is_fresh: bool = False) -> Any:
+    """Authlib's client, which knows the provider's addresses and keys; `is_fresh` asks anew.
 
     Raises IdentityProviderDownError.
     """
@@ -130,7 +131,7 @@ def _client() -> Any:
         settings.SLUICE_OIDC_CLIENT_SECRET,
         settings.SLUICE_OIDC_SCOPES,
     )
-    client = _known.get(wanted)
+    client = None if is_fresh else _known.get(wanted)
     if client is None or time.time() - client.server_metadata["_loaded_at"] > KNOWN_SECONDS:
         try:
             client = _asked(*wanted)
