@@ -56,6 +56,7 @@ def refusals(**names: Any) -> list[str]:
     [
         (["allauth.account"], {"LOGIN_URL": "/accounts/login/"}, "/accounts/login/"),
         (["allauth.account.apps.AccountConfig"], {"LOGIN_URL": "/in/"}, "/in/"),
+        (["allauth.account"], {}, "/accounts/login/"),
         (["allauth.account"], {"LOGIN_URL": "account_login"}, ""),
         (["allauth.account"], {"LOGIN_URL": "/in/", "SLUICE_LOGIN_URL": "/sso/"}, "/sso/"),
         ([], {"LOGIN_URL": "/accounts/login/"}, ""),
