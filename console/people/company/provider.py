@@ -16,7 +16,7 @@ from authlib.integrations.base_client.errors import MismatchingStateError, OAuth
 from authlib.integrations.django_client import DjangoOAuth2App
 from authlib.integrations.django_client.integration import DjangoIntegration
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from joserfc.errors import ClaimError, JoseError
 from requests import RequestException
 
@@ -57,16 +57,31 @@ def is_set_up() -> bool:
     return bool(settings.SLUICE_OIDC_ISSUER)
 
 
-def sent(request: HttpRequest, back_to: str, *, again: bool = False) -> HttpResponse:
+def sent(
+    request: HttpRequest, back_to: str, note: Mapping[str, str], *, again: bool = False
+) -> HttpResponse:
     """Send the browser to the provider, which sends it back to `back_to`.
 
-    With `again` the person has to prove once more who they are, logged in there or not.
-    Raises IdentityProviderDownError.
+    `note` is kept until then; of several tabs each has its own. With `again` the person has to
+    prove once more who they are, logged in there or not. Raises IdentityProviderDownError.
     """
     more = {"prompt": "login", "max_age": "0"} if again else {}
     # Asked each time: a browser that is sent to a provider which is down comes back no more.
-    answer: HttpResponse = _client(is_fresh=True).authorize_redirect(request, back_to, **more)
-    return answer
+    client = _client(is_fresh=True)
+    begun = client.create_authorization_url(back_to, **more)
+    client.save_authorize_data(request, redirect_uri=back_to, note=dict(note), **begun)
+    return HttpResponseRedirect(begun["url"])
+
+
+def noted(request: HttpRequest) -> Mapping[str, str]:
+    """What was noted when the browser was sent; empty where it was not, or came back before.
+
+    Asked before `came_back`. Raises IdentityProviderDownError.
+    """
+    state = request.GET.get("state", "")
+    kept = _client().framework.get_state_data(request.session, state) or {}
+    note: Mapping[str, str] = kept.get("note", {})
+    return note
 
 
 def came_back(request: HttpRequest) -> Told:
