@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.apps import AppConfig
+from django.conf import global_settings
 
 APPS: Final = ("integration", "crontasks", "console")
 # Packages of Sluice by their names on Python's path.
@@ -30,6 +31,16 @@ def apps(installed: Sequence[str], integrations: Iterable[str]) -> list[str]:
     """INSTALLED_APPS with what is missing: the apps with handlers, and those that Sluice uses."""
     missing = [one for one in (*integrations, *COMPANIONS) if not _is_installed(one, installed)]
     return [*installed, *missing]
+
+
+def login_of(project: Mapping[str, Any]) -> str:
+    """The login page of a project that has django-allauth, if it is said by its path; else empty.
+
+    Such a project has thought about how people get in.
+    """
+    login = str(project.get("LOGIN_URL", global_settings.LOGIN_URL))
+    is_there = _is_installed("allauth.account", project.get("INSTALLED_APPS", ()))
+    return login if is_there and "/" in login else ""
 
 
 def mistakes(project: Mapping[str, Any], broker_url: str) -> list[str]:

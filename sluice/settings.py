@@ -88,6 +88,7 @@ def sluice_settings(
     if mistakes:
         raise SettingsError(mistakes, "something in this project is in its way")
     read = _read_from(env)
+    read["SLUICE_LOGIN_URL"] = env.login_url or around.login_of(project)
     project[ADDED] = frozenset(read) - frozenset(said)
     project.update(read)
     celery = {f"SLUICE_CELERY_{name}": value for name, value in CELERY.items()}
@@ -152,7 +153,6 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_PROXIES": env.proxies,
         "SLUICE_HTTP_PROXY": env.http_proxy,
         "SLUICE_NO_PROXY": list(env.no_proxy),
-        "SLUICE_LOGIN_URL": env.login_url,
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),
         "SLUICE_LOGIN_WINDOW_SECONDS": max(round(env.login_window_seconds), 1),

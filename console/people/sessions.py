@@ -111,13 +111,13 @@ def browser_of(agent: str) -> str:
     >>> browser_of("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
     'Firefox on Linux'
     >>> browser_of("curl/8.5.0"), browser_of("")
-    ('curl/8.5.0', 'unknown browser')
+    ('curl/8.5.0', 'Unknown browser')
     """
     browser = next((name for sign, name in BROWSERS if sign in agent), "")
     system = next((name for sign, name in SYSTEMS if sign in agent), "")
     if browser and system:
         return f"{browser} on {system}"
-    return browser or agent[:40] or "unknown browser"
+    return browser or agent[:40] or "Unknown browser"
 
 
 def _forget(keys: Iterable[str]) -> None:

@@ -39,6 +39,9 @@ def test_an_answer_counts_once(idp: IdentityProvider) -> None:
     client = Client()
     back = came_back(client, client.get(reverse("company-login")))
     assert client.get(back).status_code == 303
+    # Somebody who goes back in the browser stays where they are.
+    assert client.get(back)["Location"] == reverse("overview")
+    assert who(client) == "olga"
     client.post(reverse("logout"))
     for browser in (client, Client()):
         answer = browser.get(back)

@@ -120,6 +120,13 @@ def test_who_still_has_the_group_goes_on_where_they_were(
     assert client.session[BEGAN] == began, "the absolute limit is not moved"
 
 
+def test_of_two_tabs_that_ask_at_once_each_goes_on_where_it_was(idp: IdentityProvider) -> None:
+    client = Client()
+    begun = [client.get(reverse("company-login"), {"next": to}) for to in ("/queues/", "/cron/")]
+    backs = [came_back(client, one) for one in begun]
+    assert [client.get(back)["Location"] for back in backs] == ["/queues/", "/cron/"]
+
+
 def test_figures_and_forms_are_let_through_only_for_as_long_again(
     idp: IdentityProvider, settings: Any
 ) -> None:
@@ -154,7 +161,8 @@ def test_without_the_provider_a_session_goes_on_and_passwords_still_work(
 ) -> None:
     client = Client()
     logged_in_by(client)
-    settings.SLUICE_OIDC_ISSUER = "http://127.0.0.1:1"
+    # It was there a moment ago.
+    idp.is_broken = True
     stale(client, settings.SLUICE_OIDC_RECHECK_MINUTES * 60 + 1)
     sent = client.get(reverse("queues"))
     assert client.get(sent["Location"])["Location"] == reverse("queues")

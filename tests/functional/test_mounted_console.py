@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +18,14 @@ from django.urls import get_script_prefix, get_urlconf, reverse, set_script_pref
 
 from config import settings as shipped
 from console.mounting import ADDRESSES, NEEDED
+from console.people.company.rechecks import CHECKED
 from devstack.servers import Servers
 from sluice_cli.asking import Connection
 from sluice_cli.main import built
 from tests.functional.test_console_access import HARMLESS
 from tests.support.every_page import a_cluster_for_it, a_world, every_address, jms_pages
 from tests.support.http_api import a_partner
+from tests.support.identity_provider import IdentityProvider, came_back
 from tests.support.operator_api import a_program, application
 from tests.support.rows import PASSWORD, a_person, a_queue_row
 
@@ -134,6 +137,28 @@ def test_people_log_in_at_the_consoles_own_door_and_come_back_below_the_prefix()
     assert client.get("/ops/queues/").status_code == 200
     assert client.post("/ops/logout/")["Location"] == "/ops/login/"
     assert client.get("/ops/").status_code == 302
+
+
+@pytest.mark.usefixtures("host", "valkey")
+def test_the_company_login_comes_back_below_the_prefix_and_is_checked_there(
+    idp: IdentityProvider, settings: Any
+) -> None:
+    settings.SLUICE_IS_GUEST = True
+    client = Client()
+    begun = client.get("/ops/login/company/?next=/ops/queues/")
+    back = came_back(client, begun)
+    assert back.startswith("/ops/login/company/callback/?")
+    assert client.get(back)["Location"] == "/ops/queues/"
+    assert client.get("/ops/queues/").status_code == 200
+    session = client.session
+    session[CHECKED] -= settings.SLUICE_OIDC_RECHECK_MINUTES * 60 + 1
+    session.save()
+    assert client.get("/ops/queues/")["Location"].startswith("/ops/login/company/?next=%2Fops%2F")
+    assert client.get("/queues/").status_code == 200, "the project's own pages are not its affair"
+    for path in ("/ops/account/sessions/", "/ops/account/second-factors/"):
+        session[CHECKED] = int(time.time())
+        session.save()
+        assert client.get(path).status_code == 404
 
 
 @pytest.mark.usefixtures("host")

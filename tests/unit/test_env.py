@@ -96,6 +96,42 @@ def test_the_example_tells_the_true_default(name):
     assert vars(env.read(without)) == vars(env.read({**without, name: told}))
 
 
+@pytest.mark.parametrize(
+    ("said", "issuer"),
+    [
+        ("https://id.example.org/realms/plant/", "https://id.example.org/realms/plant"),
+        ("https://id.example.org/.well-known/openid-configuration", "https://id.example.org"),
+        ("http://localhost:9400", "http://localhost:9400"),
+        ("http://id.example.org", None),
+        ("id.example.org", None),
+        ("https://id.example.org/?realm=plant", None),
+        ("https://[", None),
+    ],
+)
+def test_an_identity_provider_is_named_by_its_address(said, issuer):
+    named = {**example(), "SLUICE_OIDC_ISSUER": said, "SLUICE_OIDC_CLIENT_ID": "sluice"}
+    if issuer is not None:
+        assert env.read(named).oidc_issuer == issuer
+        return
+    with pytest.raises(env.SettingsError) as told:
+        env.read(named)
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == ["SLUICE_OIDC_ISSUER"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("SLUICE_OIDC_CLIENT_ID", {"SLUICE_OIDC_ISSUER": "https://id.example.org"}),
+        ("SLUICE_LOCAL_LOGIN", {"SLUICE_LOCAL_LOGIN": "0"}),
+        ("SLUICE_SECOND_FACTORS", {"SLUICE_SECOND_FACTORS": "app,sms"}),
+    ],
+)
+def test_a_login_that_could_let_nobody_in_is_refused(name, variables):
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), **variables})
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == [name]
+
+
 def test_every_missing_variable_is_told_at_once():
     with pytest.raises(env.SettingsError) as told:
         env.read({})

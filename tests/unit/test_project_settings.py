@@ -51,6 +51,24 @@ def refusals(**names: Any) -> list[str]:
     return caught.value.mistakes
 
 
+@pytest.mark.parametrize(
+    ("apps_there", "said", "used"),
+    [
+        (["allauth.account"], {"LOGIN_URL": "/accounts/login/"}, "/accounts/login/"),
+        (["allauth.account.apps.AccountConfig"], {"LOGIN_URL": "/in/"}, "/in/"),
+        (["allauth.account"], {}, "/accounts/login/"),
+        (["allauth.account"], {"LOGIN_URL": "account_login"}, ""),
+        (["allauth.account"], {"LOGIN_URL": "/in/", "SLUICE_LOGIN_URL": "/sso/"}, "/sso/"),
+        ([], {"LOGIN_URL": "/accounts/login/"}, ""),
+    ],
+)
+def test_a_project_with_allauth_keeps_its_login(
+    apps_there: list[str], said: dict[str, str], used: str
+) -> None:
+    installed = [*a_module()["INSTALLED_APPS"], *apps_there]
+    assert completed(INSTALLED_APPS=installed, **said)["SLUICE_LOGIN_URL"] == used
+
+
 def test_only_its_own_names_and_what_its_pages_need_are_added() -> None:
     before, module = a_module(), completed()
     changed = {name for name in module if module.get(name) != before.get(name)}

@@ -50,7 +50,7 @@ class IdentityDeniedError(CompanyLoginError):
 
     def __init__(self, error: str) -> None:
         super().__init__(
-            f"The company login let you not in ({error}).",
+            f"The company login did not let you in ({error}).",
             next_step="Log in again, or ask those who run it for access to this console.",
         )
 

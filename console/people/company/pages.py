@@ -2,7 +2,7 @@
 
 import logging
 import time
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from django.contrib import messages
 from django.contrib.auth import login, logout
@@ -33,8 +33,7 @@ from integration.actions.access import Act
 from integration.actions.configuration import Author
 
 log = logging.getLogger(__name__)
-# What the login that was sent to the provider is for, and where it goes on.
-SENT: Final = "sluice_company_sent"
+# What a login that is sent to the provider is for.
 CONNECT: Final = "connect"
 CONFIRM: Final = "confirm"
 ENTER: Final = "enter"
@@ -67,11 +66,15 @@ def begin_connecting(request: HttpRequest) -> HttpResponse:
 def callback(request: HttpRequest) -> HttpResponse:
     """The browser comes back from the identity provider."""
     _refuse_unset()
-    sent: dict[str, Any] = request.session.pop(SENT, {})
     try:
+        note = provider.noted(request)
+        if not note and request.user.is_authenticated:
+            # Of two tabs that ask at once one may be forgotten, and an answer may be asked for
+            # again by going back. Nothing is lost: if the provider is to be asked, a page does.
+            return see("overview")
         told = provider.came_back(request)
         forgive_nameless(address_of(request))
-        return _done(request, sent.get("for", ENTER), sent.get("next", ""), told)
+        return _done(request, note["for"], note["next"], told)
     except CompanyLoginError as problem:
         return _refused(request, problem)
 
@@ -116,7 +119,8 @@ def _sent(request: HttpRequest, purpose: str, wanted: str) -> HttpResponse:
     try:
         count_nameless(address_of(request))
         back_to = request.build_absolute_uri(reverse("company-callback"))
-        answer = provider.sent(request, back_to, again=purpose == CONFIRM)
+        note = {"for": purpose, "next": wanted}
+        answer = provider.sent(request, back_to, note, again=purpose == CONFIRM)
     except TooManyLoginsError as problem:
         trail.note_login(request, Act.LOGIN_REFUSED, BY_COMPANY)
         return _page(request, problem, 429)
@@ -128,7 +132,6 @@ def _sent(request: HttpRequest, purpose: str, wanted: str) -> HttpResponse:
             )
             return SeeOther(wanted or reverse("overview"))
         return _page(request, problem, problem.status)
-    request.session[SENT] = {"for": purpose, "next": wanted}
     return answer
 
 

@@ -16,7 +16,7 @@ from authlib.integrations.base_client.errors import MismatchingStateError, OAuth
 from authlib.integrations.django_client import DjangoOAuth2App
 from authlib.integrations.django_client.integration import DjangoIntegration
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from joserfc.errors import ClaimError, JoseError
 from requests import RequestException
 
@@ -30,7 +30,7 @@ from console.people.company.told import Told, leaves_groups_out, told_by, value_
 log = logging.getLogger(__name__)
 DISCOVERY: Final = "/.well-known/openid-configuration"
 TIMEOUT_SECONDS: Final = 5.0
-# Addresses and keys of a provider change seldom; a key that is not known is asked for at once.
+# So long somebody may take at the provider before its addresses are asked for again.
 KNOWN_SECONDS: Final = 3_600
 # What proves that the provider wrote a token: none whose key its reader has, too.
 SIGNATURES: Final = frozenset(
@@ -57,15 +57,31 @@ def is_set_up() -> bool:
     return bool(settings.SLUICE_OIDC_ISSUER)
 
 
-def sent(request: HttpRequest, back_to: str, *, again: bool = False) -> HttpResponse:
+def sent(
+    request: HttpRequest, back_to: str, note: Mapping[str, str], *, again: bool = False
+) -> HttpResponse:
     """Send the browser to the provider, which sends it back to `back_to`.
 
-    With `again` the person has to prove once more who they are, logged in there or not.
-    Raises IdentityProviderDownError.
+    `note` is kept until then; of several tabs each has its own. With `again` the person has to
+    prove once more who they are, logged in there or not. Raises IdentityProviderDownError.
     """
     more = {"prompt": "login", "max_age": "0"} if again else {}
-    answer: HttpResponse = _client().authorize_redirect(request, back_to, **more)
-    return answer
+    # Asked each time: a browser that is sent to a provider which is down comes back no more.
+    client = _client(is_fresh=True)
+    begun = client.create_authorization_url(back_to, **more)
+    client.save_authorize_data(request, redirect_uri=back_to, note=dict(note), **begun)
+    return HttpResponseRedirect(begun["url"])
+
+
+def noted(request: HttpRequest) -> Mapping[str, str]:
+    """What was noted when the browser was sent; empty where it was not, or came back before.
+
+    Asked before `came_back`. Raises IdentityProviderDownError.
+    """
+    state = request.GET.get("state", "")
+    kept = _client().framework.get_state_data(request.session, state) or {}
+    note: Mapping[str, str] = kept.get("note", {})
+    return note
 
 
 def came_back(request: HttpRequest) -> Told:
@@ -119,8 +135,8 @@ def _expected(client: Any) -> dict[str, dict[str, object]]:
     }
 
 
-def _client() -> Any:
-    """Authlib's client, which knows the provider's addresses and keys.
+def _client(*, is_fresh: bool = False) -> Any:
+    """Authlib's client, which knows the provider's addresses and keys; `is_fresh` asks anew.
 
     Raises IdentityProviderDownError.
     """
@@ -130,7 +146,7 @@ def _client() -> Any:
         settings.SLUICE_OIDC_CLIENT_SECRET,
         settings.SLUICE_OIDC_SCOPES,
     )
-    client = _known.get(wanted)
+    client = None if is_fresh else _known.get(wanted)
     if client is None or time.time() - client.server_metadata["_loaded_at"] > KNOWN_SECONDS:
         try:
             client = _asked(*wanted)

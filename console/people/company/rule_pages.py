@@ -111,8 +111,10 @@ def change_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Remove a rule; safe to press twice."""
     refuse_limited(request)
-    if request.method == "POST":
-        known = _known(rule_id)
+    known = rules.rule(rule_id)
+    if known is None:
+        messages.info(request, "The rule was removed already.")
+    elif request.method == "POST":
         try:
             rules.delete(known, request.user, request.POST.get("reason", ""))
         except PersonProtectedError as problem:

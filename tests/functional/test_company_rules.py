@@ -1,0 +1,113 @@
+"""Rules for groups of the company login: written by those who may, applied to all at once."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from console.layout.access import Right
+from console.models import CompanyIdentity, GroupRule, Limit
+from integration.models import ConfigurationChange, ExternalSystem
+from tests.support.company_login import a_rule
+from tests.support.identity_provider import IdentityProvider, logged_in_by
+from tests.support.rows import a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+def logged_in(person: User) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def roles_of(name: str) -> set[str]:
+    return {group.name for group in User.objects.get(username=name).groups.all()}
+
+
+def asked(group: str, role: str, **more: Any) -> dict[str, Any]:
+    return {"group": group, "role": Group.objects.get(name=role).pk, **more}
+
+
+def test_a_rule_is_written_changed_and_removed_and_each_counts_at_once(
+    idp: IdentityProvider,
+) -> None:
+    client = logged_in(a_person("Administrators", "adam"))
+    eam = ExternalSystem.objects.create(name="eam")
+    logged_in_by(Client())
+    added = asked("/cafeteria", "Editors", is_limited="on", systems=[eam.pk], reason="they cook")
+    assert client.post(reverse("company-group-new"), added).status_code == 303
+    assert roles_of("olga") == {"Operators", "Editors"}
+    assert [one.name for one in Limit.objects.get().systems.all()] == ["eam"]
+    rule = GroupRule.objects.get(group="/cafeteria")
+    place = reverse("company-group", args=[rule.pk])
+    assert client.post(place, asked("/cafeteria", "Viewers")).status_code == 303
+    assert roles_of("olga") == {"Operators", "Viewers"}
+    assert not Limit.objects.exists()
+    client.post(reverse("company-group-delete", args=[rule.pk]), {"reason": "closed"})
+    assert roles_of("olga") == {"Operators"}
+    changes = ConfigurationChange.objects.filter(kind="grouprule").order_by("pk")
+    assert [(row.action, row.actor, row.reason) for row in changes] == [
+        ("create", "adam", "they cook"),
+        ("change", "adam", ""),
+        ("delete", "adam", "closed"),
+    ]
+    assert changes[0].after == {"group": "/cafeteria", "role": "Editors", "systems": ["eam"]}
+    assert "they cook" in client.get(reverse("changes")).text
+    again = client.post(reverse("company-group-delete", args=[rule.pk]), follow=True)
+    assert "was removed already" in again.text
+
+
+def test_nobody_writes_a_rule_for_more_than_they_have(idp: IdentityProvider) -> None:
+    clerk = a_person("Viewers", "clerk")
+    permission = Right.PEOPLE.permission.partition(".")[2]
+    clerk.user_permissions.add(Permission.objects.get(codename=permission))
+    client = logged_in(clerk)
+    high = a_rule("/board", "Administrators")
+    answers = [
+        client.post(reverse("company-group-new"), asked("/clerks", "Administrators")),
+        client.post(reverse("company-group", args=[high.pk]), asked("/clerks", "Viewers")),
+    ]
+    assert [answer.status_code for answer in answers] == [422, 422]
+    client.post(reverse("company-group-delete", args=[high.pk]))
+    assert GroupRule.objects.filter(group="/board", role__name="Administrators").exists()
+    assert not GroupRule.objects.filter(group="/clerks").exists()
+    assert client.post(reverse("company-group-new"), asked("/clerks", "Viewers")).status_code == 303
+
+
+def test_who_is_limited_writes_none(idp: IdentityProvider) -> None:
+    person = a_person("Administrators")
+    Limit.objects.create(person=person)
+    client = logged_in(person)
+    assert client.get(reverse("company-groups")).status_code == 403
+    assert client.post(reverse("company-group-new"), asked("/x", "Viewers")).status_code == 403
+
+
+def test_a_mistake_is_told_and_nothing_stored(idp: IdentityProvider) -> None:
+    client = logged_in(a_person("Administrators"))
+    eam = ExternalSystem.objects.create(name="eam")
+    place = reverse("company-group-new")
+    assert "has this role already" in client.post(place, asked("/ops", "Operators")).text
+    ticked = client.post(place, asked("/x", "Viewers", systems=[eam.pk]))
+    assert "the rule is not limited to them" in ticked.text
+    assert client.post(place, {"group": "/x"}).status_code == 422
+    assert GroupRule.objects.count() == 1
+
+
+def test_an_administrator_disconnects_somebody_but_nobody_above(idp: IdentityProvider) -> None:
+    logged_in_by(Client())
+    olga = User.objects.get(username="olga")
+    client = logged_in(a_person("Administrators", "adam"))
+    page = client.get(reverse("person", args=[olga.pk])).text
+    assert "Given by groups: Operators" in page
+    assert "/cafeteria" in page
+    User.objects.filter(pk=olga.pk).update(is_superuser=True)
+    place = reverse("person-company-disconnect", args=[olga.pk])
+    client.post(place)
+    assert CompanyIdentity.objects.exists()
+    User.objects.filter(pk=olga.pk).update(is_superuser=False)
+    client.post(place, {"reason": "left"})
+    assert not CompanyIdentity.objects.exists()
+    assert roles_of("olga") == set()
