@@ -264,7 +264,6 @@ def test_the_standard_variables_of_tracing_count_where_it_is_on(said, read):
     told = env.read({**example(), **said})
 
     assert (told.otel, told.otel_sampler, told.otel_ratio) == read
-S3 = {"SLUICE_S3_ACCESS_KEY": "key", "SLUICE_S3_SECRET_KEY": "hunter2"}
 
 
 @pytest.mark.parametrize(
@@ -290,6 +289,14 @@ def test_a_link_to_traces_has_a_place_for_the_id():
     for wrong in ("https://jaeger.test/", "javascript:{trace_id}"):
         with pytest.raises(env.SettingsError):
             env.read({**example(), "SLUICE_TRACE_URL": wrong})
+
+
+S3 = {"SLUICE_S3_ACCESS_KEY": "key", "SLUICE_S3_SECRET_KEY": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"SLUICE_S3_ENDPOINT": "https://key:hunter2@s3.example.org"},
         {"SLUICE_S3_ENDPOINT": "s3.example.org/hunter2"},
         {"SLUICE_S3_ACCESS_KEY": ""},
