@@ -24,7 +24,10 @@ ONE: Final = "/notices/{int:notice_id}"
 
 
 class NoticeLine(Schema):
-    """One notice. `told` heard of it; `waiting` are those to whom it is still to be sent."""
+    """One notice. `told` heard of it; `waiting` are those to whom it is still to be sent.
+
+    `given_up` are those who did not take it for a day.
+    """
 
     id: int
     kind: str
@@ -37,6 +40,7 @@ class NoticeLine(Schema):
     closed_at: datetime | None
     told: list[str]
     waiting: list[str]
+    given_up: list[str]
     problem: str
     acknowledged_at: datetime | None
     acknowledged_by: str
@@ -46,12 +50,13 @@ class NoticeLine(Schema):
     @classmethod
     def of(cls, row: NoticeRow) -> "NoticeLine":
         shown = ("title", "queue", "is_urgent", "problem")
-        stored = set(cls.model_fields) - {*shown, "told", "waiting"}
+        stored = set(cls.model_fields) - {*shown, "told", "waiting", "given_up"}
         return cls(
             **{name: getattr(row, name) for name in shown},
             **{name: getattr(row.notice, name) for name in stored},
             told=list(row.told),
             waiting=list(row.waiting),
+            given_up=list(row.given_up),
         )
 
 

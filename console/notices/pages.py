@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see_again, tell_problem
 from console.notices.forms import SnoozeForm
+from console.notices.words import kinds
 from console.setup.pages import author_of
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import actions, selectors
@@ -93,6 +94,7 @@ def _show(request: HttpRequest, *, status: int = 200) -> HttpResponse:
         "page": selectors.page(scope, kind),
         "kind": kind,
         "form": SnoozeForm(),
+        "every_kind": [] if kind else list(kinds()),
         "is_limited": not scope.is_whole,
         "api_query": f"kind={kind}" if kind else "",
     }

@@ -60,7 +60,8 @@ class Watcher(threading.Thread):
         self.sample()
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
         present = conditions.seen_by_workers(is_settled=is_settled)
-        book.settle(present, conditions.WORKER_KINDS, self.courier.wake)
+        kinds = conditions.kinds_of_workers(is_settled=is_settled)
+        book.settle(present, kinds, self.courier.wake)
 
     def sample(self) -> None:
         """Write down how every queue stands, and which runs were lost, every 15 seconds."""

@@ -145,6 +145,14 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('kind', 'system', 'queue', 'code'), name='one_notice_rule_per_scope', nulls_distinct=False, violation_error_message='There is a rule for this kind and scope already.'), models.CheckConstraint(condition=models.Q(('system__isnull', True), ('queue__isnull', True), _connector='OR'), name='notice_rule_system_or_queue', violation_error_message='Choose an external system or a queue, not both.')],
             },
         ),
+        migrations.AddIndex(
+            model_name='notice',
+            index=models.Index(condition=models.Q(('decided_at__isnull', True), ('told_at__isnull', True)), fields=['opened_at'], name='notice_undecided'),
+        ),
+        migrations.AddIndex(
+            model_name='notice',
+            index=models.Index(condition=models.Q(('again_at__isnull', False)), fields=['again_at'], name='notice_again'),
+        ),
         migrations.RunSQL(TOLD, migrations.RunSQL.noop),
         migrations.RunSQL(DECIDED, migrations.RunSQL.noop),
     ]

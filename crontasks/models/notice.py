@@ -77,6 +77,18 @@ class Notice(models.Model):
                 name="one_open_notice",
             )
         ]
+        indexes = [
+            models.Index(
+                fields=["opened_at"],
+                name="notice_undecided",
+                condition=models.Q(told_at__isnull=True, decided_at__isnull=True),
+            ),
+            models.Index(
+                fields=["again_at"],
+                name="notice_again",
+                condition=models.Q(again_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}"

@@ -59,14 +59,14 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
     ),
     NoticeKind.OLDEST: KindFacts(
         when="the oldest message of a queue has waited for long, although its schedule came around",
-        measures="age of the oldest that waits",
+        measures="the age of the oldest that waits",
         seconds=HOUR,
     ),
     NoticeKind.EXPIRING: KindFacts(
         when="messages that nobody has tried leave Kafka soon; no sooner than in the last quarter "
         "of what the topic keeps",
         is_urgent=True,
-        measures="time that is left",
+        measures="people are told when less is left",
         seconds=6 * HOUR,
     ),
     NoticeKind.RESCUED: KindFacts(when="untried messages stand copied in the database"),
@@ -76,7 +76,7 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
     NoticeKind.GAP: KindFacts(when="messages expired unread, until somebody confirms it"),
     NoticeKind.NO_CONSUMER: KindFacts(
         when="messages wait and nothing reads the queue, although its schedule came around",
-        measures="time without a reader",
+        measures="the time without a reader",
         seconds=2 * MINUTE,
     ),
     NoticeKind.HUNG: KindFacts(when="a call of the queue hangs"),
@@ -87,7 +87,7 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
     ),
     NoticeKind.CRON_LATE: KindFacts(
         when="a scheduled time of a cron task has passed and no run began",
-        measures="time since then",
+        measures="the time since then",
         seconds=5 * MINUTE,
     ),
     NoticeKind.NO_WORKER: KindFacts(
@@ -103,7 +103,7 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
         when="outgoing messages are due and no relay is at work, or it waits for Kafka",
         is_of_queue=False,
         is_urgent=True,
-        measures="time since they were due",
+        measures="the time since they were due",
         seconds=MINUTE,
     ),
     NoticeKind.NO_BROKER: KindFacts(

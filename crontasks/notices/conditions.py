@@ -36,6 +36,15 @@ from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
 
 WORKER_KINDS: Final = frozenset(NoticeKind) - {NoticeKind.NO_WORKER}
+# What is judged by heartbeats and leases, which are old where nothing ran a moment ago.
+SETTLED_KINDS: Final = frozenset(
+    {
+        NoticeKind.NO_CONSUMER,
+        NoticeKind.NO_RELAY,
+        NoticeKind.NO_BEAT,
+        NoticeKind.CRON_LATE,
+    }
+)
 
 _STATES: Final = f"""
     SELECT CASE WHEN {IS_HELD_BACK} THEN 'OUTAGE' ELSE p.state END,
@@ -146,6 +155,11 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
             conditions += [*_unread(cursor, book), *_unsent(cursor, book)]
             conditions += _beat(cursor) or schedules.late(book, database_time())
         return conditions
+
+
+def kinds_of_workers(*, is_settled: bool) -> frozenset[NoticeKind]:
+    """List what `seen_by_workers` speaks of; of all else what was noticed before still holds."""
+    return WORKER_KINDS if is_settled else WORKER_KINDS - SETTLED_KINDS
 
 
 def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:

@@ -75,9 +75,9 @@ class RuleBook:
             found["is_on"] = rule.enabled
         return Setting(**found, rules=tuple(rule.name for rule in narrowest_first))
 
-    def least_count(self, kind: NoticeKind) -> int | None:
-        """The smallest number that any rule or the default asks for; None where none does."""
-        return min(self._given(kind, "at_least", FACTS[kind].count), default=None)
+    def most_count(self, kind: NoticeKind) -> int:
+        """The largest number that any rule or the default asks for; 0 where none does."""
+        return max(self._given(kind, "at_least", FACTS[kind].count), default=0)
 
     def seconds(self, kind: NoticeKind) -> list[int]:
         """Every time that a rule or the default asks for, shortest first."""

@@ -16,7 +16,7 @@ from crontasks.outcome import BAD_ENDINGS, RunState
 from integration.counting import so_many
 from integration.durations import spoken
 
-# So many of the newest runs are looked at.
+# However many runs a rule asks for, so many of the newest are looked at.
 MOST_RUNS: Final = 100
 TEXT_LENGTH: Final = 500
 # A run that did nothing leaves no row: where a later moment was acted upon and nothing is at work,
@@ -55,11 +55,12 @@ def failed(cursor: Cursor, rules: RuleBook) -> Iterator[Condition]:
     """
     noticed = [definition.name for definition in registry if definition.task.is_noticed]
     bad = [str(state) for state in BAD_ENDINGS]
-    cursor.execute(_BAD, {"runs": MOST_RUNS, "bad": bad, "noticed": noticed})
+    runs = min(max(rules.most_count(NoticeKind.CRON_FAILED), 1), MOST_RUNS)
+    cursor.execute(_BAD, {"runs": runs, "bad": bad, "noticed": noticed})
     for name, queue, states, text in cursor.fetchall():
         least = rules.of(NoticeKind.CRON_FAILED, queue=queue).at_least or 1
         in_a_row = next((n for n, state in enumerate(states) if state not in bad), len(states))
-        if in_a_row >= min(least, MOST_RUNS):
+        if in_a_row >= min(least, runs):
             yield Condition(NoticeKind.CRON_FAILED, name, _said(in_a_row, states[0], text), queue)
 
 

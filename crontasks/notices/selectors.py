@@ -26,7 +26,8 @@ EVERYBODY: Final = "SLUICE_NOTIFY_EMAILS"
 class NoticeRow:
     """One notice. `told` heard of it; `waiting` are those to whom it is still to be sent.
 
-    `problem` is why a message to one of them was not taken. `is_silent`: the rules tell nobody.
+    `given_up` are those who did not take it for a day, `problem` is why one of them did not.
+    `is_silent`: the rules tell nobody.
     """
 
     notice: Notice
@@ -36,6 +37,7 @@ class NoticeRow:
     is_silent: bool
     told: tuple[str, ...]
     waiting: tuple[str, ...]
+    given_up: tuple[str, ...]
     problem: str
     snoozed_until: datetime | None
 
@@ -95,7 +97,7 @@ def rows(notices: Sequence[Notice]) -> list[NoticeRow]:
 
 def _row(notice: Notice, deliveries: Sequence[NoticeDelivery], book: rules.RuleBook) -> NoticeRow:
     kind = NoticeKind(notice.kind)
-    waiting = [one for one in deliveries if one.sent_at is None]
+    unsent = [one for one in deliveries if one.sent_at is None]
     return NoticeRow(
         notice=notice,
         title=str(kind.label),
@@ -103,8 +105,9 @@ def _row(notice: Notice, deliveries: Sequence[NoticeDelivery], book: rules.RuleB
         is_urgent=FACTS[kind].is_urgent,
         is_silent=not telling.setting_of(notice, book).is_on,
         told=_names(one for one in deliveries if one.sent_at is not None),
-        waiting=_names(waiting),
-        problem=next((one.problem for one in waiting if one.problem), ""),
+        waiting=_names(one for one in unsent if one.next_at is not None),
+        given_up=_names(one for one in unsent if one.next_at is None),
+        problem=next((one.problem for one in unsent if one.problem), ""),
         snoozed_until=notice.snoozed_until,
     )
 
@@ -144,7 +147,8 @@ def uses_of_recipient(recipient: NoticeRecipient, _scope: Scope) -> list[Use]:
 
 def last_problem(recipient: NoticeRecipient) -> str:
     """Why the last message to it was not taken, if that one still waits."""
-    waiting = recipient.deliveries.filter(sent_at__isnull=True).exclude(problem="")
+    unsent = recipient.deliveries.filter(sent_at__isnull=True, next_at__isnull=False)
+    waiting = unsent.exclude(problem="")
     return waiting.order_by("-id").values_list("problem", flat=True).first() or ""
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from django.conf import settings
-from django.core.mail import send_mail
+from django.core.mail import EmailMessage
 
 from crontasks.models import NoticeRecipient
 from crontasks.notices import messages
@@ -57,9 +57,15 @@ def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> s
 def _mailed(addresses: list[str], message: Message) -> str:
     if not addresses:
         return ""
-    subject = messages.subject_line(message)
+    mail = EmailMessage(
+        messages.subject_line(message),
+        messages.mail_text(message),
+        to=addresses,
+        # The same at each try: many mailboxes drop what they have already.
+        headers={"Message-ID": f"<{message.id}@{settings.SLUICE_DEPLOYMENT}.sluice>"},
+    )
     try:
-        send_mail(subject, messages.mail_text(message), None, addresses)
+        mail.send()
     except OSError as problem:
         # smtplib's errors are OSErrors, too.
         return f"The mail was not taken: {problem}"

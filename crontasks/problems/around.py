@@ -254,9 +254,8 @@ def cron_runs(facts: Facts) -> Iterator[Problem]:
     for one in facts.schedules:
         if one.queue and one.queue not in visible:
             continue
-        is_late = one.kind == NoticeKind.CRON_LATE
-        what = f"{one.name} is late" if is_late else f"{one.name} failed"
-        step = "Open its page: it has the end of the log. “Run now” there tries again."
+        what = f"{one.name} is late" if one.kind == NoticeKind.CRON_LATE else f"{one.name} failed"
+        step = "Open its page and find out why. “Run now” there tries again."
         yield Problem(
             what,
             Situation(one.text, step),

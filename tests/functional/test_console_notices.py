@@ -65,6 +65,8 @@ class TestList:
         assert page.index("about to expire unread") < page.index("Queue blocked</strong>")
         for word in ("SLUICE_NOTIFY_EMAILS", "not", "sent yet", "hook", "HTTP_FAILED: 500", "Bad"):
             assert word in page
+        for word in ("NO_RELAY", "100 messages that failed within 10 min", "no default"):
+            assert word in page
         only = client.get(LIST, {"kind": "EXPIRING"}).text
         assert "assets[0]" not in only
         assert client.get(LIST, {"kind": "NONSENSE"}).status_code == 200
@@ -89,12 +91,12 @@ class TestList:
         mine = ExternalSystem.objects.create(name="mine")
         a_notice(subject="ours[0]", queue=a_queue_row(name="ours", system=mine))
         theirs = a_notice(subject="theirs[0]", queue=a_queue_row(name="theirs"))
-        a_notice("NO_BEAT", "sluice")
+        a_notice("NO_BEAT", "sluice", text="Of the whole installation.")
         client = limited_to(mine)
         page = client.get(LIST).text
         assert "ours[0]" in page
         assert "theirs[0]" not in page
-        assert "Beat is not alive" not in page
+        assert "Of the whole installation." not in page
         address = reverse("acknowledge-notice", args=[theirs.pk])
         assert client.post(address).status_code == 404
 

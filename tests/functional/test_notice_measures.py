@@ -1,5 +1,6 @@
 """What is noticed beyond a threshold, and what a rule would have done in the last seven days."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -17,6 +18,7 @@ from crontasks.models.notice import NoticeKind
 from crontasks.notices import conditions, lag_samples, measures, rules, schedules
 from crontasks.notices.condition import Condition
 from crontasks.notices.preview import Preview, preview
+from crontasks.running import history
 from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Queue, QueuePartition
 from integration.store import locks
@@ -27,6 +29,16 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 NUMBERS = count()
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 LAG, OLDEST, FAILURES = NoticeKind.LAG, NoticeKind.OLDEST, NoticeKind.FAILURES
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What the engine says of a run; see history.Report."""
+
+    counts: dict[str, int]
+    ending: str
+    text: str
+    drained: bool
 
 
 @pytest.fixture
@@ -155,6 +167,23 @@ class TestSchedules:
     def test_a_paused_schedule_tells_nobody(self, cleanup: CronInstance) -> None:
         self.a_run(cleanup, "FAILED", MINUTE)
         CronInstance.objects.update(active=False)
+        assert found(schedules.failed) == {}
+
+    def test_a_consumer_that_goes_on_failing_is_noticed_until_it_does_not(
+        self, assets: Queue
+    ) -> None:
+        consumer = CronInstance.objects.get(queue=assets)
+        long_ago = database_time() - HOUR
+        report = EngineReport(counts={}, ending="FAILED", text="KeyError: x", drained=False)
+        history.note_consumer(assets.pk, report, long_ago)
+        CronRun.objects.update(ended_at=long_ago)
+        assert found(schedules.failed) == {}
+        history.note_consumer(assets.pk, report, database_time())
+        assert CronRun.objects.count() == 1, "what is repeated has one row"
+        with connection.cursor() as cursor:
+            [one] = schedules.failed(cursor, rules.load())
+        assert (one.kind, one.subject, one.queue_name) == ("CRON_FAILED", consumer.name, "assets")
+        Queue.objects.update(paused=True)
         assert found(schedules.failed) == {}
 
     def late(self) -> set[str]:

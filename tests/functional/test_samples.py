@@ -9,6 +9,7 @@ from django.utils import timezone
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.watcher import Watcher
 from crontasks.hearts import Heart
+from crontasks.models import CronInstance, CronRun, LagSample
 from integration.models import Deployment, Queue, QueueSample
 from integration.selectors.queues import rates
 from integration.store import samples
@@ -96,6 +97,18 @@ class TestWatcher:
         a_sample(queue, timedelta(days=2))
         watcher.round()
         assert QueueSample.objects.get().position == 10
+
+
+def test_the_watch_writes_down_what_waits_and_which_runs_were_lost() -> None:
+    a_place(a_queue_row("continuous"))
+    instance = CronInstance.objects.get(task="errors_cleanup")
+    died = timezone.now() - timedelta(minutes=2)
+    run = CronRun.objects.create(instance=instance, started_at=died, state="RUNNING")
+    watcher = Watcher(Dispatcher(Heart(kind="worker", node="w")))
+    watcher.sample()
+    assert [sample.lag for sample in LagSample.objects.exclude(queue=None)] == [5]
+    run.refresh_from_db()
+    assert run.state == "LOST"
 
 
 def test_the_pace_of_a_minute_is_read_for_all_queues_at_once() -> None:
