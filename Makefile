@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 STARTER = $(or $(PYTHON),python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run stop status test smoke payments bridges chaos soak fuzz drill check bench docs monitoring-check lock
+.PHONY: help setup run servers stop status test smoke payments bridges chaos soak fuzz drill check bench docs pictures monitoring-check lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ setup: ## fetch and build what is missing: packages, jars, the console's files, 
 run: ## start everything and print the console's address and login (SAMPLE=0, SPARK=0: without these; SECURED=1: Kafka also with logins and certificates; REGISTRY=1: with a schema registry; JMS=1: with a JMS broker; PAYMENTS=1: with the payment example, PAYMENTS=0: no longer)
 	@$(STARTER) -m devstack up
 
-stop: ## stop what `make run` started; the data stay
+servers: ## start PostgreSQL, Valkey and Kafka alone and print where they are, for a project of your own
+	@$(STARTER) -m devstack up --servers
+
+stop: ## stop what `make run` or `make servers` started; the data stay
 	@$(STARTER) -m devstack down
 
 status: ## tell what runs
@@ -69,6 +72,9 @@ docs: setup ## the documentation as a site, in site/: every link checked, nothin
 monitoring-check: ## the alert rules and the dashboard's expressions, by promtool (Debian's package prometheus)
 	@promtool check rules deploy/monitoring/alerts.yml
 	@$(OURS) deploy/monitoring/expressions.py | promtool check rules /dev/stdin
+
+pictures: run ## take the pictures of the documentation anew, from what `make run` starts and from the tutorial's project
+	@$(OURS) -m tests.support.pictures $(NAME)
 
 lock: setup ## compile the pinned, hashed requirements anew from the *.in files
 	@$(OURS) -m devstack lock

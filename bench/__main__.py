@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from bench.catalogue import BENCHMARKS
+from bench.catalogue import BENCHMARKS, PEERS
 from bench.ground import Ground, prepared
 
 
@@ -17,7 +17,8 @@ def main() -> int:
     options = _parser().parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
     quick = options.quick or os.environ.get("BENCH_QUICK", "0") not in {"", "0"}
-    names = options.names or list(BENCHMARKS)
+    asked = options.names or list(BENCHMARKS)
+    names = [one for name in asked for one in (PEERS if name == "peers" else [name])]
     with prepared(quick=quick) as ground:
         missed = [name for name in names if not _is_reached(name, ground)]
     if missed:
@@ -28,7 +29,7 @@ def main() -> int:
 def _is_reached(name: str, ground: Ground) -> bool:
     began = time.monotonic()
     try:
-        figure = BENCHMARKS[name](ground)
+        figure = {**BENCHMARKS, **PEERS}[name](ground)
     except Exception:  # noqa: BLE001 - the next benchmark has nothing to do with this one
         print(f"{name} could not be carried out:", file=sys.stderr)
         traceback.print_exc()
@@ -43,7 +44,9 @@ def _interrupted(_signal: int, _frame: object) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME")
+    parser.add_argument(
+        "names", nargs="*", choices=[*BENCHMARKS, *PEERS, "peers", []], metavar="NAME"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="fewer messages and pairs, as BENCH_QUICK=1"
     )

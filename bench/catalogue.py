@@ -18,6 +18,7 @@ from bench.cases import (
     latency_cases,
     memory,
     operations,
+    peers,
     pooling,
     posting,
     recovery,
@@ -78,5 +79,16 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         bulk_imports.spark_to_queue,
         bulk_imports.spark_scale,
         bulk_topics.spark_reconcile,
+    )
+}
+
+# Others at the same work, whose packages are fetched when they are asked for: not part of all.
+PEERS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
+    function.__name__: function
+    for function in (
+        peers.peers_faststream,
+        peers.peers_faststream_batch,
+        peers.peers_faststream_default,
+        peers.peers_django_kafka,
     )
 }

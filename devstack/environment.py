@@ -61,7 +61,7 @@ def installer() -> Path:
 def lock() -> None:
     """Compile the pinned, hashed requirements anew from the *.in files. Raises Problem."""
     uv = installer()
-    for name in ("requirements", "requirements-dev"):
+    for name in ("requirements", "requirements-dev", "requirements-peers"):
         options = ["--quiet", "--generate-hashes", "--no-header", "-o", f"{name}.txt"]
         # The file there is is read too: what need not change keeps its version.
         if not tool.run("lock", [uv, "pip", "compile", *options, f"{name}.in"]):

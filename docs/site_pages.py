@@ -9,10 +9,12 @@ import posixpath
 import re
 from argparse import SUPPRESS
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import django
+import site_reference
 from django.core.management import get_commands, load_command_class
 from django.utils.module_loading import import_string
 from mkdocs.structure.files import File, Files
@@ -46,6 +48,15 @@ def on_files(files: Files, config: Any) -> Files:
     django.setup()
     made["reference/commands.md"] = commands()
     made["reference/cron-tasks.md"] = cron_tasks()
+    made["reference/metrics.md"] = site_reference.metrics((ROOT / "docs/operations.md").read_text())
+    made["reference/operator-api.md"] = site_reference.operator_api(
+        import_string("sluice_cli.operations.every")()
+    )
+    made["reference/handlers.md"] = site_reference.handlers(import_module("integration.handlers"))
+    form = import_module("console.setup.queues.fields")
+    made["reference/configuration-file.md"] = site_reference.configuration(
+        import_string("crontasks.configfile.sections.SECTIONS"), form.LABELS, form.HELPS
+    )
     made["decisions/README.md"] = decisions(sorted((ROOT / "docs" / "decisions").glob("0*.md")))
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))

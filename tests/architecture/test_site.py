@@ -6,6 +6,10 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from integration.handlers import __all__ as author_names
+from sluice_cli.operations import every
+from tests.support import pictures
+
 pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +37,26 @@ def test_the_reference_tells_of_each_variable_command_and_cron_task(site: Path) 
     assert "manage.py check_flow" in commands
     assert "--settings" not in commands
     assert "transaction_seconds" in cron_tasks
+
+
+def test_the_reference_tells_of_each_operation_figure_and_name_for_handlers(site: Path) -> None:
+    api, metrics, handlers = (
+        (site / "reference" / f"{name}.html").read_text()
+        for name in ("operator-api", "metrics", "handlers")
+    )
+    assert all(f"{one.method} {one.path}" in api for one in every())
+    assert "sluice_queue_lag" in metrics
+    assert "(../" not in metrics
+    assert not [name for name in author_names if f"<code>{name}</code>" not in handlers]
+
+
+def test_each_picture_is_on_a_page_taken_by_the_script_and_small() -> None:
+    taken = {path.stem: path.stat().st_size for path in pictures.IMAGES.glob("*.png")}
+    assert set(taken) == pictures.EVERY
+    assert max(taken.values()) <= pictures.MOST_BYTES
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "".join(page.read_text() for page in pages)
+    assert not [name for name in taken if f"images/{name}.png)" not in text]
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:

@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 
 from devstack import ports
 from devstack.servers import Servers
+from tests.support import tutorial
 from tests.support.kafka_world import Kafka
 
 pytestmark = pytest.mark.timeout(240)
@@ -191,11 +192,32 @@ def test_it_works_in_a_project_with_users_a_router_a_prefix_and_a_celery_app_of_
     }
     kafka.send(topic, [{"number": "P-1"}])
     with at_work(manage, project, environment) as address:
-        assert arrived(environment["SHOP_DATABASE_URL"]) == ["P-1"]
+        parts = arrived(environment["SHOP_DATABASE_URL"], "SELECT number FROM plant_part")
+        assert parts == ["P-1"]
         run([str(python), "-m", "crontasks.alive", "worker"], project, environment)
         open_the_console(address)
         assert "nothing is broken" in run([*manage, "check_flow", "parts"], project, environment)
         assert beat_acts(environment["SHOP_DATABASE_URL"])
+
+
+@pytest.mark.servers
+def test_the_tutorials_project_works_as_its_page_says(
+    python: Path, tmp_path: Path, environment: dict[str, str], servers: Servers
+) -> None:
+    url = environment["SHOP_DATABASE_URL"]
+    told = {
+        **environment,
+        "SLUICE_DATABASE_URL": url,
+        "SLUICE_KAFKA_BOOTSTRAP": servers.kafka_bootstrap,
+    }
+    tutorial.lay_out(tmp_path, told, str(python))
+    orders = [("O-1001", "Ada", "25.50"), ("O-1002", "Grace", "8.00")]
+    tutorial.send(tmp_path, told, str(python), *orders, ("O-1003", "Linus", "12,50"))
+    tutorial.set_up(tmp_path, told, str(python))
+    with at_work([str(python), "manage.py"], tmp_path, told):
+        assert arrived(url, "SELECT code FROM integration_messageerror") == ["TOTAL_NOT_A_NUMBER"]
+        assert arrived(url, "SELECT number FROM orders_order ORDER BY 1") == ["O-1001", "O-1002"]
+    assert "Found 2 test(s)" in run([str(python), "manage.py", "test", "orders"], tmp_path, told)
 
 
 @contextmanager
@@ -225,14 +247,14 @@ def at_work(manage: list[str], folder: Path, environment: dict[str, str]) -> Ite
             process.wait(10)
 
 
-def arrived(url: str, seconds: float = 60) -> list[str]:
-    """The parts, once there are some."""
+def arrived(url: str, rows_of: str, seconds: float = 60) -> list[str]:
+    """What a query finds, once it finds something."""
     deadline = time.monotonic() + seconds
     with psycopg.connect(url, autocommit=True) as connection:
         while time.monotonic() < deadline:
-            rows = connection.execute("SELECT number FROM plant_part").fetchall()
+            rows = connection.execute(rows_of).fetchall()
             if rows:
-                return [number for (number,) in rows]
+                return [value for (value,) in rows]
             time.sleep(0.2)
     return []
 
