@@ -69,6 +69,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Endpoints", "endpoints"),
         Page("Providers", "providers"),
         Page("Connections", "connections"),
+        Page("Masking", "masking-rules"),
         Page("Changes", "changes"),
     ),
     "Administration": (

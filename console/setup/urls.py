@@ -8,6 +8,7 @@ from console.setup import (
     channels,
     connections,
     endpoints,
+    masking_rules,
     pages,
     partners,
     providers,
@@ -30,6 +31,7 @@ NOUNS: Final = (
     providers.PROVIDERS,
     connections.CONNECTIONS,
     TARGETS,
+    masking_rules.MASKING_RULES,
 )
 
 
@@ -62,6 +64,8 @@ urlpatterns = [
     path("connections/<int:number>/log/", connections.accept_log, name="connection-log"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
+    path("masking-rules/try/", masking_rules.try_sample, name="masking-rule-try-new"),
+    path("masking-rules/<int:number>/try/", masking_rules.try_sample, name="masking-rule-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),
     path("providers/<int:number>/test/", providers.examine, name="provider-test"),
     path("providers/<int:number>/forget/", providers.forget_schemas, name="provider-forget"),

@@ -17,6 +17,7 @@ from integration.models import (
     Endpoint,
     EnterpriseService,
     ExternalSystem,
+    MaskingRule,
     ObjectStructure,
     Provider,
     PublishChannel,
@@ -84,6 +85,7 @@ SECTIONS: Final = (
     Section("channels", PublishChannel),
     Section("channel_targets", ChannelTarget, keys=("channel", "system")),
     Section("cron_instances", CronInstance),
+    Section("masking_rules", MaskingRule),
 )
 NAMES: Final = tuple(section.name for section in SECTIONS)
 

@@ -23,6 +23,7 @@ from integration.models import (
     EnterpriseService,
     ExternalSystem,
     Gap,
+    MaskingRule,
     MessageError,
     ObjectStructure,
     Operation,
@@ -248,6 +249,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "connection": factory.pk,
         "channel": target.channel_id,
         "target": target.pk,
+        "masking-rule": MaskingRule.objects.create(name="shared-mask", path="$.shared").pk,
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}

@@ -14,6 +14,7 @@ from integration.models import (
     Endpoint,
     EnterpriseService,
     ExternalSystem,
+    MaskingRule,
     MessageError,
     ObjectStructure,
     Provider,
@@ -79,6 +80,13 @@ def endpoints(scope: Scope = EVERYTHING) -> QuerySet[Endpoint]:
 def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
     """Every object structure with the number of services that store into it."""
     return ObjectStructure.objects.annotate(service_count=Count("services")).order_by("name")
+
+
+def masking_rules(_scope: Scope = EVERYTHING) -> QuerySet[MaskingRule]:
+    """Every masking rule with its limits; all people are under the same."""
+    return MaskingRule.objects.select_related("system", "queue", "service", "structure").order_by(
+        "name"
+    )
 
 
 def documents_of(structure: ObjectStructure) -> int:
