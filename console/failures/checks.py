@@ -112,7 +112,7 @@ def _change(change: DocumentChange | None, cover: Cover) -> Diff | None:
 def _sent(row: Outgoing, cover: Cover) -> tuple[str, str, PayloadView]:
     view = show(row.value, list(row.headers), mask=cover.mask)
     covered_view = replace(view, pretty=cover.text(view.pretty), raw=cover.text(view.raw))
-    return row.topic, cover.text(cover.mask.key_text(bytes_as_text(row.key))), covered_view
+    return row.topic, cover.key(bytes_as_text(row.key)), covered_view
 
 
 def _then(result: Check) -> str:

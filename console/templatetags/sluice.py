@@ -33,7 +33,7 @@ register.filter(took)
 @register.filter
 def is_masked(text: str) -> bool:
     """Return whether a key or an id is hidden, so that nothing can be found by it."""
-    return text.startswith(HIDDEN[:-1])
+    return HIDDEN[:-1] in text
 
 
 STATUS_SIGNS: Final = {

@@ -104,7 +104,7 @@ def doubts(queue_id: int, *, reveal: bool, most: int = SHOWN) -> list[Doubt]:
         if error is not None:
             cover = found.get(error.pk, UNCOVERED)
             error.text = cover.text(error.text)
-            key = cover.mask.key_text(bytes_as_text(error.key))
+            key = cover.key(bytes_as_text(error.key))
             shown = (key, call.excerpt) if reveal else ("", "")
             in_doubt.append(Doubt(call, error, *shown))
     return in_doubt[:most]

@@ -49,7 +49,7 @@ def outgoing(queue: Queue, *, reveal: bool) -> Outgoing:
     for error in shown:
         cover = found.get(error.pk, UNCOVERED)
         error.text = cover.text(error.text, error.code)
-        key = cover.mask.key_text(bytes_as_text(error.key)) if reveal else ""
+        key = cover.key(bytes_as_text(error.key)) if reveal else ""
         failures.append(Failure(error, advice_for(error, queue, error.code), key))
     return Outgoing(
         endpoints=endpoints.of_queue(queue),

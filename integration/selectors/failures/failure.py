@@ -182,6 +182,7 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
 def _cover(error: MessageError, tries: Iterable[ErrorAttempt], cover: Cover) -> None:
     """Hide what is masked in the texts of rows that are only shown, and never saved."""
     error.text = cover.text(error.text, error.code)
+    error.waits_key = cover.text(error.waits_key)
     for attempt in tries:
         attempt.text = cover.text(attempt.text, attempt.code)
         attempt.detail = cover.text(attempt.detail)
@@ -193,7 +194,7 @@ def contents(error: MessageError, cover: Cover) -> Contents:
     shown = contents_of(error.current_payload, error.key, error.headers, reading, mask=mask)
     # Other frameworks write into headers what their exceptions said.
     headers = tuple((name, cover.words.hide(value)) for name, value in shown.headers)
-    shown = replace(shown, headers=headers)
+    shown = replace(shown, headers=headers, key=cover.words.hide(shown.key))
     if error.edited_payload is None:
         return shown
     original = show(error.payload, decode_headers(error.headers), reading, mask=mask)

@@ -73,7 +73,7 @@ class Contents:
         views = [view for view in (self.current, self.original) if view is not None]
         texts = (self.key, *(value for _, value in self.headers))
         return any(view.masked or view.is_hidden for view in views) or any(
-            text.startswith(HIDDEN[:-1]) for text in texts
+            HIDDEN[:-1] in text for text in texts
         )
 
 

@@ -61,7 +61,7 @@ def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[F
         return [row for row, _, _ in rows]
     found = covers(place for _, place, _ in rows)
     return [
-        replace(row, text=cover.text(row.text, row.code), key=cover.mask.key_text(row.key))
+        replace(row, text=cover.text(row.text, row.code), key=cover.key(row.key))
         if (cover := found.get(row.id)) is not None
         else row
         for row, _, _ in rows

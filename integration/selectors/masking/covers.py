@@ -35,6 +35,10 @@ class Cover:
     mask: Mask
     words: Words
 
+    def key(self, key: str) -> str:
+        """The record key: hidden by a rule of its own, or because a hidden value is in it."""
+        return self.words.hide(self.mask.key_text(key))
+
     def text(self, text: str, code: str = "") -> str:
         """A text about the message. Sentences of the engine on bytes it cannot read are kept."""
         return text if code in SAFE_CODES else self.words.hide(text)

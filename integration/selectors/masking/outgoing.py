@@ -33,7 +33,7 @@ def contents_of_row(row: OutboxRow, mask: Mask) -> Contents:
     words = words_for(records, decode_headers(row.headers), key, mask=mask, reading=read)
     # A header may repeat what is in the payload.
     headers = tuple((name, words.hide(value)) for name, value in shown.headers)
-    return replace(shown, headers=headers)
+    return replace(shown, headers=headers, key=words.hide(shown.key))
 
 
 def mask_of_topic(

@@ -306,7 +306,7 @@ def _covered(items: list[Item]) -> list[Item]:
         else item._replace(
             text=cover.text(item.text),
             failure=cover.text(item.failure or "", item.code or ""),
-            key=cover.mask.key_text(item.key),
+            key=cover.key(item.key),
         )
         for item, cover in covered
     ]

@@ -67,7 +67,9 @@ def _head(error: MessageError, cover: Cover, *, reveal: bool) -> Head:
 
     By its id, too, where its key is masked.
     """
-    key = _key_of(error) if reveal and cover.mask.key is None else ""
+    key = _key_of(error) if reveal else ""
+    if cover.key(key) != key:
+        key = ""
     called = (key.strip() or error.message_id) if reveal else ""
     return Head(
         id=error.pk,
