@@ -124,6 +124,7 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/branches/", outbox.decide_branch, name="decide-branch"),
     path("outbox/<int:row_id>/", outbox.outbox_row, name="outbox-row"),
+    path("outbox/<int:row_id>/reveals/", outbox.reveal, name="reveal-outbox"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outbox"),
     path("delivery/", delivering.endpoint_list, name="delivery"),
     path("delivery/<slug:name>/", delivering.endpoint_page, name="delivery-endpoint"),
@@ -142,6 +143,7 @@ urlpatterns = [
     path("failures/<uuid:error_id>/document/", edits.document, name="document"),
     path("failures/<uuid:error_id>/edits/", edits.edit, name="edit"),
     path("failures/<uuid:error_id>/checks/", edits.check, name="check"),
+    path("failures/<uuid:error_id>/reveals/", failure_verbs.reveal, name="reveal"),
     path("failures/<uuid:error_id>/releases/", failure_verbs.release, name="release"),
     path("failures/<uuid:error_id>/holds/", failure_verbs.hold, name="hold"),
     path("failures/<uuid:error_id>/deletions/", failure_verbs.delete, name="delete"),
@@ -152,6 +154,7 @@ urlpatterns = [
     # A message id may hold any character: it is asked for by query.
     path("tracking/", tracking.track_list, name="tracking"),
     path("tracking/message/", tracking.tracked_message, name="tracked-message"),
+    path("tracking/message/reveals/", tracking.reveal, name="reveal-tracked"),
     path("", include("console.restore.urls")),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),

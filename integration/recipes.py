@@ -27,6 +27,7 @@ _STEPS: Final = re.compile(r"\.([^\s.\[\]'\"]+)|\['([^']+)'\]|\[(\d+)\]")
 _STRAY_TILDE: Final = re.compile(r"~(?![01])")
 _WITH_VALUE: Final = frozenset({"add", "replace", "test"})
 _WITH_SOURCE: Final = frozenset({"move", "copy"})
+_TELLING: Final = _WITH_SOURCE | {"test"}
 _KNOWN: Final = _WITH_VALUE | _WITH_SOURCE | {"remove"}
 
 
@@ -97,6 +98,15 @@ def compile_recipe(text: str) -> Recipe:
         has_containers,
         has_containers or any(step["op"] in _WITH_SOURCE for step in steps),
     )
+
+
+def telling_step(recipe: Recipe) -> str:
+    """The first step that copies, moves or compares what is there; empty where none does.
+
+    Such a step may carry a hidden value to where it is seen, or tell by its failing what it is.
+    """
+    telling = (step for step in recipe.steps if step.partition(" ")[0] in _TELLING)
+    return next(telling, "")
 
 
 def set_value(path: str, value: str, *, is_text: bool, add_missing: bool) -> str:

@@ -8,7 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from console.admin.records import LookedAt
 from console.layout import trail
 from console.layout.access import Right, has
+from integration.documents.exact_json import encode
+from integration.masking.mask import NOTHING, Mask
 from integration.models import StoredObject
+from integration.selectors.masking.documents import masked_text
+from integration.selectors.masking.rules import masks
 
 
 @admin.register(StoredObject)
@@ -35,8 +39,36 @@ class StoredObjectAdmin(LookedAt):
         """
         return "deleted" if row.is_deleted else ""
 
-    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ARG002 - Django's signature
-        return () if has(request.user, Right.VIEW_PAYLOAD) else ("document", "xml")
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if has(request.user, Right.VIEW_PAYLOAD) and not self._mask(obj).hides_payload:
+            return ()
+        return ("document", "xml")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = list(super().get_fields(request, obj))
+        shows = has(request.user, Right.VIEW_PAYLOAD) and self._mask(obj).hides_payload
+        return [*fields, "masked_document"] if shows else fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return (*fields, "masked_document") if self._mask(obj).hides_payload else fields
+
+    def _mask(self, row: StoredObject | None) -> Mask:
+        """The mask of a document; read once for each page of one."""
+        if row is None:
+            return NOTHING
+        known: Mask | None = getattr(row, "sluice_mask", None)
+        if known is None:
+            known = masks().of_structure(row.structure_id)
+            row.sluice_mask = known  # type: ignore[attr-defined] # kept with the page's row
+        return known
+
+    @admin.display(description="document, masked values hidden")
+    def masked_document(self, row: StoredObject) -> str:
+        """The document with placeholders for what masking rules hide."""
+        text = row.xml or ("" if row.document is None else encode(row.document))
+        shown = masked_text(text, self._mask(row))
+        return "Hidden as a whole." if shown is None else shown
 
     def change_view(
         self,

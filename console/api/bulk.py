@@ -15,7 +15,7 @@ from console.api.errors import BadInputError
 from console.api.failure_filters import cursor_of
 from console.api.routes import Decision, Given, Reason, acting, operation, reading
 from console.bulk.asking import asker_of, hindrance
-from console.bulk.rights import requested, shows_rows
+from console.bulk.rights import requested, shown_samples
 from console.bulk.uploads import FIELD, stored
 from console.layout.access import Right, scope_of
 from console.layout.answers import actor_of
@@ -205,10 +205,9 @@ def preview_run(request: HttpRequest, asked: JobRequest) -> Preview:
     """Look at the first rows that a run would meet; nothing is stored or written."""
     entry = _entry(request, asked.job)
     seen = preview(entry.job, within(entry, asked.job_request, asker_of(request)))
-    sees = shows_rows(request, entry, asked.job_request)
+    shown, sees = shown_samples(request, entry, asked.job_request, seen.samples)
     samples = [
-        SampleLine(**{**asdict(sample), "text": sample.text if sees else None})
-        for sample in seen.samples
+        SampleLine(**{**asdict(sample), "text": sample.text if sees else None}) for sample in shown
     ]
     return Preview(
         rows=seen.rows,

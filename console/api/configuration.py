@@ -9,13 +9,14 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.routes import Reason, acting, operation
-from console.layout.access import Right, scope_of
+from console.layout.access import Right, require, scope_of
 from console.layout.answers import actor_of
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.secrets import SecretReferenceError
 from integration.actions.configuration import Author
+from integration.models import MaskingRule
 
 router: Final = Router(tags=["configuration"])
 YAML: Final = "application/yaml"
@@ -97,10 +98,20 @@ def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -
     """Raises ConfigFileError, PermissionDenied."""
     _refuse_limited(request)
     author = Author(actor_of(request), how.reason)
+    if carry is applying.apply:
+        planned = applying.plan(request.body, lookup=_no_variable, author=author, prune=how.prune)
+        _refuse_unmasking(request, planned)
     steps = carry(request.body, lookup=_no_variable, author=author, prune=how.prune)
     return ConfigSteps(
         steps=[ConfigStep.model_validate(step, from_attributes=True) for step in steps]
     )
+
+
+def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
+    """What hides values is loosened by those alone who may see them. Raises PermissionDenied."""
+    word = str(MaskingRule._meta.verbose_name)
+    if any(step.word == word and step.action != "create" for step in steps):
+        require(request.user, Right.REVEAL)
 
 
 def _no_variable(_: str) -> NoReturn:

@@ -170,6 +170,7 @@ class Payload(Schema):
     headers: list[tuple[str, str]]
     flaw_code: str
     flaw_text: str
+    is_masked: bool = Field(description="Values of it are hidden: placeholders stand for them.")
 
     @classmethod
     def of(cls, message: Editable, contents: Any) -> "Payload":
@@ -183,6 +184,7 @@ class Payload(Schema):
             headers=list(contents.headers),
             flaw_code=contents.current.flaw_code,
             flaw_text=contents.current.flaw_text,
+            is_masked=contents.is_masked,
         )
 
 

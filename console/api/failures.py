@@ -32,6 +32,7 @@ from console.api.failure_filters import (
     without_place,
 )
 from console.api.routes import acting, operation, reading
+from console.failures.checks import covered
 from console.failures.filters import OPEN_ONES
 from console.failures.pages import NARROWING
 from console.failures.waits import now_of
@@ -102,15 +103,19 @@ def read_failure(request: HttpRequest, error_id: UUID) -> Failure:
 
 @reading(router, f"{ONE}/payload", Right.VIEW_PAYLOAD, answer=Payload)
 def read_payload(request: HttpRequest, error_id: UUID, part: Part | None = None) -> Payload:
-    """What the next attempt reads: text, key and headers. That it was read is noted."""
+    """What the next attempt reads: text, key and headers. That it was read is noted.
+
+    Placeholders such as ⟦masked 1⟧ stand for what masking rules hide. In an edit, one that is left
+    where it is stands for its true value.
+    """
     message = _editable(request, error_id, part)
     trail.note_view(request, "messageerror", error_id, BY_API)
-    return Payload.of(message, one.contents(message.error))
+    return Payload.of(message, one.contents(message.error, message.cover))
 
 
 @reading(router, f"{ONE}/record", Right.VIEW_PAYLOAD, answer=Any)
 def read_record(request: HttpRequest, error_id: UUID) -> HttpResponse:
-    """The bytes of the record, as they are."""
+    """The bytes of the record, as they are; refused (MASKED) where any of them is masked."""
     content = one.current_record(error_id, scope_of(request.user))
     if content is None:
         raise Http404("There are no bytes of such a failure.")
@@ -154,7 +159,7 @@ def check_failure(request: HttpRequest, error_id: UUID, tried: Tried) -> Checked
     """Run the handler on a held message and undo everything."""
     message = _editable(request, error_id, tried.part)
     record = message.tried(_asked(message, tried))
-    return Checked.of(checks.check(error_id, record))
+    return Checked.of(covered(checks.check(error_id, record), message.cover))
 
 
 @acting(router, "POST", f"{ONE}/releases", Right.VIEW, Right.OPERATE, answer=Decided)
@@ -238,18 +243,24 @@ def _asked(message: Editable, tried: Tried) -> bytes:
     if tried.text is not None and tried.record is not None:
         raise BadInputError("Send “text” or “record”, not both.")
     if tried.record is not None:
-        return tried.record
+        return message.replaced_by(tried.record)
     return message.record if tried.text is None else message.composed(tried.text)
 
 
 def _refuse_faults(message: Editable, record: bytes) -> None:
     """Raises EditFaultsError for what the engine would object to."""
-    shown = text_of(record, message.headers, message.part, message.reading)
+    mask = message.cover.mask
+    shown = text_of(record, message.headers, message.part, message.reading, mask=mask)
     found = faults_of(
         record, message.headers, message.error.interface, text=shown, reading=message.reading
     )
     if found:
-        raise EditFaultsError([(f"line {one.line}" if one.line else "", one.text) for one in found])
+        raise EditFaultsError(
+            [
+                (f"line {one.line}" if one.line else "", message.cover.text(one.text))
+                for one in found
+            ]
+        )
 
 
 def _page(

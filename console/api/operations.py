@@ -25,6 +25,7 @@ from console.api.routes import Decision, acting, operation, reading
 from console.layout.access import Right, has, require, scope_of
 from console.layout.answers import actor_of
 from console.operations.pages import wanted
+from console.operations.verbs import refuse_telling
 from integration.actions import operation_trials
 from integration.actions import operations as actions
 from integration.actions.operations import Options
@@ -176,6 +177,7 @@ def plan_again(request: HttpRequest, operation_id: UUID, again: Again) -> Operat
 def set_recipe(request: HttpRequest, operation_id: UUID, asked: SetRecipe) -> OperationDetail:
     """Say what a planned edit changes; then try it."""
     found = wanted(request, operation_id)
+    refuse_telling(request, found, asked.recipe)
     actions.set_recipe(found.pk, asked.recipe, version=asked.version)
     return _shown(request, operation_id)
 

@@ -31,6 +31,7 @@ from integration.http_api.body_errors import BodyTooLargeError, CutShortError
 from integration.http_api.errors import HttpApiError
 from integration.kafka.errors import BrokerUnreachableError
 from integration.selectors.failures.edits import MisfitTextError
+from integration.selectors.masking.errors import MaskedError, MaskMovedError
 
 log = logging.getLogger(__name__)
 # What people's requests end in is a conflict with how things stand, but for these.
@@ -39,6 +40,8 @@ STATUSES: Final[dict[type[IntegrationError], int]] = {
     BadRecipeError: 422,
     PayloadTooLargeError: 422,
     MisfitTextError: 422,
+    MaskedError: 403,
+    MaskMovedError: 422,
     BadParametersError: 422,
     BulkError: 422,
     ConfigFileError: 422,

@@ -6,6 +6,7 @@ confirms it, and every step works without JavaScript.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,9 +17,10 @@ from django.shortcuts import render
 
 from console.bulk import imports
 from console.bulk.forms import JobRequestForm
-from console.bulk.rights import requested, shows_rows
+from console.bulk.rights import requested, shown_samples
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, parse_id, see
+from console.layout.reveals import may_reveal
 from crontasks.builtin.bulk_job import job_request_in
 from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, ask_in_console, preview, within
@@ -95,7 +97,12 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
 
 def asker_of(request: HttpRequest) -> Asker:
     uploads = storage.uploads_of(request.user.pk or 0)
-    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
+    return Asker(
+        name=actor_of(request),
+        scope=scope_of(request.user),
+        uploads=uploads,
+        may_reveal=may_reveal(request),
+    )
 
 
 def reason_of(request: HttpRequest) -> str:
@@ -109,12 +116,13 @@ def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any])
     except BulkError as problem:
         return _form(request, entry, job_request, problem=problem)
     is_import = entry is imports.ENTRY
+    samples, sees_text = shown_samples(request, entry, job_request, seen.samples)
     context = {
         "entry": entry,
-        "preview": seen,
+        "preview": replace(seen, samples=samples),
         "good": sum(not one.code for one in seen.samples),
         "bad": sum(bool(one.code) for one in seen.samples),
-        "sees_text": shows_rows(request, entry, job_request),
+        "sees_text": sees_text,
         "job_request": json.dumps(job_request, ensure_ascii=False),
         "run": uuid4(),
         "stepper": imports.stepper(job_request, imports.LOOK) if is_import else (),

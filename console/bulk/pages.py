@@ -18,10 +18,12 @@ from console.layout import trail
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.layout.context import live_seconds_of, refresh_of
+from console.layout.reveals import may_reveal
 from console.layout.standby import from_standby
 from crontasks.bulk import deciding, storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
+from crontasks.bulk.masking import hands_out
 from crontasks.definitions import registry
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
@@ -32,6 +34,7 @@ from integration.selectors.bulk import runs
 from integration.selectors.bulk.rejects import rejects
 from integration.selectors.bulk.runs import ShownRun
 from integration.selectors.failures.failures import Cursor
+from integration.selectors.masking.errors import MaskedError
 from spark_jobs.storage import is_object
 
 LOG_LINES: Final = 40
@@ -109,6 +112,8 @@ def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRe
 def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> FileResponse:
     """A file that the run wrote, as it is: never rendered by the browser."""
     shown = _wanted(request, bulk_run_id)
+    if not may_reveal(request) and hands_out(shown.run.job, shown.run.parameters):
+        raise PermissionDenied(str(MaskedError("this export")))
     try:
         path = storage.exported_file(shown.run.pk, file)
     except BulkError as problem:

@@ -4,8 +4,8 @@ A job request may hold a recipe or a filter with values of payloads in it: every
 things, its texts only who may see payloads.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -13,10 +13,13 @@ from django.http import HttpRequest
 
 from console.layout import trail
 from console.layout.access import Right, has
+from console.layout.reveals import may_reveal
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.parameters import Described, describe
 from integration.models import BulkRun
+from integration.selectors.masking.rules import masks
+from spark_jobs.contract import Sample
 
 # Free texts that only name what is set up here, or how a file is written.
 PLAIN: Final = frozenset(
@@ -47,10 +50,31 @@ def shows_rows(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any
     own = f"{storage.uploads_of(request.user.pk or 0)}/"
     files = [str(job_request.get(field) or "") for field in entry.files]
     are_own = bool(files) and all(one.startswith(own) for one in files)
-    is_shown = has(request.user, Right.VIEW_PAYLOAD) or are_own
+    is_shown = are_own or (has(request.user, Right.VIEW_PAYLOAD) and _sees_masked(request, entry))
     if is_shown:
         trail.note_view(request, "bulkpreview", entry.job, " ".join([entry.title, *files]))
     return is_shown
+
+
+def shown_samples(
+    request: HttpRequest, entry: Entry, job_request: Mapping[str, Any], samples: Sequence[Sample]
+) -> tuple[list[Sample], bool]:
+    """The rows of a preview, and whether their texts may be shown.
+
+    Where they may not because of masking rules, neither may the keys by which they are called.
+    """
+    sees = shows_rows(request, entry, job_request)
+    if sees or _sees_masked(request, entry):
+        return list(samples), sees
+    return [replace(one, place=f"row {n}") for n, one in enumerate(samples, 1)], sees
+
+
+def _sees_masked(request: HttpRequest, entry: Entry) -> bool:
+    """Return whether nothing of the rows would be masked for this person.
+
+    A preview reads rows of any queue, and shows them as the job would write them.
+    """
+    return bool(entry.files) or may_reveal(request) or not masks().rules
 
 
 def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:

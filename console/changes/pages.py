@@ -55,6 +55,7 @@ ACTS: Final = (
     (Act.REFUSE.value, "Not permitted"),
     (Act.VIEW.value, "Saw a payload"),
     (Act.DOWNLOAD.value, "Downloaded"),
+    (Act.REVEAL.value, "Revealed masked values"),
 )
 ACCESSES: Final = (
     ("Accesses", ((changes.ACCESSES, "All accesses"), *ACTS)),

@@ -1,14 +1,17 @@
 """The result of a check, as its page shows it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from integration.actions.check import Check, Ending
+from integration.actions.check import Check, DocumentChange, Ending
 from integration.policy.failure import FailureClass
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.failure import sentence_of
 from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show
+from integration.selectors.masking.covers import Cover
+from integration.selectors.masking.documents import masked_text
+from integration.values import Outgoing
 
 SENT_SHOWN: Final = 20
 SAID: Final = 600
@@ -67,22 +70,49 @@ class CheckShown:
         return len(self.result.sent) - len(self.sent)
 
 
-def shown(result: Check) -> CheckShown:
-    """Lay a check out for its page, to people who may see payloads."""
+def shown(result: Check, cover: Cover) -> CheckShown:
+    """Lay a check out for its page, to people who may see payloads.
+
+    `cover` is that of the message: what its handler writes and sends may be made of its values.
+    """
     tone, title = TITLES[result.ending]
-    change = result.document
+    result = covered(result, cover)
     return CheckShown(
         result=result,
         tone=tone,
         title=title,
         said=sentence_of(result.failure.text[:SAID]) if result.failure else "",
         then=_then(result),
-        document=None if change is None else difference(change.before, change.after),
-        sent=[
-            (row.topic, bytes_as_text(row.key), show(row.value, list(row.headers)))
-            for row in result.sent[:SENT_SHOWN]
-        ],
+        document=_change(result.document, cover),
+        sent=[_sent(row, cover) for row in result.sent[:SENT_SHOWN]],
     )
+
+
+def covered(result: Check, cover: Cover) -> Check:
+    """The same check, its texts without what is hidden of the message."""
+    failure, change = result.failure, result.document
+    if failure is not None:
+        text, detail = cover.text(failure.text, failure.code), cover.text(failure.detail)
+        failure = replace(failure, text=text, detail=detail)
+    if change is not None:
+        change = replace(change, key=cover.text(change.key))
+    return replace(result, failure=failure, document=change)
+
+
+def _change(change: DocumentChange | None, cover: Cover) -> Diff | None:
+    """The stored document before and after; None, too, where it cannot be shown masked."""
+    if change is None:
+        return None
+    texts = [masked_text(text, cover.mask) for text in (change.before, change.after)]
+    if None in texts:
+        return None
+    return difference(*(cover.text(text or "") for text in texts))
+
+
+def _sent(row: Outgoing, cover: Cover) -> tuple[str, str, PayloadView]:
+    view = show(row.value, list(row.headers), mask=cover.mask)
+    covered_view = replace(view, pretty=cover.text(view.pretty), raw=cover.text(view.raw))
+    return row.topic, cover.key(bytes_as_text(row.key)), covered_view
 
 
 def _then(result: Check) -> str:

@@ -1,6 +1,6 @@
 """Editing a held message: the text as it is known to people, checked before it is kept."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final
 from uuid import UUID
@@ -12,8 +12,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.failures.checks import CheckShown, shown
+from console.failures.pages import KIND
 from console.failures.waits import what_follows_release
-from console.layout import trail
+from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, own_page, see, see_again, tell_problem, version_of
 from integration.actions import check as checks
@@ -32,6 +33,7 @@ from integration.selectors.failures.edits import (
 )
 from integration.selectors.failures.failure import UNKNOWN
 from integration.selectors.failures.faults import Fault, faults_of
+from integration.selectors.masking.errors import MaskMovedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
     if page.status != HTTPStatus.OK:
         return _form(request, message, page)
     try:
-        page.check = shown(checks.check(message.error.pk, message.tried(page.record)))
+        checked = checks.check(message.error.pk, message.tried(page.record))
+        page.check = shown(checked, message.cover)
     except IntegrationError as problem:
         tell_problem(request, problem)
         page.status = 409
@@ -113,7 +116,9 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
 def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """The document out of its envelope, as a file: never rendered by the browser."""
-    message = editable(error_id, scope_of(request.user), Part.DOCUMENT)
+    is_revealed = reveals.is_revealed(request, KIND, error_id)
+    scope = scope_of(request.user)
+    message = editable(error_id, scope, Part.DOCUMENT, is_revealed=is_revealed)
     if message is None or message.part is not Part.DOCUMENT or message.content is None:
         raise Http404("There is no document in an envelope to download; download the record.")
     trail.note_download(request, "messageerror", error_id, f"{error_id}.txt")
@@ -130,7 +135,8 @@ def _given(request: HttpRequest) -> QueryDict:
 def _found(request: HttpRequest, error_id: UUID) -> Editable:
     said = _given(request).get("part", "")
     part = Part(said) if said in set(Part) else None
-    message = editable(error_id, scope_of(request.user), part)
+    is_revealed = reveals.is_revealed(request, KIND, error_id)
+    message = editable(error_id, scope_of(request.user), part, is_revealed=is_revealed)
     if message is None:
         raise Http404(UNKNOWN)
     return message
@@ -141,7 +147,7 @@ def _posted(request: HttpRequest, message: Editable) -> Page:
     text = request.POST.get("text", "")
     try:
         record = _asked(request, message)
-    except MisfitTextError as problem:
+    except (MisfitTextError, MaskMovedError) as problem:
         record = str(problem)
     if isinstance(record, str):
         messages.warning(request, record)
@@ -195,7 +201,7 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
         return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))
     content: bytes = upload.read()
     if upload is file:
-        return content
+        return message.replaced_by(content)
     record = message.with_document(content)
     return NOT_UTF_8 if record is None else record
 
@@ -238,13 +244,14 @@ def _faults(request: HttpRequest, message: Editable, page: Page) -> list[Fault]:
     """The faults, placed in the document if that is what the person sees."""
     sees_document = message.part is Part.DOCUMENT or not message.has_envelope
     text = _text(request, message, page) if sees_document else None
-    return faults_of(
+    found = faults_of(
         page.record,
         message.headers,
         message.error.interface,
         text=text,
         reading=message.reading,
     )
+    return [replace(fault, text=message.cover.text(fault.text)) for fault in found]
 
 
 def _changes(request: HttpRequest, message: Editable, page: Page) -> Diff | None:
@@ -265,9 +272,14 @@ def _text(request: HttpRequest, message: Editable, page: Page) -> str | None:
     """The text as the person sees it, though it may not be readable as a record any more."""
     if page.text and not request.FILES:
         return page.text
-    return text_of(page.record, message.headers, message.part, message.reading)
+    return _text_of(message, page.record)
+
+
+def _text_of(message: Editable, record: bytes) -> str | None:
+    mask = message.cover.mask
+    return text_of(record, message.headers, message.part, message.reading, mask=mask)
 
 
 def _between(message: Editable, record: bytes, after: str | None) -> Diff | None:
-    before = text_of(record, message.headers, message.part, message.reading)
+    before = _text_of(message, record)
     return None if before is None or after is None else difference(before, after)

@@ -4,6 +4,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -14,7 +15,7 @@ from console.failures.replays import replay_around
 from console.failures.support import support_text
 from console.failures.trends import trend_of
 from console.failures.waits import now_of
-from console.layout import trail
+from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import parse_id, see_list
 from console.layout.standby import from_standby
@@ -25,7 +26,10 @@ from integration.selectors.failures import failures, lateness, payload_search
 from integration.selectors.failures.causes import GROUPS_SHOWN, By, causes
 from integration.selectors.failures.payloads import row_of
 from integration.selectors.failures.timeline import timeline
+from integration.selectors.masking.errors import MaskedError
 
+# The audit's name of a failure.
+KIND: Final = "messageerror"
 BY_WORDS: Final = {
     By.CAUSE: "Cause",
     By.QUEUE: "Queue",
@@ -109,18 +113,24 @@ def show_failure(
 ) -> HttpResponse:
     """The page of a failure, also as the answer to a verb that was not carried out."""
     scope = scope_of(request.user)
-    detail = one.detail(error_id, scope)
+    until = reveals.revealed_until(request, KIND, error_id)
+    detail = one.detail(error_id, scope, is_revealed=until is not None)
     if detail is None:
         raise Http404(one.UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
+    cover = detail.cover
     if may_see:
-        trail.note_view(request, "messageerror", error_id, detail.error.message_id)
+        trail.note_view(request, KIND, error_id, detail.error.message_id)
+    changes = None
+    if may_see and detail.is_edited:
+        changes = one.edited_difference(detail.error, cover.mask)
     context = {
         "detail": detail,
         "error": detail.error,
         "now": now_of(detail),
-        "contents": one.contents(detail.error) if may_see else None,
-        "changes": one.edited_difference(detail.error) if may_see and detail.is_edited else None,
+        "contents": one.contents(detail.error, cover) if may_see else None,
+        "changes": changes,
+        "revealed_until": until,
         "is_raw": request.GET.get("view") == "raw",
         "newer": lateness.newer_data(detail.error) if detail.is_open else None,
         "events": timeline(detail.error, detail.tries, detail.changes),
@@ -140,10 +150,14 @@ def show_failure(
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
 def record(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """The bytes themselves, as a file: never rendered by the browser."""
-    content = one.current_record(error_id, scope_of(request.user))
+    is_revealed = reveals.is_revealed(request, KIND, error_id)
+    try:
+        content = one.current_record(error_id, scope_of(request.user), is_revealed=is_revealed)
+    except MaskedError as problem:
+        raise PermissionDenied(str(problem)) from problem
     if content is None:
         raise Http404("There are no bytes to download.")
-    trail.note_download(request, "messageerror", error_id, f"{error_id}.bin")
+    trail.note_download(request, KIND, error_id, f"{error_id}.bin")
     headers = {"Content-Disposition": f'attachment; filename="{error_id}.bin"'}
     return HttpResponse(content, content_type="application/octet-stream", headers=headers)
 

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 
-from console.failures.pages import show_failure
+from console.failures.pages import KIND, show_failure
 from console.failures.waits import what_follows_release
+from console.layout import reveals
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, carried_out, see, version_of
+from console.layout.answers import actor_of, carried_out, see, see_again, version_of
 from integration.actions import dead_letters, failures
 from integration.actions.errors import LateReleaseError
 from integration.errors import IntegrationError
@@ -61,6 +62,18 @@ def _decided(
         return show_failure(request, error_id, status=409, late_asked=is_late)
 
     return carried_out(request, act, page="failure", subject=error_id, shown=shown)
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.REVEAL)
+def reveal(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    """Show this one message unmasked for some minutes, to this session; or mask it again."""
+    failure = detail(error_id, scope_of(request.user))
+    if failure is None:
+        raise Http404(UNKNOWN)
+    about = (KIND, error_id, failure.error.message_id)
+    return reveals.decide(
+        request, about, failure.cover.mask, lambda: see_again(request, "failure", error_id)
+    )
 
 
 @needs(Right.VIEW, Right.OPERATE)

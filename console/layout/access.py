@@ -37,6 +37,7 @@ class Right(Enum):
 
     VIEW = ("integration.view_messageerror", "see queues and failures")
     VIEW_PAYLOAD = ("integration.view_payload", "see payloads, keys and headers")
+    REVEAL = ("integration.reveal_payload", "reveal masked values of a message, with a reason")
     EDIT_PAYLOAD = ("integration.edit_payload", "edit the payload of a held message")
     OPERATE = ("integration.operate", "release, hold, delete, restore, pause and resume")
     CONFIGURE = (

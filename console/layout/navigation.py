@@ -72,6 +72,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Connections", "connections"),
         Page("Notice rules", "notice-rules", is_shared=True),
         Page("Notice recipients", "notice-recipients", is_shared=True),
+        Page("Masking", "masking-rules"),
         Page("Changes", "changes"),
     ),
     "Administration": (

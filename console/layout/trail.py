@@ -1,5 +1,7 @@
 """Audit rows for people who change nothing."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from django.conf import settings
@@ -9,6 +11,7 @@ from integration.actions import access
 from integration.actions.access import LONGEST_TYPED, Access, Act
 
 SESSION: Final = "session"
+NO_FACTS: Final[Mapping[str, str]] = MappingProxyType({})
 OVER: Final = "The session had lasted, or was idle, for too long."
 
 
@@ -20,6 +23,15 @@ def note_view(request: HttpRequest, kind: str, subject: object, name: str) -> No
 def note_download(request: HttpRequest, kind: str, subject: object, name: str) -> None:
     """A file is handed out."""
     _note(request, Act.DOWNLOAD, kind=kind, subject=str(subject), name=name)
+
+
+def note_reveal(
+    request: HttpRequest, about: tuple[str, str, str], reason: str, paths: Sequence[str]
+) -> None:
+    """Masked values of a message are shown. `about` is its kind, its number and its name."""
+    kind, subject, name = about
+    facts = {"paths": ", ".join(paths)}
+    _note(request, Act.REVEAL, facts, kind=kind, subject=subject, name=name, reason=reason)
 
 
 def note_refusal(request: HttpRequest, why: str) -> None:
@@ -44,11 +56,18 @@ def note_ended(request: HttpRequest, name: str, count: int) -> None:
     _note(request, Act.LOGOUT, kind=SESSION, name=name, reason=why)
 
 
-def _note(request: HttpRequest, act: Act, *, actor: str | None = None, **what: str) -> None:
+def _note(
+    request: HttpRequest,
+    act: Act,
+    more: Mapping[str, str] = NO_FACTS,
+    *,
+    actor: str | None = None,
+    **what: str,
+) -> None:
     who = request.user.get_username() if actor is None else actor
     # A server on a Unix socket without a proxy knows no address.
     address = address_of(request)
-    facts = {"address": address} if address else {}
+    facts = {"address": address, **more} if address else dict(more)
     access.note(Access(act=act, actor=who, facts=facts, **what))
 
 

@@ -19,6 +19,7 @@ from console.layout.answers import (
     version_of,
 )
 from console.layout.asked import chosen_of, number_of, query_of
+from console.layout.reveals import may_reveal
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.pages import show, wanted
 from integration.actions import operation_trials, operations
@@ -26,7 +27,10 @@ from integration.actions.errors import NothingChosenError
 from integration.errors import IntegrationError
 from integration.models import Operation
 from integration.policy.moves import EDIT, VERBS
+from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.failures import failures
+from integration.selectors.masking.errors import MaskedSourceError
+from integration.selectors.masking.rules import any_masked
 from integration.selectors.operations import operations as selector
 from integration.selectors.operations.operations import Show
 
@@ -97,6 +101,16 @@ def _verb(done: str = "", *more: Right) -> Callable[[Verb], View]:
         return view
 
     return made
+
+
+def refuse_telling(request: HttpRequest, operation: Operation, recipe: str) -> None:
+    """Raises MaskedSourceError for a recipe that would tell masked values to who may not reveal."""
+    try:
+        step = telling_step(compile_recipe(recipe))
+    except Unreadable:
+        return  # It is refused by itself, with a better sentence.
+    if step and not may_reveal(request) and any_masked(operation.queues):
+        raise MaskedSourceError(step)
 
 
 def _refused(
@@ -188,6 +202,7 @@ def set_recipe(request: HttpRequest, operation: Operation) -> HttpResponse:
         return show(request, operation, status=422, form=form)
     recipe, version = form.cleaned_data["recipe"], version_of(request)
     try:
+        refuse_telling(request, operation, recipe)
         operations.set_recipe(operation.pk, recipe, version=version)
     except IntegrationError as problem:
         return _refused(request, operation, problem, form)

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.layout import trail
+from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, carried_out, parse_id, see, tell_problem
 from console.layout.asked import number_of
@@ -17,13 +17,16 @@ from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox, two_phase
 from integration.counting import so_many
 from integration.errors import IntegrationError
+from integration.masking.mask import NOTHING
 from integration.models import Queue
-from integration.selectors.failures.payloads import contents_of
+from integration.selectors.masking.outgoing import contents_of_row, mask_of_row
 from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.branches import commits_in_doubt
 from integration.selectors.outbox.rows import known_of
 from integration.selectors.queues import queues
 
+# The audit's name of an outgoing message.
+KIND: Final = "outboxrow"
 GONE: Final = "This row is not in the outbox. Cleanup removes rows that were sent."
 
 
@@ -63,6 +66,17 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
         subject=row_id,
         shown=lambda _: _show_row(request, row_id, status=409),
     )
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.REVEAL)
+def reveal(request: HttpRequest, row_id: int) -> HttpResponse:
+    """Show this one row unmasked for some minutes, to this session; or mask it again."""
+    detail = outbox_rows.detail(row_id, scope_of(request.user))
+    if detail is None:
+        raise Http404(GONE)
+    about = (KIND, row_id, f"{row_id} of {detail.row.topic}")
+    mask = mask_of_row(detail.row)
+    return reveals.decide(request, about, mask, lambda: see("outbox-row", row_id))
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -143,10 +157,9 @@ def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpRe
         raise Http404(GONE)
     row, may_see = detail.row, has(request.user, Right.VIEW_PAYLOAD)
     if may_see:
-        trail.note_view(request, "outboxrow", row_id, f"{row_id} of {row.topic}")
-    context = {
-        "detail": detail,
-        "row": row,
-        "contents": contents_of(row.value, row.key, row.headers) if may_see else None,
-    }
+        trail.note_view(request, KIND, row_id, f"{row_id} of {row.topic}")
+    until = reveals.revealed_until(request, KIND, row_id)
+    mask = NOTHING if until is not None or not may_see else mask_of_row(row)
+    contents = contents_of_row(row, mask) if may_see else None
+    context = {"detail": detail, "row": row, "contents": contents, "revealed_until": until}
     return render(request, "console/outbox/row.html", context, status=status)

@@ -20,7 +20,8 @@ from integration.http_api.tokens import hash_of, is_token, new_token, prefix_of
 from integration.store.sessions import database_now, execute
 
 # Nobody manages people by a token: whoever has one could give themselves more than it allows.
-GRANTABLE: Final = tuple(right for right in Right if right is not Right.PEOPLE)
+# And a program has no reason to give: it sees what is masked as it is shown.
+GRANTABLE: Final = tuple(r for r in Right if r not in {Right.PEOPLE, Right.REVEAL})
 # Compared with where no token has that prefix, so that the answer takes as long.
 _NOBODY: Final = hash_of("")
 _TOUCH: Final = (

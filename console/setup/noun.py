@@ -44,7 +44,7 @@ class Noun:
     what is `founding` they alone may add and delete. `is_grave`: to delete one, its name is
     typed. `label` is the column with its name, empty where two others tell rows apart. `held`
     finds what was put on hold because a row was off, to be released once it is on. `more` adds to
-    the context of a row's page.
+    the context of a row's page. `also` is a right that changing one takes beside CONFIGURE.
     """
 
     one: str
@@ -64,6 +64,7 @@ class Noun:
     is_shared: bool = False
     is_founding: bool = False
     is_grave: bool = False
+    also: Right | None = None
 
     @property
     def many(self) -> str:
@@ -99,6 +100,8 @@ class Noun:
         """
         if not has(user, Right.CONFIGURE):
             return Right.CONFIGURE.missing
+        if self.also is not None and not has(user, self.also):
+            return self.also.missing
         bound = self.is_shared or (founds and self.is_founding)
         return SHARED if bound and not scope_of(user).is_whole else ""
 

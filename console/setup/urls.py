@@ -8,6 +8,7 @@ from console.setup import (
     channels,
     connections,
     endpoints,
+    masking_rules,
     notice_recipients,
     pages,
     partners,
@@ -34,6 +35,7 @@ NOUNS: Final = (
     TARGETS,
     RULES,
     notice_recipients.RECIPIENTS,
+    masking_rules.MASKING_RULES,
 )
 
 
@@ -66,6 +68,8 @@ urlpatterns = [
     path("connections/<int:number>/log/", connections.accept_log, name="connection-log"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
+    path("masking-rules/try/", masking_rules.try_sample, name="masking-rule-try-new"),
+    path("masking-rules/<int:number>/try/", masking_rules.try_sample, name="masking-rule-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),
     path("providers/<int:number>/test/", providers.examine, name="provider-test"),
     path("providers/<int:number>/forget/", providers.forget_schemas, name="provider-forget"),

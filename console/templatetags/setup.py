@@ -26,7 +26,7 @@ register = template.Library()
 DONE: Final = {**dict(CHANGES), **dict(ACTS)}
 # Of these the name says what it was about.
 WHOLE: Final = frozenset({"session", "page"})
-JOINED: Final = {Act.VIEW.value: " of", Act.DOWNLOAD.value: " from"}
+JOINED: Final = {Act.VIEW.value: " of", Act.DOWNLOAD.value: " from", Act.REVEAL.value: " of"}
 # Where the things live that the audit and the lists of dependants name, by the model's name.
 BY_NUMBER: Final = {**{noun.kind: noun.one for noun in NOUNS}, "croninstance": "cron-instance"}
 BY_SUBJECT: Final = {

@@ -15,6 +15,7 @@ from console.layout.words import BADGE, UNKNOWN, age, ago, badge, duration, numb
 from crontasks.outcome import RunState
 from integration.durations import spoken
 from integration.formats.schema import TITLES
+from integration.masking.mask import HIDDEN
 from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, OutboxKind
 from integration.selectors.delivering.standing import Standing
@@ -27,6 +28,13 @@ register.filter(age)
 register.filter(spoken)
 register.filter(duration)
 register.filter(took)
+
+
+@register.filter
+def is_masked(text: str) -> bool:
+    """Return whether a key or an id is hidden, so that nothing can be found by it."""
+    return HIDDEN[:-1] in text
+
 
 STATUS_SIGNS: Final = {
     Status.BLOCKED: "■",

@@ -1,25 +1,34 @@
 """Tracked messages: the search, and the page of one message with its whole story."""
 
+import hashlib
+from dataclasses import replace
 from typing import Final
+from urllib.parse import quote, urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from console.layout import trail
+from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import SeeOther
 from console.layout.standby import from_standby
 from console.tracking.filters import TrackFilterForm
+from integration.masking.mask import NOTHING
 from integration.selectors import traces
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
+from integration.selectors.tracking.masked import mask_of, masked
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
 from integration.selectors.tracking.rows import Cursor, TrackRow, newest_payload
 from integration.selectors.tracking.schemas import reading_for, schema_of
 from integration.selectors.tracking.search import TrackFilter, TrackPage
 from integration.selectors.tracking.story import RELATED, Story, posted_as, story
 
+# The audit's name of a tracked message.
+KIND: Final = "messagetrack"
 Way = tuple[str, TrackRow | None, TrackRow | None]
 UNKNOWN: Final = (
     "Nothing is known about this message: tracking is kept for some days, and only for queues that "
@@ -36,6 +45,8 @@ def track_list(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted(timezone.now(), scope)
     cursor = Cursor.read(request.GET.get("at", ""))
     page = search.page(wanted, cursor)
+    if may_see:
+        page = replace(page, rows=tuple(masked(page.rows)))
     context = {
         "form": form,
         "page": page,
@@ -58,23 +69,44 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
     if message is None:
         raise Http404(UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
-    last = message.last
+    last, until = message.last, reveals.revealed_until(request, KIND, _subject(message_id))
     kept = newest_payload(message.tracks[:RELATED]) if may_see else None
     if kept is not None:
-        trail.note_view(request, "messagetrack", "", message_id)
+        trail.note_view(request, KIND, "", message_id)
     beside = None if last is None else neighbours(last, message.readable)
+    mask = NOTHING if until is not None else mask_of(last)
     context = {
         "story": message,
         "events": message.events,
-        "last": last,
+        "last": last if last is None or until is not None else masked([last])[0],
         "may_see": may_see,
-        "view": None if kept is None else payloads.show(kept, [], reading_for(last)),
+        "view": None if kept is None else payloads.show(kept, [], reading_for(last), mask=mask),
+        "revealed_until": until,
+        "is_masked": not mask.is_empty,
+        "asked_id": quote(message_id, safe=""),
         "schema": schema_of(last),
         "trace": traces.shown(message.trace_id),
         "beside": beside,
         "ways": [] if beside is None else _ways(beside, may_see=may_see),
     }
     return render(request, "console/tracking/message.html", context)
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.REVEAL)
+def reveal(request: HttpRequest) -> HttpResponse:
+    """Show the payload that tracking kept, unmasked for some minutes; or mask it again."""
+    message_id = request.POST.get("id", "") or request.GET.get("id", "")
+    message = story(message_id, scope_of(request.user)) if message_id else None
+    if message is None:
+        raise Http404(UNKNOWN)
+    back = f"{reverse('tracked-message')}?{urlencode({'id': message_id})}"
+    about = (KIND, _subject(message_id), message_id)
+    return reveals.decide(request, about, mask_of(message.last), lambda: SeeOther(back))
+
+
+def _subject(message_id: str) -> str:
+    """A number of a message for the audit: its id may be of any length."""
+    return hashlib.sha256(message_id.encode()).hexdigest()[:32]
 
 
 def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:

@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from crontasks.bulk import sending, storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError, bad_job_request, unknown
+from crontasks.bulk.masking import refuse_masked
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
@@ -39,11 +40,15 @@ from spark_jobs.storage import is_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """A person who asks: the name for the history, their scope, and where their uploads lie."""
+    """A person who asks: the name for the history, their scope, and where their uploads lie.
+
+    `may_reveal`: whether they may see masked values, with a reason.
+    """
 
     name: str
     scope: Scope = EVERYTHING
     uploads: str = ""
+    may_reveal: bool = False
 
     @property
     def folder(self) -> str:
@@ -67,7 +72,10 @@ def ask(
     `job_request` is JSON, with the fields that the catalogue has for the job. The run is sent to
     the Spark driver once it is committed; without `send` it is kept for the caller, who drives it.
     """
-    return _stored(_made(_entry(job), job_request), Author(actor, reason), send=send)
+    run = _made(_entry(job), job_request)
+    # Whoever has this machine's terminal has its database; for the history they say why.
+    refuse_masked(run, may_reveal=True, reason=reason)
+    return _stored(run, Author(actor, reason), send=send)
 
 
 def ask_in_console(
@@ -78,6 +86,7 @@ def ask_in_console(
     Whoever asks twice under one number, by a second click, gets the run that is there.
     """
     run = _made(entry, within(entry, job_request, asker))
+    refuse_masked(run, may_reveal=asker.may_reveal, reason=reason)
     run.pk = number
     try:
         with transaction.atomic():
@@ -104,6 +113,8 @@ def ask_by_schedule(
     """
     entry = _entry(job)
     run = _made(entry, within(entry, job_request, Asker(name=actor)))
+    # Nobody gives a reason by schedule.
+    refuse_masked(run, may_reveal=False, reason="")
     run.instance = instance
     return _stored(run, Author(actor, "by schedule"))
 

@@ -17,6 +17,7 @@ from integration.models import (
     Endpoint,
     EnterpriseService,
     ExternalSystem,
+    MaskingRule,
     ObjectStructure,
     Provider,
     PublishChannel,
@@ -86,6 +87,7 @@ SECTIONS: Final = (
     Section("cron_instances", CronInstance),
     Section("notice_recipients", NoticeRecipient),
     Section("notice_rules", NoticeRule),
+    Section("masking_rules", MaskingRule),
 )
 NAMES: Final = tuple(section.name for section in SECTIONS)
 

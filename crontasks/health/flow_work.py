@@ -15,6 +15,7 @@ from integration.durations import rough
 from integration.models import Queue
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
+from integration.selectors.masking.places import cover_places
 from integration.selectors.queues.partitions import is_held_back, situation_of
 from integration.selectors.queues.rescued import rescued
 from integration.selectors.queues.status import Situation
@@ -126,6 +127,7 @@ def position(queue: Queue) -> Finding:
     rows = list(queue.partitions.all())
     if not rows:
         return "No run has taken the queue yet; the first stores where it begins."
+    cover_places(rows)
     for row in rows:
         if row.state not in _GOES_ON or is_held_back(row):
             found = situation_of(queue, row)

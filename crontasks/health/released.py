@@ -15,6 +15,7 @@ from integration.delivery.owned import HEAD_HELD
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
+from integration.selectors.masking.places import cover_places
 from integration.selectors.queues.partitions import situation_of
 from integration.selectors.queues.status import Situation
 
@@ -42,7 +43,9 @@ def _links(queue: Queue, partitions: Collection[int]) -> Iterator[tuple[str, Fin
     if not _is_inbound(queue) and all(row.standing.stops for row in of_queue(queue)):
         # Judged only if none takes messages: which of several one goes to, its channel says.
         yield "endpoint", flow_out.endpoint(queue)
-    for place in _standing_still(queue, partitions):
+    still = _standing_still(queue, partitions)
+    cover_places(still)
+    for place in still:
         yield "position", situation_of(queue, place)
 
 

@@ -28,6 +28,7 @@ class Act(StrEnum):
     REFUSE = "refuse"
     VIEW = "view"
     DOWNLOAD = "download"
+    REVEAL = "reveal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ BOUNDS: Final[Mapping[Act, Bound]] = MappingProxyType(
         # Pages are looked at again and again, and refresh by themselves.
         Act.VIEW: Bound(same_seconds=300),
         Act.DOWNLOAD: Bound(same_seconds=300),
+        # Each has its reason.
+        Act.REVEAL: Bound(),
     }
 )
 

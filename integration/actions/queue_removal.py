@@ -113,6 +113,9 @@ def _refusals(queue: Queue) -> list[str]:
     feeding = [row.name for row in queue.feeding_queues.all()[:5]]
     if feeding:
         words.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
+    masking = [rule.name for rule in queue.masking_rules.all()[:5]]
+    if masking:
+        words.append(f"Masking rules are limited to it: delete {', '.join(masking)} first.")
     if waiting := waiting_for(queue):
         words.append(waiting)
     unfinished = (OperationState.RUNNING, OperationState.PAUSED, OperationState.PLANNED)

@@ -8,6 +8,7 @@ from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
 from integration.models.http_api import ApiToken, Receipt
 from integration.models.jms_receipt import JmsReceipt
+from integration.models.masking_rule import MaskingRule
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
 from integration.models.operation import Operation, OperationItem
 from integration.models.outbox import OutboxChange, OutboxRow, RelayLease
@@ -44,6 +45,7 @@ __all__ = [
     "ExternalSystem",
     "Gap",
     "JmsReceipt",
+    "MaskingRule",
     "MessageError",
     "MessageTrack",
     "ObjectStructure",

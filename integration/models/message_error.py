@@ -101,6 +101,7 @@ class MessageError(models.Model):
         ordering = ["-last_failed_at", "id"]
         permissions = [
             ("view_payload", "Can see payloads, keys and headers"),
+            ("reveal_payload", "Can reveal masked values of a message"),
             ("edit_payload", "Can edit the payload of a held message"),
             ("operate", "Can release, hold, delete, restore, pause and resume"),
             ("change_configuration", "Can set up providers, systems, queues and schedules"),

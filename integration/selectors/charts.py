@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from integration.masking.mask import HIDDEN
 from integration.models import Queue
 from integration.policy.failure import cause_words
 from integration.policy.states import Ended
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.masking.rules import any_masked
 from integration.selectors.scope import Scope
 from integration.selectors.tracking import rows
 from integration.store.sessions import fetch_all
@@ -32,7 +34,7 @@ FROM (
 ) e WHERE e.first_failed_at >= %(since)s::timestamptz GROUP BY 1, 2, 4
 """
 _LOOKED_AT: Final = """
-SELECT count(*) FROM (
+SELECT count(*), EXISTS (SELECT FROM integration_maskingrule WHERE enabled) FROM (
   SELECT 1 FROM integration_messageerror f
   WHERE f.last_failed_at >= %(since)s::timestamptz{queues} LIMIT %(most)s + 1
 ) few
@@ -167,7 +169,10 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
     for code, fingerprint, text, hour, count in failures:
         counted[code, fingerprint][min(max(hour, 1), HOURS) - 1] += count
         texts[code, fingerprint] = text or ""
-    [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
+    [(looked_at, has_rules)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
+    if has_rules and any_masked([] if is_all else list(queues)):
+        # Which message a text is of is not known.
+        texts = dict.fromkeys(texts, HIDDEN)
     lines = [
         CauseLine(*cause, cause_words(texts[cause], sum(numbers)), tuple(numbers))
         for cause, numbers in counted.items()

@@ -24,6 +24,7 @@ from integration.models import (
     EnterpriseService,
     ExternalSystem,
     Gap,
+    MaskingRule,
     MessageError,
     ObjectStructure,
     Operation,
@@ -288,6 +289,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "target": target.pk,
         "notice-recipient": recipient.pk,
         "notice-rule": rule.pk,
+        "masking-rule": MaskingRule.objects.create(name="shared-mask", path="$.shared").pk,
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}

@@ -107,7 +107,7 @@ class FakeWorld:
         self.down = False
         self.clock = 0.0
         self.waits: list[float] = []
-        self.told: list[Tally] = []
+        self.tallies: list[Tally] = []
         self.seed = 0
         self.forgiven: Counter[UUID] = Counter()
         self.repositories: list[MemoryRepository] = []
@@ -287,7 +287,7 @@ class FakeWorld:
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
                     threads=threads,
-                    tell=self.told.append,
+                    tell=self.tallies.append,
                 )
             )
         finally:

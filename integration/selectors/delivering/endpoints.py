@@ -22,6 +22,7 @@ from integration.selectors.delivering import figures, open_calls
 from integration.selectors.delivering.figures import DAY, NEWEST_CALLS, QUARTER, Outcome, Window
 from integration.selectors.delivering.open_calls import Open
 from integration.selectors.delivering.standing import Standing, judge
+from integration.selectors.masking.calls import cover_calls
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 
@@ -134,12 +135,13 @@ def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDet
         .select_related("queue")
         .order_by("-ended_at")
     )
-    shown = answers if reveal else answers.defer("excerpt")
+    shown = list((answers if reveal else answers.defer("excerpt"))[:ANSWERS_SHOWN])
+    cover_calls(shown)
     return EndpointDetail(
         row=row,
         day=figures.windows([endpoint.pk], DAY, NEWEST_CALLS)[endpoint.pk],
         outcomes=figures.outcomes(endpoint.pk, DAY),
-        answers=list(shown[:ANSWERS_SHOWN]),
+        answers=shown,
         uses=_uses(endpoint),
         tests=list(endpoint.tests.all()[:TESTS_SHOWN]),
     )

@@ -10,6 +10,9 @@ from integration.endpoints.properties import ENDPOINT_TYPES
 from integration.models import Delivery, MessageError
 from integration.policy.states import DeliveryState, ErrorState
 from integration.selectors.failures.payloads import bytes_as_text
+from integration.selectors.masking.calls import cover_calls
+from integration.selectors.masking.covers import UNCOVERED, covers_of
+from integration.selectors.masking.rules import masks
 from integration.store.sessions import fetch_all
 
 COUNT_CAP: Final = 10_000
@@ -92,13 +95,18 @@ def doubts(queue_id: int, *, reveal: bool, most: int = SHOWN) -> list[Doubt]:
     )
     if not calls:
         return []
-    held = _held(queue_id, calls)
+    held, rules = _held(queue_id, calls), masks()
+    found = covers_of([error.pk for error in held.values()], rules)
+    cover_calls(calls, rules)
     in_doubt = []
     for call in calls:
         error = held.get((call.topic_uuid, call.partition, call.offset))
         if error is not None:
-            key, excerpt = (bytes_as_text(error.key), call.excerpt) if reveal else ("", "")
-            in_doubt.append(Doubt(call, error, key, excerpt))
+            cover = found.get(error.pk, UNCOVERED)
+            error.text = cover.text(error.text)
+            key = cover.key(bytes_as_text(error.key))
+            shown = (key, call.excerpt) if reveal else ("", "")
+            in_doubt.append(Doubt(call, error, *shown))
     return in_doubt[:most]
 
 

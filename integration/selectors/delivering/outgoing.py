@@ -10,6 +10,7 @@ from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.open_calls import COUNT_CAP, Doubt, Open
 from integration.selectors.failures.advice import advice_for
 from integration.selectors.failures.payloads import bytes_as_text
+from integration.selectors.masking.covers import UNCOVERED, covers_of
 from integration.selectors.paging import capped_count
 
 PARKED: Final = "PARKED"
@@ -43,8 +44,12 @@ def outgoing(queue: Queue, *, reveal: bool) -> Outgoing:
     last = open_ones.exclude(code=PARKED).order_by("-last_failed_at")
     columns = ("state", "code", "failure_class", "interface", "text", "last_failed_at", "key")
     failures = []
-    for error in last.only("queue", *columns)[:FAILURES_SHOWN]:
-        key = bytes_as_text(error.key) if reveal else ""
+    shown = list(last.only("queue", *columns)[:FAILURES_SHOWN])
+    found = covers_of([error.pk for error in shown]) if shown else {}
+    for error in shown:
+        cover = found.get(error.pk, UNCOVERED)
+        error.text = cover.text(error.text, error.code)
+        key = cover.key(bytes_as_text(error.key)) if reveal else ""
         failures.append(Failure(error, advice_for(error, queue, error.code), key))
     return Outgoing(
         endpoints=endpoints.of_queue(queue),

@@ -12,6 +12,7 @@ from integration.policy.failure import cause_words
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.masking.covers import UNCOVERED, Cover, covers_of
 from integration.selectors.scope import Scope
 from integration.store.sessions import fetch_all
 
@@ -20,6 +21,8 @@ TREND_HOURS: Final = 24
 # Beyond this many open failures the hours are left out: on 500,000 of them, counting alone takes
 # about 0.1 s (an index-only scan), and the hours would take as long again.
 TREND_ROWS: Final = 150_000
+# Where the failure stands whose text is the example of a group.
+SAMPLE_ID: Final = 11
 
 
 class By(StrEnum):
@@ -96,7 +99,7 @@ SELECT g.key, g.n, g.held, g.released, g.parked, g.first, g.last, g.queues, g.ca
 # A group of parts is one cause: its first row by the index tells its sentence.
 SAMPLE: Final = f"""
 LEFT JOIN LATERAL (
-  SELECT e.text FROM integration_messageerror e
+  SELECT e.text, e.id FROM integration_messageerror e
   WHERE e.state IN {OPEN_SQL} AND e.fingerprint = g.key[1]
     AND e.queue_id = g.queues[1] AND e.interface = g.key[2] AND e.code = g.key[3] LIMIT 1
 ) sample ON true
@@ -145,17 +148,21 @@ def causes(
     places = _places(scope)
     conditions, values = _conditions(filters, scope, places)
     sample = SAMPLE if by is By.CAUSE else ""
-    text = "sample.text" if by is By.CAUSE else "''"
+    text = "sample.text, sample.id" if by is By.CAUSE else "'', NULL"
     key, _ = KEYS[by]
     sql = PARTS.format(conditions=conditions, key=key, sample=sample, text=text)
     rows = fetch_all(sql, [*values, limit + 1])
     total = rows[0][9] if rows else 0
     shown = rows[:limit]
+    examples = [row[SAMPLE_ID] for row in shown if row[SAMPLE_ID] is not None]
+    found = covers_of(examples) if examples else {}
     hours: Hours | None = None
     if shown and total <= TREND_ROWS:
         hours = _hours(TREND.format(key=key, conditions=conditions), values)
     return Grouped(
-        groups=tuple(_group(by, row, places, hours) for row in shown),
+        groups=tuple(
+            _group(by, row, places, hours, found.get(row[SAMPLE_ID], UNCOVERED)) for row in shown
+        ),
         total=total,
         has_more=len(rows) > limit,
         has_trend=hours is not None,
@@ -199,16 +206,23 @@ def _fits(place: _Place, filters: FailureFilter) -> bool:
     return filters.queue in {"", place.name} and (not filters.system or place.system == system)
 
 
-def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:
-    key, count, held, released, parked, first, last, queues, causes, _, text = row
+def _group(
+    by: By,
+    row: Sequence[Any],
+    places: Mapping[int, _Place],
+    hours: Hours | None,
+    cover: Cover,
+) -> Group:
+    key, count, held, released, parked, first, last, queues, causes, _, example, _ = row
     touched = [places[pk] for pk in queues if pk in places]
     names = _said(by, key, touched)
+    text = cover.text(example or "", names.get("code", ""))
     return Group(
         name=names.get("queue") or names.get("system") or "",
         code=names.get("code", ""),
         interface=names.get("interface", ""),
-        text=cause_words(text or "", count),
-        example=text or "",
+        text=cause_words(text, count),
+        example=text,
         count=count,
         held=held,
         # Waiting for a retry, or in one: what is open is in no other state.

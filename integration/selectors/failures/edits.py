@@ -1,6 +1,6 @@
 """The part of a held message that a person edits: the document, or the whole record."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -12,13 +12,19 @@ from integration.errors import IntegrationError
 from integration.formats.documents import Decoded
 from integration.formats.schema import Misfit, Schema, SchemaKind
 from integration.formats.wire import HEADER_BYTES
+from integration.masking.mask import NOTHING, PLACEHOLDER, Mask
+from integration.masking.restoring import Misplaced, restored
 from integration.models import MessageError
 from integration.policy.failure import Failure
 from integration.registries.reading import Reading, Written, reading_of, written_by_schema
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, is_json
+from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
+from integration.selectors.masking.documents import hidden_in, text_to_mask
+from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.scope import Scope
-from integration.wrapping import document_text, rewrap
+from integration.wrapping import document_text, rewrap, with_text
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20
@@ -50,7 +56,9 @@ class Editable:
 
     `text` is what an editor shows of it: None for what is not text or too long for a text field,
     which can only be replaced by a file. `written` is a message of a schema registry's: what is
-    edited of it is its document, as JSON.
+    edited of it is its document, as JSON. `cover` is what is hidden of it: placeholders stand in
+    the text, and `true_text` has the values that come back where those are left alone;
+    `is_hidden`: none of it can be shown, so that it can only be replaced.
     """
 
     error: MessageError
@@ -60,6 +68,14 @@ class Editable:
     text: str | None
     headers: Headers
     written: Written | None = None
+    cover: Cover = UNCOVERED
+    true_text: str | None = None
+    is_hidden: bool = False
+
+    @property
+    def is_masked(self) -> bool:
+        """Return whether placeholders stand in the text."""
+        return self.true_text is not None
 
     @property
     def reading(self) -> Reading:
@@ -101,13 +117,14 @@ class Editable:
     def composed(self, text: str) -> bytes:
         """The record with the edited text in it; untouched, it stays as it is to the byte.
 
-        Raises MisfitTextError.
+        Raises MisfitTextError, MaskMovedError.
         """
         # A browser sends every line end as CR LF, whatever the text had.
         if self.text is not None and _lines(text) == _lines(self.text):
             return self.record
         if self.text is not None and "\r\n" not in self.text:
             text = text.replace("\r\n", "\n")
+        text = self._with_true_values(text)
         if self.schema is not None:
             return self._encoded(self.schema, text)
         if self.part is Part.DOCUMENT:
@@ -117,7 +134,7 @@ class Editable:
     def with_document(self, file: bytes) -> bytes | None:
         """The record with this file as its document; None when the file is not UTF-8.
 
-        Raises MisfitTextError.
+        Raises MisfitTextError, MaskMovedError.
         """
         try:
             # Some editors put a byte order mark in front, which no JSON or envelope may hold.
@@ -126,9 +143,26 @@ class Editable:
             return None
         if text == self.content:
             return self.record
+        text = self._with_true_values(text)
         if self.schema is not None:
             return self._encoded(self.schema, text)
         return rewrap(self.record, self.headers, text)
+
+    def replaced_by(self, record: bytes) -> bytes:
+        """These bytes instead of the whole record. Raises MaskMovedError for a placeholder."""
+        stray = PLACEHOLDER.search(record.decode(errors="replace"))
+        if stray is not None and not self.cover.mask.is_empty:
+            raise MaskMovedError(f"“{stray[0]}” stands in a file that replaces the whole record.")
+        return record
+
+    def _with_true_values(self, text: str) -> str:
+        if self.true_text is None:
+            return text
+        is_xml = self.true_text.lstrip().startswith("<")
+        made = restored(text, self.true_text, self.cover.mask, is_xml=is_xml)
+        if isinstance(made, Misplaced):
+            raise MaskMovedError(made.why)
+        return made
 
     def _encoded(self, schema: Schema, text: str) -> bytes:
         document = body_of(text)
@@ -144,29 +178,60 @@ class Editable:
         return None if self.is_tombstone and not record else record
 
 
-def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable | None:
-    """The failure's current record for the edit page; without `part`, the handiest one."""
+def editable(
+    error_id: UUID, scope: Scope, part: Part | None = None, *, is_revealed: bool = False
+) -> Editable | None:
+    """The failure's current record for the edit page; without `part`, the handiest one.
+
+    Unless it `is_revealed`, placeholders stand for what masking rules hide.
+    """
     related = MessageError.objects.select_related("queue__provider")
-    failures = related.filter(scope.within("queue__system"))
+    failures = related.annotate(has_rules=ANY_RULES).filter(scope.within("queue__system"))
     error = failures.filter(pk=error_id).first()
     if error is None:
         return None
+    mask = mask_of_error(error) if error.has_rules and not is_revealed else NOTHING
+    cover = cover_of(error, mask)
+    error.text = cover.text(error.text, error.code)
     record, headers = error.current_payload or b"", decode_headers(error.headers)
     written = written_by_schema(error.queue, record, headers)
     if written is not None:
-        return _encoded(error, headers, written)
+        return _masked(_encoded(error, headers, written), written.content, cover)
     document = read(record, headers)
     has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
     content = _content(document, record, part)
-    return Editable(
+    message = Editable(
         error=error,
         part=part,
         has_envelope=has_envelope,
         content=content,
         text=_for_a_field(content),
         headers=headers,
+    )
+    return _masked(message, document, cover)
+
+
+def _masked(message: Editable, document: Document | Flaw | Failure, cover: Cover) -> Editable:
+    """The same message with placeholders for what is hidden of it."""
+    message = replace(message, cover=cover)
+    if not cover.mask.hides_payload or message.is_tombstone:
+        return message
+    hidden = hidden_in(document, cover.mask) if isinstance(document, Document) else None
+    true_text = text_to_mask(document) if isinstance(document, Document) else None
+    if hidden is None or true_text is None:
+        return replace(message, content=None, text=None, is_hidden=True)
+    if not hidden.places or message.content is None:
+        return message
+    # Its envelope holds the document once more: with hidden values it is edited by itself.
+    part = Part.DOCUMENT if message.has_envelope else message.part
+    return replace(
+        message,
+        part=part,
+        content=hidden.text,
+        text=_for_a_field(hidden.text),
+        true_text=true_text,
     )
 
 
@@ -196,9 +261,25 @@ def _text_of_encoded(record: bytes, written: Written) -> str | None:
         return None
 
 
-def text_of(record: bytes, headers: Headers, part: Part, reading: Reading = read) -> str | None:
-    """The text that this part of a record stands for, laid out; None when it is not text."""
-    return _for_a_field(_content(reading(record, headers), record, part))
+def text_of(
+    record: bytes, headers: Headers, part: Part, reading: Reading = read, *, mask: Mask
+) -> str | None:
+    """The text that this part of a record stands for, laid out; None when it is not text.
+
+    Placeholders stand for what is hidden; None, too, where all of it is.
+    """
+    document = reading(record, headers)
+    content = _content(document, record, part)
+    if content is None or not mask.hides_payload:
+        return _for_a_field(content)
+    hidden = hidden_in(document, mask) if isinstance(document, Document) else None
+    if hidden is None or not isinstance(document, Document):
+        return None
+    if not hidden.places:
+        return _for_a_field(content)
+    is_whole = document.wrapped and part is Part.RECORD
+    text = with_text(record, document, hidden.text).decode() if is_whole else hidden.text
+    return _for_a_field(text)
 
 
 def _for_a_field(content: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """One failure: what happened, what to do now, its payload, every attempt and every decision."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -11,6 +11,8 @@ from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
 from integration.envelope import FlawCode, parse_founding_id
 from integration.envelope.dead_letters import DeadLetter, dead_letter_of
+from integration.handlers.outgoing import SENDER
+from integration.masking.mask import NOTHING, Mask
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
@@ -21,6 +23,10 @@ from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.lateness import why_late
 from integration.selectors.failures.payloads import Contents, contents_of, sender_of, show
 from integration.selectors.failures.rows import FailureRow, rows_of
+from integration.selectors.masking.covers import Cover, cover_of, mask_of_error
+from integration.selectors.masking.documents import hides_some
+from integration.selectors.masking.errors import MaskedError
+from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.scope import Scope
 from integration.selectors.setup import takers
 from integration.store import key_order, strict_order
@@ -71,6 +77,7 @@ class FailureDetail:
     behind: Behind
     tries: tuple[ErrorAttempt, ...]
     changes: tuple[ErrorChange, ...]
+    cover: Cover
 
     @property
     def state(self) -> ErrorState:
@@ -83,7 +90,8 @@ class FailureDetail:
     @property
     def sender(self) -> tuple[str, bool]:
         """The sender, and whether a header alone names it."""
-        return sender_of(self.error)
+        sender, is_header = sender_of(self.error)
+        return self.cover.mask.header(SENDER, sender) if is_header else sender, is_header
 
     @property
     def is_delivered(self) -> bool:
@@ -139,17 +147,23 @@ def is_known(error_id: UUID, scope: Scope) -> bool:
     return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
 
 
-def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
+def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> FailureDetail | None:
     """One failure in six queries, or None when there is none (any more) within the scope.
 
-    Two more tell what it waits for on a strict error queue.
+    Two more tell what it waits for on a strict error queue. Unless it `is_revealed`, all its texts
+    are without the values that masking rules hide, which takes one query more where there are any.
     """
     failures = MessageError.objects.select_related(
         "queue__system", "queue__error_queue", "queue__provider", "queue__endpoint"
-    )
+    ).annotate(has_rules=ANY_RULES)
     error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None
+    is_covered = error.has_rules and not is_revealed
+    mask = mask_of_error(error) if is_covered else NOTHING
+    cover = cover_of(error, mask)
+    tries = tuple(error.tries.all())
+    _cover(error, tries, cover)
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
     late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
     return FailureDetail(
@@ -159,36 +173,62 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
         late=late,
         ahead=ahead,
         behind=_behind(error, place),
-        tries=tuple(error.tries.all()),
+        tries=tries,
         changes=tuple(error.changes.defer("payload_before")),
+        cover=cover,
     )
 
 
-def contents(error: MessageError) -> Contents:
+def _cover(error: MessageError, tries: Iterable[ErrorAttempt], cover: Cover) -> None:
+    """Hide what is masked in the texts of rows that are only shown, and never saved."""
+    error.text = cover.text(error.text, error.code)
+    error.waits_key = cover.text(error.waits_key)
+    for attempt in tries:
+        attempt.text = cover.text(attempt.text, attempt.code)
+        attempt.detail = cover.text(attempt.detail)
+
+
+def contents(error: MessageError, cover: Cover) -> Contents:
     """Payload, key and headers of a failure, laid out for reading."""
-    reading = reading_of(error.queue)
-    shown = contents_of(error.current_payload, error.key, error.headers, reading)
+    reading, mask = reading_of(error.queue), cover.mask
+    shown = contents_of(error.current_payload, error.key, error.headers, reading, mask=mask)
+    # Other frameworks write into headers what their exceptions said.
+    headers = tuple((name, cover.words.hide(value)) for name, value in shown.headers)
+    shown = replace(shown, headers=headers, key=cover.words.hide(shown.key))
     if error.edited_payload is None:
         return shown
-    original = show(error.payload, decode_headers(error.headers), reading)
+    original = show(error.payload, decode_headers(error.headers), reading, mask=mask)
     return replace(shown, original=original)
 
 
-def edited_difference(error: MessageError) -> Diff | None:
+def edited_difference(error: MessageError, mask: Mask) -> Diff | None:
     """Tell what an edit changed in the document, or in the record; None where they are not text."""
     headers = decode_headers(error.headers)
     record, original = error.current_payload, error.payload
     if record is None or original is None:
         return None
     reading = reading_of(error.queue)
-    texts = [text_of(value, headers, Part.DOCUMENT, reading) for value in (bytes(original), record)]
+    texts = [
+        text_of(value, headers, Part.DOCUMENT, reading, mask=mask)
+        for value in (bytes(original), record)
+    ]
     return None if None in texts else difference(texts[0] or "", texts[1] or "")
 
 
-def current_record(error_id: UUID, scope: Scope) -> bytes | None:
-    """The bytes the next attempt would read, for a download; None when there are none."""
-    error = MessageError.objects.filter(scope.within("queue__system"), pk=error_id).first()
-    return None if error is None else error.current_payload
+def current_record(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> bytes | None:
+    """The bytes the next attempt would read, for a download; None when there are none.
+
+    Raises MaskedError where any of them is hidden, unless it `is_revealed`.
+    """
+    failures = MessageError.objects.select_related("queue__provider")
+    error = failures.filter(scope.within("queue__system"), pk=error_id).first()
+    record = None if error is None else error.current_payload
+    if error is None or record is None or is_revealed:
+        return record
+    headers, reading = decode_headers(error.headers), reading_of(error.queue)
+    if hides_some(record, headers, reading, mask_of_error(error)):
+        raise MaskedError
+    return record
 
 
 def _error_queue(error: MessageError, scope: Scope) -> str:

@@ -15,6 +15,7 @@ from integration.models import MessageError
 from integration.selectors.failures.failures import Cursor, FailureFilter, from_cursor, matching
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.failures.rows import FailureRow, rows_of
+from integration.selectors.masking.hits import hidden_hits
 from integration.selectors.paging import PAGE_ROWS
 from integration.selectors.scope import Scope
 from integration.text_search import PACKED, is_in_document, needles
@@ -78,7 +79,8 @@ def search(
 ) -> SearchPage:
     """Look for `filters.text` as it is written, in payloads as they came or were edited.
 
-    Case counts. A document is taken out of its envelope for it. Stops when the page is full,
+    Case counts. A document is taken out of its envelope for it. What is masked is not found, by
+    nobody: to see it, a message is revealed by itself. Stops when the page is full,
     after SCAN_ROWS failures, SCAN_BYTES of payloads or SCAN_SECONDS, but never before the first.
     """
     begins = None if cursor is None else replace(cursor, backwards=False)
@@ -137,7 +139,8 @@ def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
         has |= Q(_holds(needle))
     plain = set(failures.filter(has).values_list("id", flat=True))
     packed = failures.filter(_holds(PACKED)).values_list("id", flat=True)
-    return plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
+    found = plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
+    return found - hidden_hits(found, text) if found else found
 
 
 def _holds(needle: bytes) -> Func:

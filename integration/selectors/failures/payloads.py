@@ -1,4 +1,7 @@
-"""A record as people can read it: the document in it, laid out, and the bytes as they came."""
+"""A record as people can read it: the document in it, laid out, and the bytes as they came.
+
+What a mask hides is hidden here, for every page and every answer.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +15,12 @@ from integration.codec import decode_headers
 from integration.documents.layout import laid_out
 from integration.envelope import JSON, XML, Document, Flaw, read
 from integration.handlers.outgoing import SENDER
+from integration.masking.mask import HIDDEN, Mask
 from integration.models import MessageError
 from integration.policy.failure import Failure
 from integration.registries.reading import Reading
-from integration.wrapping import document_text
+from integration.selectors.masking.documents import hidden_in
+from integration.wrapping import document_text, with_text
 
 Binary = bytes | memoryview | None
 Headers = list[tuple[str, bytes | None]]
@@ -35,7 +40,9 @@ _GRAMMAR: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str
 class PayloadView:
     """One version of a record. `pretty` is empty when it cannot be read.
 
-    `flaw_code` and `flaw_text` tell why not. `raw` is text, or a hex dump when `is_hex`.
+    `flaw_code` and `flaw_text` tell why not. `raw` is text, or a hex dump when `is_hex`; empty when
+    it could not be shown without what is hidden. `masked` counts the values that are hidden;
+    `is_hidden`: all of it is, because it could not be gone through.
     """
 
     size: int
@@ -47,6 +54,8 @@ class PayloadView:
     is_cut: bool = False
     flaw_code: str = ""
     flaw_text: str = ""
+    masked: int = 0
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +66,15 @@ class Contents:
     original: PayloadView | None = None
     key: str
     headers: tuple[tuple[str, str], ...]
+
+    @property
+    def is_masked(self) -> bool:
+        """Return whether anything of it is hidden."""
+        views = [view for view in (self.current, self.original) if view is not None]
+        texts = (self.key, *(value for _, value in self.headers))
+        return any(view.masked or view.is_hidden for view in views) or any(
+            HIDDEN[:-1] in text for text in texts
+        )
 
 
 class BulkRow(NamedTuple):
@@ -95,14 +113,17 @@ def contents_of(
     key: Binary,
     stored_headers: Sequence[Sequence[str | None]],
     reading: Reading = read,
+    *,
+    mask: Mask,
 ) -> Contents:
-    """Value, key and headers as they are stored, laid out for reading."""
+    """Value, key and headers as they are stored, laid out for reading, without what is hidden."""
     headers = decode_headers(stored_headers)
-    shown = tuple((name, bytes_as_text(text)) for name, text in headers)
-    return Contents(current=show(value, headers, reading), key=bytes_as_text(key), headers=shown)
+    shown = tuple((name, mask.header(name, bytes_as_text(text))) for name, text in headers)
+    view = show(value, headers, reading, mask=mask)
+    return Contents(current=view, key=mask.key_text(bytes_as_text(key)), headers=shown)
 
 
-def show(value: Binary, headers: Headers, reading: Reading = read) -> PayloadView:
+def show(value: Binary, headers: Headers, reading: Reading = read, *, mask: Mask) -> PayloadView:
     """Show a record as a page does. Never raises, whatever the bytes are."""
     if value is None:
         return PayloadView(size=0, is_absent=True)
@@ -111,16 +132,49 @@ def show(value: Binary, headers: Headers, reading: Reading = read) -> PayloadVie
     view = PayloadView(size=len(record), raw=raw, is_hex=is_hex, is_cut=is_cut)
     content = reading(record, headers)
     if isinstance(content, Failure):
-        return replace(view, flaw_code=content.code, flaw_text=content.text)
+        view = replace(view, flaw_code=content.code, flaw_text=content.text)
+        return hidden_view(view) if mask.hides_payload else view
     if isinstance(content, Flaw):
-        return replace(view, flaw_code=content.code, flaw_text=f"{content.message} {content.hint}")
-    pretty = _pretty(content)
-    return replace(
+        flaw_text = f"{content.message} {content.hint}"
+        view = replace(view, flaw_code=content.code, flaw_text=flaw_text)
+        return hidden_view(view) if mask.hides_payload else view
+    if mask.hides_payload:
+        return _masked(replace(view, is_wrapped=content.wrapped), record, content, mask)
+    return _with_pretty(replace(view, is_wrapped=content.wrapped), _pretty(content))
+
+
+def hidden_view(view: PayloadView) -> PayloadView:
+    """The view of a record of which nothing but its size is shown."""
+    return replace(view, pretty="", raw="", is_hex=False, is_cut=False, is_hidden=True)
+
+
+def _with_pretty(view: PayloadView, pretty: str) -> PayloadView:
+    is_cut = view.is_cut or len(pretty) > SHOWN_CHARACTERS
+    return replace(view, pretty=pretty[:SHOWN_CHARACTERS], is_cut=is_cut)
+
+
+def _masked(view: PayloadView, record: bytes, content: Document, mask: Mask) -> PayloadView:
+    hidden = hidden_in(content, mask)
+    if hidden is None:
+        return hidden_view(view)
+    if not hidden.places:
+        return _with_pretty(view, _pretty(content))
+    is_xml = content.mimetype == XML
+    pretty = _pretty_xml_text(hidden.text) if is_xml else laid_out(hidden.text)
+    raw = hidden.text
+    if content.wrapped:
+        raw = with_text(record, content, hidden.text).decode()
+    elif view.is_hex:
+        # The bytes of a registry's format, or of another encoding, say it all.
+        raw = ""
+    shown = replace(
         view,
-        is_wrapped=content.wrapped,
-        pretty=pretty[:SHOWN_CHARACTERS],
-        is_cut=is_cut or len(pretty) > SHOWN_CHARACTERS,
+        raw=raw[:SHOWN_CHARACTERS],
+        is_hex=False,
+        is_cut=len(raw) > SHOWN_CHARACTERS,
+        masked=len(hidden.places),
     )
+    return _with_pretty(shown, pretty)
 
 
 def bytes_as_text(value: Binary) -> str:
@@ -182,6 +236,21 @@ def _pretty_xml(element: etree._Element) -> str:
     return etree.tostring(copy, pretty_print=True, encoding="unicode")
 
 
+def _pretty_xml_text(text: str) -> str:
+    """The same for a text, whose declaration may name an encoding that it has no more."""
+    root = etree.fromstring(text.encode(), _UTF8_BLANKLESS)
+    return etree.tostring(root, pretty_print=True, encoding="unicode")
+
+
+_UTF8_BLANKLESS: Final = etree.XMLParser(
+    encoding="utf-8",
+    remove_blank_text=True,
+    resolve_entities=False,
+    no_network=True,
+    load_dtd=False,
+    remove_comments=True,
+    remove_pis=True,
+)
 _BLANKLESS: Final = etree.XMLParser(
     remove_blank_text=True, resolve_entities=False, no_network=True, load_dtd=False
 )

@@ -1,7 +1,7 @@
-"""A failure as one line of a list, with the beginning of its record key."""
+"""A failure as one line of a list, with the beginning of its key, without masked values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +11,8 @@ from django.db.models.functions import Substr
 
 from integration.models import MessageError
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
+from integration.selectors.masking.covers import Place, covers
+from integration.selectors.masking.rules import ANY_RULES
 
 # Read under another name than the line has.
 READ_AS: Final = {"queue": "queue__name", "is_edited": "edited_at", "is_expired": "expired_at"}
@@ -46,15 +48,32 @@ COLUMNS: Final = tuple(
 
 
 def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[FailureRow]:
-    """The first lines of these failures; nothing is asked but what the rows themselves hold."""
+    """The first lines of these failures; nothing is asked but what the rows themselves hold.
+
+    Where masking rules are set up, their texts and keys are covered: that reads the payloads of
+    those that a rule is for.
+    """
     start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
-    return [_row(values) for values in failures.values(*COLUMNS, key_start=start)[:most]]
+    more = {"key_start": start, "has_rules": ANY_RULES}
+    read = failures.values(*COLUMNS, "queue_id", "queue__system_id", **more)[:most]
+    rows = [_row(values) for values in read]
+    if not any(has_rules for _, _, has_rules in rows):
+        return [row for row, _, _ in rows]
+    found = covers(place for _, place, _ in rows)
+    return [
+        replace(row, text=cover.text(row.text, row.code), key=cover.key(row.key))
+        if (cover := found.get(row.id)) is not None
+        else row
+        for row, _, _ in rows
+    ]
 
 
-def _row(values: Mapping[str, Any]) -> FailureRow:
+def _row(values: Mapping[str, Any]) -> tuple[FailureRow, Place, bool]:
     row = dict(values)
+    has_rules = row.pop("has_rules")
     row["queue"] = row.pop("queue__name")
     row["is_edited"] = row.pop("edited_at") is not None
     row["is_expired"] = row.pop("expired_at") is not None
     row["key"] = key_text(row.pop("key_start"))
-    return FailureRow(**row)
+    place = Place(row["id"], row.pop("queue_id"), row.pop("queue__system_id"), row["interface"])
+    return FailureRow(**row), place, has_rules

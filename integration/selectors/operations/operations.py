@@ -9,11 +9,14 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from integration.masking.mask import HIDDEN
 from integration.models import Operation, Queue
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
+from integration.selectors.masking.covers import UNCOVERED, covers_of
+from integration.selectors.masking.rules import any_masked
 from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import fetch_all
 
@@ -112,7 +115,10 @@ _SHOWN: Final = {
 
 
 class Item(NamedTuple):
-    """One message of an operation, what was done to it, and how it stands now."""
+    """One message of an operation, what was done to it, and how it stands now.
+
+    Its key is of the payload: pages show it by the right to see those.
+    """
 
     place: int
     error: UUID
@@ -128,16 +134,11 @@ class Item(NamedTuple):
     code: str | None
     failure: str | None
     ended: str | None
-    key_start: bytes | None
+    key: str
 
     @property
     def number(self) -> int:
         return self.place + 1
-
-    @property
-    def key(self) -> str:
-        """Of the payload: pages show it by the right to see those."""
-        return key_text(self.key_start)
 
 
 class Cause(NamedTuple):
@@ -263,8 +264,17 @@ def failed_causes(operation: Operation) -> list[Cause]:
     """The causes of the messages that failed again."""
     if operation.total > MOST_COUNTED:
         of_it = [operation.queues, operation.pk, operation.started_at]
-        return [Cause(*row) for row in fetch_all(_CAUSES_OF_LARGE, [*of_it, CAUSES])]
-    return [Cause(*row) for row in fetch_all(_CAUSES, [operation.pk, CAUSES])]
+        rows = fetch_all(_CAUSES_OF_LARGE, [*of_it, CAUSES])
+    else:
+        rows = fetch_all(_CAUSES, [operation.pk, CAUSES])
+    return told(operation, [Cause(*row) for row in rows])
+
+
+def told(operation: Operation, causes: list[Cause]) -> list[Cause]:
+    """The same causes; which message an example is of is not known, so that it may be hidden."""
+    if not causes or not any_masked(operation.queues):
+        return causes
+    return [cause._replace(text=HIDDEN) for cause in causes]
 
 
 def first_done(operation: Operation) -> Item | None:
@@ -281,8 +291,25 @@ def items(
         f"{_COLUMNS} WHERE i.operation_id = %s AND i.place > %s AND {_SHOWN[show]} "
         "ORDER BY i.place LIMIT %s"
     )
-    rows = [Item(*row) for row in fetch_all(sql, [operation_id, after, limit + 1])]
+    read = fetch_all(sql, [operation_id, after, limit + 1])
+    rows = _covered([Item._make([*columns, key_text(start)]) for *columns, start in read])
     return ItemPage(rows[:limit], rows[limit - 1].place if len(rows) > limit else None)
+
+
+def _covered(items: list[Item]) -> list[Item]:
+    """The same items without what is masked of their messages."""
+    found = covers_of([item.error for item in items]) if items else {}
+    covered = ((item, found.get(item.error, UNCOVERED)) for item in items)
+    return [
+        item
+        if cover is UNCOVERED
+        else item._replace(
+            text=cover.text(item.text),
+            failure=cover.text(item.failure or "", item.code or ""),
+            key=cover.key(item.key),
+        )
+        for item, cover in covered
+    ]
 
 
 def every_item(operation_id: UUID) -> Iterator[Item]:

@@ -18,7 +18,10 @@ from integration.recipes import compile_recipe
 from integration.registries.reading import reading_of
 from integration.selectors.failures.payloads import PayloadView, show
 from integration.selectors.failures.rows import FailureRow, rows_of
-from integration.selectors.operations.operations import Cause
+from integration.selectors.masking.covers import covers_of
+from integration.selectors.masking.documents import masked_text
+from integration.selectors.masking.rules import masks
+from integration.selectors.operations.operations import Cause, told
 from integration.store import operations as store
 from integration.store.operations import IS_LATE, WITH_PLACE
 from integration.store.sessions import fetch_all
@@ -144,7 +147,10 @@ def blast(operation: Operation) -> Blast:
         oldest=min((one.oldest for one in groups), default=None),
         newest=max((one.newest for one in groups), default=None),
         queues=queues,
-        causes=[Cause(*key, texts[key], count) for key, count in causes.most_common(CAUSES)],
+        causes=told(
+            operation,
+            [Cause(*key, texts[key], count) for key, count in causes.most_common(CAUSES)],
+        ),
         ages=[(name, ages[name]) for _, name in (*AGES, (0, OLD)) if ages[name]],
         states=[(state, count, outcome) for (state, outcome), count in states.most_common()],
         samples=rows_of(first.order_by("operations__place"), SAMPLES),
@@ -214,7 +220,9 @@ def first_payload(samples: Sequence[FailureRow]) -> FirstPayload | None:
         return None
     subject = subject_of(content)
     queue = Queue.objects.select_related("provider").get(pk=content.queue_id)
-    return FirstPayload(samples[0], show(subject.record, subject.headers, reading_of(queue)))
+    mask = masks().of_queue(queue, content.interface)
+    view = show(subject.record, subject.headers, reading_of(queue), mask=mask)
+    return FirstPayload(samples[0], view)
 
 
 def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
@@ -224,13 +232,21 @@ def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
     items = {item.error_id: item.place for item in rows}
     contents = store.contents(list(items))
     schemas = schemas_of((one.queue_id, one.record) for one in contents.values())
-    away, shown = away_in(schemas), []
+    away, shown, found = away_in(schemas), [], covers_of(items)
     for id_, place in items.items():
         if away is not None:
             shown.append(Diff(id_, place + 1, [], is_cut=False, lacks=f"{away.code}: {away.text}"))
             continue
         made = use(recipe, subject_of(contents[id_], schemas), rules) if id_ in contents else None
         if isinstance(made, Changed):
-            changes = list(differences(made.before, made.after))
+            texts = [made.before, made.after]
+            if id_ in found:
+                cover = found[id_]
+                masked = [masked_text(text, cover.mask) for text in texts]
+                if None in masked:
+                    continue
+                # A value that the edit puts elsewhere is hidden there, too.
+                texts = [cover.text(text or "") for text in masked]
+            changes = list(differences(*texts))
             shown.append(Diff(id_, place + 1, changes[:SHOWN_LINES], len(changes) > SHOWN_LINES))
     return shown

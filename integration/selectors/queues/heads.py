@@ -9,6 +9,8 @@ from uuid import UUID
 from integration.durations import spoken
 from integration.models import MessageError
 from integration.policy.states import ErrorState
+from integration.selectors.masking.covers import UNCOVERED, Cover, covers_of
+from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Status
 
@@ -52,21 +54,29 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
     ids = {part.failure for row in rows for part in row.partitions if part.failure is not None}
     if not ids:
         return {}
-    columns = ("version", "state", "offset", "key", "message_id", "text")
+    columns = ("version", "state", "offset", "key", "message_id", "text", "code")
     failures = MessageError.objects.filter(pk__in=ids).only(*columns).order_by()
-    return {error.pk: _head(error, reveal=reveal) for error in failures}
+    read = list(failures.annotate(has_rules=ANY_RULES))
+    found = covers_of(ids) if any(error.has_rules for error in read) else {}
+    covered = ((error, found.get(error.pk, UNCOVERED)) for error in read)
+    return {error.pk: _head(error, cover, reveal=reveal) for error, cover in covered}
 
 
-def _head(error: MessageError, *, reveal: bool) -> Head:
-    """People call the message by its key, else by its id; by its offset who may see no keys."""
+def _head(error: MessageError, cover: Cover, *, reveal: bool) -> Head:
+    """People call the message by its key, else by its id; by its offset who may see no keys.
+
+    By its id, too, where its key is masked.
+    """
     key = _key_of(error) if reveal else ""
+    if cover.key(key) != key:
+        key = ""
     called = (key.strip() or error.message_id) if reveal else ""
     return Head(
         id=error.pk,
         version=error.version,
         state=error.state,
         name=_shortened(called, NAME_LENGTH) if called else f"offset {error.offset:,}",
-        text=error.text,
+        text=cover.text(error.text, error.code),
         key=key,
     )
 

@@ -14,6 +14,8 @@ from integration.kafka.source import group_of
 from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
+from integration.selectors.masking.places import cover_places
+from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.outbox.relaying import Sending, sending
 from integration.selectors.queues.rescued import RescuedRow, rescued
 from integration.selectors.queues.rows import QueueRow, queue_row
@@ -152,7 +154,9 @@ def by_id(queue_id: int) -> Queue:
 
 def _rows(queues: list[Queue], live_processes: LiveProcesses | None) -> list[QueueRow]:
     partitions = defaultdict(list)
-    for partition in _partitions(queues):
+    read = list(_partitions(queues))
+    cover_places(read)
+    for partition in read:
         partitions[partition.queue_id].append(partition)
     needy = stuck(queues)
     outbound = any(queue.direction == Queue.Direction.OUTBOUND for queue in queues)
@@ -186,6 +190,7 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
         QueuePartition.objects.filter(queue__in=queues)
         .select_related("lease")
         .annotate(
+            has_rules=ANY_RULES,
             is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
             worked_at=worked,
             is_unread=ExpressionWrapper(

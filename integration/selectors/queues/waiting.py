@@ -8,9 +8,11 @@ from typing import Any, Final
 from integration.amqp.installed import found
 from integration.amqp.waiting import Browsed, JmsMessage, Limits
 from integration.delivery.jms_flaws import jms_flaw
+from integration.masking.mask import Mask
 from integration.models import Provider, Queue
 from integration.registries.reading import Reading, reading_of
 from integration.selectors.failures.payloads import PayloadView, show
+from integration.selectors.masking.rules import masks
 
 # A page of these, each with what it says.
 SHOWN: Final = Limits(messages=100, size=2**20, seconds=5.0)
@@ -59,7 +61,12 @@ def waiting(queue: Queue) -> Waiting:
     words, reading = found("records.in_words"), reading_of(queue)
     # What goes on to another topic may be anything.
     is_judged = queue.direction == Queue.Direction.INBOUND
-    shown = tuple(_shown(words(data), reading, is_judged=is_judged) for data in there.messages)
+    # Which service a message is for is not known before it is read: every rule of the queue counts.
+    mask = masks().of_queue(queue)
+    shown = tuple(
+        _shown(_covered(words(data), mask), reading, mask, is_judged=is_judged)
+        for data in there.messages
+    )
     return Waiting(shown, is_all=there.is_all, is_cut=there.is_cut)
 
 
@@ -70,9 +77,17 @@ def depth(browser: Any, queue: Queue) -> Depth:
     return Depth(there.count, there.is_all, first[0].sent_at if first else None)
 
 
-def _shown(said: JmsMessage, reading: Reading, *, is_judged: bool) -> WaitingMessage:
+def _covered(said: JmsMessage, mask: Mask) -> JmsMessage:
+    """The same message; its properties are headers to whoever reads it."""
+    if not mask.headers:
+        return said
+    properties = tuple(p._replace(text=mask.header(p.name, p.text)) for p in said.properties)
+    return replace(said, properties=properties)
+
+
+def _shown(said: JmsMessage, reading: Reading, mask: Mask, *, is_judged: bool) -> WaitingMessage:
     """What the engine would find wrong with it stands in its view."""
-    view = show(said.record.value, list(said.record.headers or ()), reading)
+    view = show(said.record.value, list(said.record.headers or ()), reading, mask=mask)
     flaw = jms_flaw(said.record)
     if flaw is not None:
         view = replace(view, pretty="", flaw_code=flaw.code, flaw_text=flaw.text)

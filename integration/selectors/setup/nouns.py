@@ -14,6 +14,7 @@ from integration.models import (
     Endpoint,
     EnterpriseService,
     ExternalSystem,
+    MaskingRule,
     MessageError,
     ObjectStructure,
     Provider,
@@ -81,6 +82,13 @@ def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
     return ObjectStructure.objects.annotate(service_count=Count("services")).order_by("name")
 
 
+def masking_rules(_scope: Scope = EVERYTHING) -> QuerySet[MaskingRule]:
+    """Every masking rule with its limits; all people are under the same."""
+    return MaskingRule.objects.select_related("system", "queue", "service", "structure").order_by(
+        "name"
+    )
+
+
 def documents_of(structure: ObjectStructure) -> int:
     """Count the documents stored under it, deletions that are remembered left out.
 
@@ -123,12 +131,13 @@ def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
         Use("channeltarget", t.pk, str(t), "gets the channel's messages")
         for t in system.targets.select_related("channel")
     ]
-    return queues + ends + targets
+    return queues + ends + targets + _masked_by(system)
 
 
 def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
     queues = service.default_of.filter(scope.within("system"))
-    return [_queue(queue, "takes what names no service on it") for queue in queues]
+    taken = [_queue(queue, "takes what names no service on it") for queue in queues]
+    return taken + _masked_by(service)
 
 
 def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
@@ -141,7 +150,14 @@ def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
         Use("publishchannel", channel.pk, channel.name, "has its payloads judged by it")
         for channel in structure.channels.all()
     ]
-    return services + channels
+    return services + channels + _masked_by(structure)
+
+
+def _masked_by(row: ExternalSystem | EnterpriseService | ObjectStructure) -> list[Use]:
+    return [
+        Use("maskingrule", rule.pk, rule.name, "hides values of its messages")
+        for rule in row.masking_rules.all()
+    ]
 
 
 def queues_of_system(system: ExternalSystem) -> list[QueueRow]:

@@ -17,6 +17,7 @@ from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.policy.states import Ended, ErrorState
 from integration.selectors.failures.edits import Part, text_of
+from integration.selectors.masking.covers import mask_of_error
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import handler_of
 
@@ -73,7 +74,7 @@ def _candidates(service: EnterpriseService, scope: Scope) -> list[MessageError]:
     rows = list(failures.values_list("pk", "state", "ended")[:LOOKED_AT])
     rows.sort(key=lambda row: not _is_applied(row[1], row[2]))
     numbers = [pk for pk, _, _ in rows[:READ]]
-    stored = MessageError.objects.in_bulk(numbers)
+    stored = MessageError.objects.select_related("queue").in_bulk(numbers)
     return [stored[pk] for pk in numbers if pk in stored]
 
 
@@ -85,7 +86,7 @@ def _text(stored: MessageError) -> str | None:
     record, headers = stored.current_payload or b"", decode_headers(stored.headers)
     if isinstance(read(record, headers), Flaw):
         return None
-    return text_of(record, headers, Part.DOCUMENT)
+    return text_of(record, headers, Part.DOCUMENT, mask=mask_of_error(stored))
 
 
 def _origin(stored: MessageError) -> str:

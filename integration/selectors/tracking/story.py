@@ -27,6 +27,9 @@ from integration.selectors.failures.timeline import (
     events_of,
     in_order,
 )
+from integration.selectors.masking.calls import cover_calls
+from integration.selectors.masking.covers import UNCOVERED, covers_of
+from integration.selectors.masking.rules import Masks, masks
 from integration.selectors.scope import Scope
 from integration.selectors.traces import trace_of
 from integration.selectors.tracking.outgoing import Outgoing, outgoing
@@ -128,6 +131,7 @@ def story(message_id: str, scope: Scope) -> Story | None:
     if not (tracks or failures or receipts or tests or sent or calls or decided):
         return None
     tried = list(ErrorAttempt.objects.filter(error__in=failures).order_by("at")[:MOST])
+    _cover(failures, tried, calls)
     events = [
         *map(_posted, receipts),
         *map(_tested, tests),
@@ -170,6 +174,23 @@ def _failures(message_id: str, scope: Scope) -> list[MessageError]:
     # Its events tell of its headers.
     rows = known.select_related("queue__provider").defer("payload", "edited_payload")
     return list(rows.order_by("-last_failed_at")[:RELATED])
+
+
+def _cover(
+    failures: Sequence[MessageError], tried: Sequence[ErrorAttempt], calls: Sequence[Delivery]
+) -> None:
+    """Hide what is masked in the texts of rows that are only shown; covers are asked for once."""
+    rules = masks() if failures or calls else Masks()
+    if not rules.rules:
+        return
+    found = covers_of([error.pk for error in failures], rules)
+    for error in failures:
+        error.text = found.get(error.pk, UNCOVERED).text(error.text, error.code)
+    for attempt in tried:
+        cover = found.get(attempt.error_id, UNCOVERED)
+        attempt.text = cover.text(attempt.text, attempt.code)
+        attempt.detail = cover.text(attempt.detail)
+    cover_calls(calls, rules)
 
 
 def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) -> list[ErrorChange]:

@@ -1,0 +1,53 @@
+"""Bulk jobs by which masked values would leave, or be copied to where they are not masked."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crontasks.bulk.errors import BulkError
+from integration.models import BulkRun
+from integration.recipes import Unreadable, compile_recipe, telling_step
+from integration.selectors.masking.errors import MaskedSourceError
+from integration.selectors.masking.rules import any_masked, masks
+from spark_jobs.exports.parameters import What
+
+EXPORT: Final = "export"
+REPAIR: Final = "repair"
+NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with a reason."
+
+
+def refuse_masked(run: BulkRun, *, may_reveal: bool, reason: str) -> None:
+    """Refuse a run that would hand out masked values. Raises BulkError.
+
+    What stays inside (a replay, a repair, an export into a queue) carries true values.
+    """
+    if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
+        why = "Masking rules hide values of what the files would hold, and files have them all."
+        raise BulkError("MASKED_EXPORT", why, NEXT_STEP)
+    if run.job == REPAIR and not may_reveal:
+        _refuse_telling(run.parameters)
+
+
+def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
+    """Return whether files that such a run writes for people hold masked values."""
+    if job != EXPORT or parameters.get("target"):
+        return False
+    if parameters.get("what") == What.DOCUMENTS:
+        return not masks().of_structure(parameters["structure"]).is_empty
+    return any_masked(parameters.get("queues") or [])
+
+
+def _refuse_telling(parameters: Mapping[str, Any]) -> None:
+    """Refuse a repair whose choice or whose effect would tell masked values."""
+    selection = parameters["selection"]
+    if not any_masked(selection["queues"]):
+        return
+    if selection.get("text"):
+        why = "How many messages hold a text would tell what masking rules hide of them."
+        raise BulkError(MaskedSourceError.code, why, f"Choose by queue or cause. {NEXT_STEP}")
+    try:
+        step = telling_step(compile_recipe(parameters["recipe"]))
+    except Unreadable:
+        return
+    if step:
+        why = f"“{step}” compares or copies values, and masking rules hide values of these."
+        raise BulkError(MaskedSourceError.code, why, f"Set values instead. {NEXT_STEP}")

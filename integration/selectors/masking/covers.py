@@ -1,0 +1,134 @@
+"""The cover of a message: what is hidden of it, and so of the texts that speak of it.
+
+An error or a traceback may quote any value. The values are looked up when a text is shown: a rule
+that is made today covers the failures of yesterday.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.db.models.functions import Coalesce, Length
+
+from integration.codec import decode_headers
+from integration.envelope import Flaw, FlawCode
+from integration.masking.mask import HIDDEN, NOTHING, Mask
+from integration.masking.words import Words
+from integration.models import MessageError
+from integration.policy.failure import Failure
+from integration.registries.reading import Reading, reading_of
+from integration.selectors.masking.documents import hidden_in
+from integration.selectors.masking.rules import Masks, masks
+
+# Of larger messages no text is shown in a list: it does not wait until they are read.
+MOST_BYTES: Final = 4 * 2**20
+# Sentences of these codes name places, never values.
+SAFE_CODES: Final = frozenset(code.value for code in FlawCode) - {FlawCode.SCHEMA_VIOLATION.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """The mask of one message, and the words that replace its hidden values in texts."""
+
+    mask: Mask
+    words: Words
+
+    def key(self, key: str) -> str:
+        """The record key: hidden by a rule of its own, or because a hidden value is in it."""
+        return self.words.hide(self.mask.key_text(key))
+
+    def text(self, text: str, code: str = "") -> str:
+        """A text about the message. Sentences of the engine on bytes it cannot read are kept."""
+        return text if code in SAFE_CODES else self.words.hide(text)
+
+
+UNCOVERED: Final = Cover(NOTHING, Words((), HIDDEN))
+
+
+class Place(NamedTuple):
+    """A message by what rules are limited to."""
+
+    id: UUID
+    queue: int
+    system: int | None
+    interface: str
+
+
+def mask_of_error(error: MessageError, rules: Masks | None = None) -> Mask:
+    """The mask of a failure, whose queue is loaded."""
+    known = masks() if rules is None else rules
+    return known.of_queue(error.queue, error.interface)
+
+
+def cover_of(error: MessageError, mask: Mask) -> Cover:
+    """The cover of a failure with its payloads loaded: the values of both, edited and original."""
+    if mask.is_empty:
+        return UNCOVERED
+    records = [bytes(one) for one in (error.payload, error.edited_payload) if one is not None]
+    headers = decode_headers(error.headers)
+    key = None if error.key is None else bytes(error.key)
+    return Cover(mask, words_for(records, headers, key, mask=mask, reading=reading_of(error.queue)))
+
+
+def words_for(
+    records: Sequence[bytes],
+    headers: Sequence[tuple[str, bytes | None]],
+    key: bytes | None,
+    *,
+    mask: Mask,
+    reading: Reading,
+) -> Words:
+    """The hidden values of these versions of a message, ready to be replaced."""
+    values: set[str] = set()
+    if mask.key is not None and key:
+        values.add(key.decode(errors="replace"))
+    for name, value in headers:
+        if value and mask.header_style(name) is not None:
+            values.add(value.decode(errors="replace"))
+    if mask.hides_payload:
+        for record in records:
+            content = reading(record, list(headers))
+            hidden = None if isinstance(content, Flaw | Failure) else hidden_in(content, mask)
+            if hidden is None:
+                return Words((), HIDDEN, is_known=False)
+            values |= hidden.values
+    return Words(values, HIDDEN)
+
+
+def unknown_cover(mask: Mask) -> Cover:
+    """The cover of a message that is not stored here: no text that may quote it is shown."""
+    return UNCOVERED if mask.is_empty else Cover(mask, Words((), HIDDEN, is_known=False))
+
+
+def covers(places: Iterable[Place], rules: Masks | None = None) -> dict[UUID, Cover]:
+    """The covers of those of these failures of which anything is hidden.
+
+    In one query for the rules, and one for the messages that they are for.
+    """
+    known = masks() if rules is None else rules
+    if not known.rules:
+        return {}
+    asked = {place.id: known.of(place.queue, place.system, (place.interface,)) for place in places}
+    wanted = {id_: mask for id_, mask in asked.items() if not mask.is_empty}
+    found = {id_: unknown_cover(mask) for id_, mask in wanted.items()}
+    for error in _loaded(MessageError.objects.filter(pk__in=list(wanted))):
+        found[error.pk] = cover_of(error, wanted[error.pk])
+    return found
+
+
+def covers_of(ids: Iterable[UUID], rules: Masks | None = None) -> dict[UUID, Cover]:
+    """The same of failures of which no more than the ids are known."""
+    known = masks() if rules is None else rules
+    if not known.rules:
+        return {}
+    rows = MessageError.objects.filter(pk__in=list(ids))
+    columns = ("pk", "queue", "queue__system", "interface")
+    return covers((Place(*row) for row in rows.values_list(*columns)), known)
+
+
+def _loaded(failures: "QuerySet[MessageError]") -> "QuerySet[MessageError]":
+    size = Coalesce(Length("payload"), 0) + Coalesce(Length("edited_payload"), 0)
+    sized = failures.alias(size=size).filter(size__lte=MOST_BYTES)
+    return sized.select_related("queue__provider")

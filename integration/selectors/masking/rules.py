@@ -1,0 +1,118 @@
+"""The masking rules as they are stored, and which of them are for a message."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from django.db.models import Exists
+
+from integration.masking.mask import NOTHING, Mask, Part, Rule, mask_of
+from integration.masking.matcher import Style
+from integration.models import EnterpriseService, MaskingRule, PublishChannel, Queue
+
+# For queries of lists, which so learn without one of their own whether there is anything to hide.
+ANY_RULES: Final = Exists(MaskingRule.objects.filter(enabled=True))
+
+
+class LimitedRule(NamedTuple):
+    """A rule with its limits; None = none. `interfaces` are names of services and channels."""
+
+    rule: Rule
+    system: int | None
+    queue: int | None
+    interfaces: frozenset[str] | None
+    structure: int | None
+
+    def is_for(self, queue: int | None, system: int | None, names: frozenset[str]) -> bool:
+        """Return whether a message of this queue and system that goes by these names is meant."""
+        is_here = queue is None or (self.queue in {None, queue} and self.system in {None, system})
+        return is_here and (
+            not names or self.interfaces is None or not names.isdisjoint(self.interfaces)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """Every rule that is switched on. The mask of a message is made of those that are for it."""
+
+    rules: tuple[LimitedRule, ...] = ()
+
+    def of(self, queue: int | None, system: int | None, interfaces: Collection[str]) -> Mask:
+        """The mask of a message. What is not known of it (None, no name) fits every limit."""
+        return self.joined([(queue, system)], interfaces)
+
+    def joined(
+        self, places: Iterable[tuple[int | None, int | None]], interfaces: Collection[str]
+    ) -> Mask:
+        """The mask of a message that is of several queues; each with its system."""
+        if not self.rules:
+            return NOTHING
+        names = frozenset(name for name in interfaces if name)
+        fit = {
+            one.rule
+            for queue, system in places
+            for one in self.rules
+            if one.is_for(queue, system, names)
+        }
+        return mask_of(frozenset(fit))
+
+    def of_queue(self, queue: Queue, *interfaces: str) -> Mask:
+        """The mask of a message of this queue that is of one of these services or channels."""
+        return self.of(queue.pk, queue.system_id, interfaces)
+
+    def keyless(self, queues: Iterable[tuple[int, int | None]]) -> list[int]:
+        """Those of these queues, each with its system, of which any key is masked."""
+        places = [(queue, system) for queue, system in queues if self.rules]
+        return [queue for queue, system in places if self.of(queue, system, ()).key is not None]
+
+    def of_structure(self, structure: int) -> Mask:
+        """The mask of documents that are stored under a structure, wherever they came from."""
+        return mask_of(
+            frozenset(
+                one.rule
+                for one in self.rules
+                if one.structure in {None, structure} and one.rule.part is Part.PAYLOAD
+            )
+        )
+
+
+def any_masked(queues: Sequence[int]) -> bool:
+    """Return whether a rule is for any message of these queues; of none, for any at all."""
+    rules = masks()
+    if not rules.rules or not queues:
+        return bool(rules.rules)
+    systems = Queue.objects.filter(pk__in=queues).values_list("pk", "system")
+    return not rules.joined(systems, ()).is_empty
+
+
+def masks() -> Masks:
+    """Read the rules that are switched on, in one query; two more if any names a structure."""
+    columns = ("part", "path", "style", "system", "queue", "service__interface", "structure")
+    rows = list(MaskingRule.objects.filter(enabled=True).order_by("pk").values_list(*columns))
+    names = _names({structure for *_, structure in rows if structure is not None})
+    rules = []
+    for part, path, style, system, queue, service, structure in rows:
+        interfaces = None if service is None else frozenset({service})
+        if structure is not None:
+            of_it = names.get(structure, frozenset())
+            interfaces = of_it if interfaces is None else interfaces & of_it
+        rule = Rule(Part(part), path, Style(style))
+        rules.append(LimitedRule(rule, system, queue, interfaces, structure))
+    return Masks(tuple(rules))
+
+
+def _names(structures: Iterable[int]) -> dict[int, frozenset[str]]:
+    """The services and channels of each of these structures."""
+    wanted = list(structures)
+    if not wanted:
+        return {}
+    services = EnterpriseService.objects.filter(structure__in=wanted)
+    channels = PublishChannel.objects.filter(structure__in=wanted)
+    found: dict[int, set[str]] = {structure: set() for structure in wanted}
+    for structure, name in [
+        *services.values_list("structure", "interface"),
+        *channels.values_list("structure", "name"),
+    ]:
+        if structure is not None:
+            found[structure].add(name)
+    return {structure: frozenset(of_it) for structure, of_it in found.items()}

@@ -1,0 +1,27 @@
+"""Trying a masking rule on a pasted message, before anything is stored."""
+
+from dataclasses import dataclass
+
+from integration.masking.mask import Part, mask_of
+from integration.models import MaskingRule
+from integration.selectors.failures.payloads import PayloadView, show
+from integration.selectors.setup.tryout import MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Tryout:
+    """What is seen of a sample; `problem`: why nothing of it is."""
+
+    view: PayloadView | None = None
+    problem: str = ""
+
+
+def try_out(sample: str, rule: MaskingRule) -> Tryout:
+    """Show the sample as a page would. Raises integration.paths.BadPath for a path unvalidated."""
+    if rule.part != Part.PAYLOAD:
+        return Tryout(problem="Headers and keys are no part of a sample: they are hidden whole.")
+    if not sample.strip():
+        return Tryout(problem="Paste a message into the sample first.")
+    if len(sample.encode()) > MAX_BYTES:
+        return Tryout(problem=f"The sample is longer than {MAX_BYTES // 1_024} KiB; shorten it.")
+    return Tryout(show(sample.encode(), [], mask=mask_of(frozenset({rule.rule}))))

@@ -1,0 +1,103 @@
+"""A planted secret: no page, answer, file or line of a log shows it to who may not reveal."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from console.layout.access import Right
+from crontasks.notices.conditions import seen_by_workers
+from devstack.servers import Servers
+from integration.models import ConfigurationChange, StoredObject
+from tests.functional.test_operator_api_rights import every_operation
+from tests.support.every_page import a_cluster_for_it, every_address
+from tests.support.operator_api import a_program
+from tests.support.planted import Planted, a_planted_world, is_in, rules
+from tests.support.rows import a_person
+
+# Pages of one address that show it where nothing is masked.
+SHOWING = frozenset(
+    {
+        *("failure", "edit", "record", "outbox-row", "operation", "queue"),
+        *("overview", "charts", "flow", "delivery-endpoint"),
+    }
+)
+EVERY: frozenset[str] = frozenset()
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def planted(servers: Servers) -> Planted:
+    a_cluster_for_it(servers.kafka_bootstrap)
+    return a_planted_world()
+
+
+def somebody(*but: Right) -> Client:
+    """A person with every right but these."""
+    person = a_person()
+    codes = [right.permission.split(".")[1] for right in Right if right not in but]
+    person.user_permissions.set(Permission.objects.filter(codename__in=codes))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def leaving(
+    client: Client, planted: Planted, names: frozenset[str] = EVERY
+) -> Iterator[tuple[str, bytes]]:
+    """Every address of the console, or those of these names, with what it answers."""
+    for address in every_address(planted.samples):
+        if address.name in names or names is EVERY:
+            answer = client.get(address.path)
+            yield address.name, b"".join(answer) if answer.streaming else answer.content
+    for name, query in planted.lists:
+        yield f"{name}?{query}", client.get(reverse(name), query).content
+
+
+def test_no_page_and_no_file_shows_it_to_who_may_not_reveal(
+    planted: Planted, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, lesser = somebody(Right.REVEAL), somebody(Right.REVEAL, Right.VIEW_PAYLOAD)
+    shown = {name for name, content in leaving(client, planted, SHOWING) if is_in(content)}
+    assert shown >= SHOWING, "without rules it is there, so that the search would find it"
+    rules()
+    caplog.set_level(logging.DEBUG)
+    left = [*leaving(client, planted), *leaving(lesser, planted, SHOWING)]
+    assert [name for name, content in left if is_in(content)] == []
+    assert not is_in(caplog.text.encode())
+    assert not is_in(str(list(ConfigurationChange.every.values())).encode()), "nor does the audit"
+
+
+def test_the_operator_api_tells_it_to_no_program(planted: Planted) -> None:
+    program = a_program()
+
+    def leaks() -> set[str]:
+        asked = [one for one in every_operation(planted.samples) if one.method == "GET"]
+        answers = {one.name: program.ask("GET", one.path) for one in asked}
+        return {name for name, answer in answers.items() if is_in(answer.content)}
+
+    assert {name for name in leaks() if "payload" in name or "record" in name}
+    rules()
+    assert leaks() == set()
+
+
+def test_notices_and_stored_documents_have_it_not(planted: Planted) -> None:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    number = StoredObject.objects.get().pk
+    address = reverse("admin:integration_storedobject_change", args=[number])
+
+    def told() -> bytes:
+        return str(seen_by_workers(is_settled=False)).encode()
+
+    assert is_in(told())
+    assert is_in(client.get(address).content)
+    rules()
+    assert not is_in(told())
+    page = client.get(address)
+    assert page.status_code == 200
+    assert not is_in(page.content)
+    assert "⟦masked 1⟧" in page.text
