@@ -103,6 +103,7 @@ class Engine:
         self.oidc_name_claim = r.text("SLUICE_OIDC_NAME_CLAIM", "preferred_username")
         self.oidc_groups_claim = r.text("SLUICE_OIDC_GROUPS_CLAIM", "groups")
         self.oidc_recheck_minutes = r.count("SLUICE_OIDC_RECHECK_MINUTES", 15)
+        self.oidc_token_days = r.count("SLUICE_OIDC_TOKEN_DAYS", 90)
         self.oidc_skew_seconds = r.count("SLUICE_OIDC_SKEW_SECONDS", 30)
         self.local_login = r.flag("SLUICE_LOCAL_LOGIN", default=True)
         if not (self.local_login or self.oidc_issuer or self.login_url):

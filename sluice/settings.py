@@ -166,6 +166,7 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_OIDC_NAME_CLAIM": env.oidc_name_claim,
         "SLUICE_OIDC_GROUPS_CLAIM": env.oidc_groups_claim,
         "SLUICE_OIDC_RECHECK_MINUTES": max(env.oidc_recheck_minutes, 1),
+        "SLUICE_OIDC_TOKEN_DAYS": env.oidc_token_days,
         "SLUICE_OIDC_SKEW_SECONDS": env.oidc_skew_seconds,
         "SLUICE_LOCAL_LOGIN": env.local_login,
         "SLUICE_NOTIFY_EMAILS": list(env.notify_emails),

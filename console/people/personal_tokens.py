@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Value
 
 from console.layout.access import Right, has, narrow
-from console.models import PersonalToken
+from console.models import CompanyIdentity, PersonalToken
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
@@ -60,6 +61,15 @@ class PersonalTokenOverError(HttpApiError):
     status = 401
     says = "The token {over}."
     advice = "Make a new one under “My account” in the console."
+
+
+class PersonalTokenAsleepError(HttpApiError):
+    """The token is right, but the identity provider has not told of its person for too long."""
+
+    code = "PERSONAL_TOKEN_ASLEEP"
+    status = 401
+    says = "The token sleeps: its person has not come in by the company login for {days} days."
+    advice = "Come in by the company login once; then it works again."
 
 
 class Made(NamedTuple):
@@ -138,7 +148,7 @@ def revoke(token: PersonalToken, author: Author) -> bool:
 def person_of(text: str) -> User:
     """The person of a token, with those of their rights that it allows.
 
-    Raises NoPersonalTokenError, PersonalTokenOverError.
+    Raises NoPersonalTokenError, PersonalTokenOverError, PersonalTokenAsleepError.
     """
     prefix = prefix_of(text)
     token: Any = None if prefix is None else _with_expiry().filter(prefix=prefix).first()
@@ -146,6 +156,8 @@ def person_of(text: str) -> User:
         raise NoPersonalTokenError
     if over := _over(token):
         raise PersonalTokenOverError(over=over)
+    if token.is_asleep:
+        raise PersonalTokenAsleepError(days=settings.SLUICE_OIDC_TOKEN_DAYS)
     execute(_TOUCH, [token.pk])
     person: User = token.person
     narrow(person, token.rights)
@@ -162,7 +174,17 @@ def _over(token: Any) -> str:
 
 def _with_expiry() -> QuerySet[PersonalToken]:
     is_over = ExpressionWrapper(Q(expires_at__lte=database_now()), output_field=BooleanField())
-    return PersonalToken.objects.select_related("person").annotate(is_expired=is_over)
+    tokens = PersonalToken.objects.select_related("person")
+    return tokens.annotate(is_expired=is_over, is_asleep=_is_asleep())
+
+
+def _is_asleep() -> Exists | Value:
+    """Whoever has left the company comes in no more, and nobody may think of their tokens."""
+    days = settings.SLUICE_OIDC_TOKEN_DAYS
+    if not days:
+        return Value(value=False)
+    longest = database_now() - timedelta(days=days)
+    return Exists(CompanyIdentity.objects.filter(person=OuterRef("person"), seen_at__lt=longest))
 
 
 def _row(token: Any) -> TokenRow:

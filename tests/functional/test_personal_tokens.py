@@ -7,16 +7,17 @@ import logging.config
 from contextlib import suppress
 from datetime import timedelta
 from html import unescape
+from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import settings as of_tests
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from console.layout.access import Right, has, scope_of
-from console.models import Limit, PersonalToken
+from console.models import CompanyIdentity, Limit, PersonalToken
 from console.people import personal_tokens
 from console.people.personal_tokens import (
     NoPersonalTokenError,
@@ -168,7 +169,7 @@ def log_lines(*, of: str) -> tuple[io.StringIO, logging.Handler]:
     """What would be written by the installation's own form of log lines."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    form = settings.LOGGING["formatters"]["json"]
+    form = of_tests.LOGGING["formatters"]["json"]
     formatter = logging.config.DictConfigurator({}).configure_formatter(dict(form))
     handler.setFormatter(formatter)
     logging.getLogger(of).addHandler(handler)
@@ -210,3 +211,23 @@ def test_no_log_line_ever_has_a_token() -> None:
     assert f"{program.row.prefix}_***" in lines
     assert program.token not in lines
     assert program.token.removeprefix(f"{program.row.prefix}_") not in lines
+
+
+def test_a_token_sleeps_while_its_person_does_not_come_in_by_the_company_login(
+    settings: Any,
+) -> None:
+    program = a_program()
+    assert person_of(program.token) == program.person
+    identity = CompanyIdentity.objects.create(
+        person=program.person,
+        issuer="https://id.example",
+        subject="7",
+        seen_at=timezone.now() - timedelta(days=91),
+    )
+    answer = program.get("/failures")
+    assert (answer.status_code, answer.json()["code"]) == (401, "PERSONAL_TOKEN_ASLEEP")
+    settings.SLUICE_OIDC_TOKEN_DAYS = 0
+    assert person_of(program.token) == program.person
+    settings.SLUICE_OIDC_TOKEN_DAYS = 90
+    CompanyIdentity.objects.filter(pk=identity.pk).update(seen_at=timezone.now())
+    assert person_of(program.token) == program.person
