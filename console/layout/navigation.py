@@ -71,7 +71,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Providers", "providers"),
         Page("Connections", "connections"),
         Page("Notice rules", "notice-rules", is_shared=True),
-        Page("Notice recipients", "notice-recipients", is_shared=True),
+        Page("Recipients", "notice-recipients", is_shared=True),
         Page("Masking", "masking-rules"),
         Page("Changes", "changes"),
     ),
