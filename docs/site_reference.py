@@ -101,24 +101,25 @@ def configuration(
     `labels` and `helps` are the queue's form's words for its fields.
     """
     page = ["# Fields of the configuration file", _CONFIGURATION]
+    places = {section.model: section.name for section in sections}
     for section in sections:
         is_queue = section.name == "queues"
         lines = ["| field | what is written | default | |", "| --- | --- | --- | --- |"]
         for name, column in section.columns.items():
             label = f"*{labels[name]}*. " if is_queue and name in labels else ""
             text = (helps.get(name) if is_queue else "") or str(column.help_text)
-            lines.append(
-                f"| `{name}` | {_kind(column)} | {_default(column)} | {label}{_in_a_cell(text)} |"
-            )
+            written, default = _kind(column, places), _default(column)
+            lines.append(f"| `{name}` | {written} | {default} | {label}{_in_a_cell(text)} |")
         page += [f"## `{section.name}`", "\n".join(lines)]
     return "\n\n".join(page) + "\n"
 
 
-def _kind(column: Any) -> str:
+def _kind(column: Any, places: Mapping[type, str]) -> str:
     if column.choices:
         return " or ".join(f"`{value}`" for value, _ in column.choices if value)
     if column.is_relation:
-        return f"the name of one of `{column.related_model._meta.verbose_name_plural}`"
+        place = places.get(column.related_model)
+        return f"the name of one of `{place}`" if place else "the name of a user"
     return _KINDS.get(column.get_internal_type(), "text")
 
 

@@ -7,6 +7,7 @@ own; the others in the running console of `make run`. All have one size and the 
 import argparse
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +26,7 @@ from bench.rig import answers
 from devstack import chromium, errors, keys, paths, ports, servers
 from devstack.app import App
 from devstack.supervise import Command, Process
-from tests.support import tutorial
+from tests.support import tutorial, waterfall
 from tests.support.screenshots import linked, password
 
 IMAGES: Final = paths.ROOT / "docs" / "images"
@@ -52,15 +53,18 @@ OF_THE_STACK: Final = {
     "bulk": "/bulk/new/import/",
     "tokens": "/account/tokens/new/",
 }
-EDIT, TUTORIAL = "operation", "tutorial"
+EDIT, TUTORIAL, TRACE = "operation", "tutorial", "trace"
+TRACING_TEST: Final = "tests/functional/test_tracing.py"
 OF_THE_TUTORIAL: Final = ("queue", "blocked", "check", "resolved")
-EVERY: Final = frozenset({*OF_THE_STACK, EDIT, *(f"{TUTORIAL}-{name}" for name in OF_THE_TUTORIAL)})
+EVERY: Final = frozenset(
+    {*OF_THE_STACK, EDIT, TRACE, *(f"{TUTORIAL}-{name}" for name in OF_THE_TUTORIAL)}
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 1: a picture could not be taken, or is too large."""
     parser = argparse.ArgumentParser(prog="tests.support.pictures", description=__doc__)
-    known = [*OF_THE_STACK, EDIT, TUTORIAL]
+    known = [*OF_THE_STACK, EDIT, TUTORIAL, TRACE]
     parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME")
     names = parser.parse_args(arguments).names or known
     program = chromium.find()
@@ -72,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         try:
-            if names != [TUTORIAL]:
+            if TRACE in names:
+                of_a_trace(browser)
+            if {*names} - {TUTORIAL, TRACE}:
                 of_the_stack(browser, names)
             if TUTORIAL in names:
                 of_the_tutorial(browser)
@@ -109,6 +115,19 @@ def of_the_stack(browser: Browser, names: Sequence[str]) -> None:
     if EDIT in names:
         try_an_edit(page)
     page.context.close()
+
+
+def of_a_trace(browser: Browser) -> None:
+    """The spans that a test's collector got, from a post to a partner's answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        spans = Path(folder) / "spans.jsonl"
+        words = ["-q", "-n0", "-p", "no:cacheprovider", TRACING_TEST]
+        around = {**os.environ, "TESTS_TRACE": str(spans)}
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *words], cwd=paths.ROOT, env=around, check=True
+        )
+        waterfall.take(browser, spans, IMAGES / f"{TRACE}.png")
+    print(f"  {TRACE}")
 
 
 def try_an_edit(page: Page) -> None:

@@ -1,18 +1,12 @@
-"""`python -m tests.support.waterfall SPANS PICTURE`: the spans that a collector got, as a picture.
-
-SPANS is what tests/functional/test_tracing.py leaves at TESTS_TRACE: one JSON object a span.
-"""
+"""The spans that a collector got, as a picture: one JSON object a span, as a test leaves them."""
 
 import html
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import sync_playwright
-
-from devstack import chromium
+from playwright.sync_api import Browser
 
 WIDTH: Final = 1_100
 STYLE: Final = """
@@ -77,15 +71,10 @@ def _facts(span: Span) -> Iterator[str]:
         yield "linked to try 1"
 
 
-def main(spans: Path, picture: Path) -> None:
+def take(browser: Browser, spans: Path, picture: Path) -> None:
+    """Make the picture of what tests/functional/test_tracing.py has left at TESTS_TRACE."""
     lines = [json.loads(line) for line in spans.read_text().splitlines()]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.find())
-        shown = browser.new_page(viewport={"width": WIDTH, "height": 200})
-        shown.set_content(page(lines))
-        shown.screenshot(path=picture, full_page=True)
-        browser.close()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    shown = browser.new_page(viewport={"width": WIDTH, "height": 200})
+    shown.set_content(page(lines))
+    shown.screenshot(path=picture, full_page=True)
+    shown.close()

@@ -295,7 +295,7 @@ def test_what_was_counted_is_told_every_few_seconds_and_each_of_it_once():
     for do in ("ok", "permanent", "ok"):
         world.send(do)
     report = world.run()
-    first, second = world.told
+    first, second = world.tallies
     assert first.endings == {"APPLIED": 2, "HOLD": 1}
     assert sum(first.latency.counts) == 2
     assert second.is_empty
