@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from console.layout import reveals
 from console.layout.access import Right
-from crontasks.bulk.asking import Asker, ask, ask_in_console
+from crontasks.bulk.asking import Asker, ask, ask_by_schedule, ask_in_console
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from integration.models import (
@@ -301,7 +301,8 @@ class TestBulk:
     ) -> None:
         settings.SLUICE_BULK_ROOT = tmp_path
         structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
-        wanted = {"what": "documents", "structure": "order"}
+        masked = {"what": "documents", "structure": "order"}
+        wanted = {**masked, "unmasked": True}
         ask("export", wanted, actor="otto")
         a_rule(structure=structure)
         entry = CATALOGUE["export"]
@@ -322,6 +323,12 @@ class TestBulk:
         with pytest.raises(BulkError) as refused:
             ask("export", wanted, actor="otto")
         assert refused.value.job_code == "MASKED_EXPORT"
+        assert "masking" not in BulkRun.objects.get(pk=number).parameters
+        by_schedule = ask_by_schedule("export", masked, actor="beat", instance=None)
+        told = {"part": "payload", "path": "$.card", "style": "whole"}
+        assert by_schedule.parameters["masking"] == [told]
+        own = reverse("bulk-file", args=[by_schedule.pk, "part-0.jsonl"])
+        assert somebody(Right.REVEAL).get(own).status_code == 404, "there is none, and they may ask"
         file = reverse("bulk-file", args=[number, "part-0.jsonl"])
         assert somebody(Right.REVEAL).get(file).status_code == 403
         assert revealing().get(file).status_code == 404, "there is none, and they may ask"
