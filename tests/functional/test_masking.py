@@ -27,6 +27,7 @@ from integration.models import (
     Operation,
     OperationItem,
 )
+from integration.selectors.masking import covers
 from integration.selectors.masking.rules import masks
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking_planted import somebody
@@ -95,7 +96,7 @@ class TestReveal:
         client.post(address, {"to": "mask"})
         assert SECRET not in page_of(client, error)
 
-    def test_it_ends_by_itself_and_with_the_right(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_ends_by_itself_and_with_the_right(self) -> None:
         a_rule()
         error, client = a_failure(), revealing()
         client.post(reverse("reveal", args=[error.pk]), {"reason": "to see it"})
@@ -181,6 +182,20 @@ class TestShown:
             assert SECRET.encode()[:6].hex(" ") not in page
             assert f"{len(payload)} bytes are hidden" in page
         assert SECRET not in client.get(reverse("edit", args=[error.pk])).text
+
+    def test_a_list_reads_so_much_and_hides_the_texts_of_the_rest(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        a_rule()
+        queue = a_queue_row("continuous")
+        small = a_failure(queue=queue, text=f"small {SECRET}")
+        large = json.dumps({**DOCUMENT, "more": "x" * 1_000}).encode()
+        a_failure(large, queue=queue, offset=11, text=f"large {SECRET}")
+        monkeypatch.setattr(covers, "MOST_BYTES", len(bytes(small.payload or b"")) + 100)
+        page = somebody(Right.REVEAL).get(reverse("failure-list"), {"state": ""}).text
+        assert SECRET not in page
+        assert "small ⟦masked⟧" in page
+        assert "large" not in page
 
     def test_an_envelope_shows_its_document_masked_as_it_came_too(self) -> None:
         a_rule(style="last-four")
