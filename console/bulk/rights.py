@@ -16,6 +16,7 @@ from console.layout.access import Right, has
 from console.layout.reveals import may_reveal
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
+from crontasks.bulk.masking import EXPORT
 from crontasks.parameters import Described, describe
 from integration.models import BulkRun
 from integration.selectors.masking.rules import masks
@@ -50,7 +51,8 @@ def shows_rows(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any
     own = f"{storage.uploads_of(request.user.pk or 0)}/"
     files = [str(job_request.get(field) or "") for field in entry.files]
     are_own = bool(files) and all(one.startswith(own) for one in files)
-    is_shown = are_own or (has(request.user, Right.VIEW_PAYLOAD) and _sees_masked(request, entry))
+    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    is_shown = are_own or (may_see and _sees_masked(request, entry, job_request))
     if is_shown:
         trail.note_view(request, "bulkpreview", entry.job, " ".join([entry.title, *files]))
     return is_shown
@@ -64,17 +66,21 @@ def shown_samples(
     Where they may not because of masking rules, neither may the keys by which they are called.
     """
     sees = shows_rows(request, entry, job_request)
-    if sees or _sees_masked(request, entry):
+    if sees or _sees_masked(request, entry, job_request):
         return list(samples), sees
     return [replace(one, place=f"row {n}") for n, one in enumerate(samples, 1)], sees
 
 
-def _sees_masked(request: HttpRequest, entry: Entry) -> bool:
+def _sees_masked(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> bool:
     """Return whether nothing of the rows would be masked for this person.
 
     A preview reads rows of any queue, and shows them as the job would write them.
     """
-    return bool(entry.files) or may_reveal(request) or not masks().rules
+    if entry.files or may_reveal(request) or not masks().rules:
+        return True
+    # An export's rows are masked already, as its files would be.
+    is_masked = not (job_request.get("unmasked") or job_request.get("into_queue"))
+    return entry.job == EXPORT and is_masked
 
 
 def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError
+from crontasks.bulk.job_requests.masking import rules_of
 from integration.models import BulkRun
 from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
-from integration.selectors.masking.rules import any_masked, masks
-from spark_jobs.exports.parameters import What
+from integration.selectors.masking.rules import any_masked
 
 EXPORT: Final = "export"
 REPAIR: Final = "repair"
@@ -21,19 +21,22 @@ def refuse_masked(run: BulkRun, *, may_reveal: bool, reason: str) -> None:
     What stays inside (a replay, a repair, an export into a queue) carries true values.
     """
     if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
-        why = "Masking rules hide values of what the files would hold, and files have them all."
+        why = "Masking rules hide values of what the files would hold, and they would be unmasked."
         raise BulkError("MASKED_EXPORT", why, NEXT_STEP)
     if run.job == REPAIR and not may_reveal:
         _refuse_telling(run.parameters)
 
 
 def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
-    """Return whether files that such a run writes for people hold masked values."""
+    """Return whether files that such a run writes for people hold masked values.
+
+    Also where a rule is there now that was not when the run was asked for.
+    """
     if job != EXPORT or parameters.get("target"):
         return False
-    if parameters.get("what") == What.DOCUMENTS:
-        return not masks().of_structure(parameters["structure"]).is_empty
-    return any_masked(parameters.get("queues") or [])
+    rules, _ = rules_of(parameters)
+    masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
+    return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
 
 
 def _refuse_telling(parameters: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import AnyStr, Final, NamedTuple
@@ -80,18 +80,26 @@ class Mask:
 
         Where a path is more than names and places it is not known, and so it may.
         """
-        matcher = self.xml if path.startswith("/") else self.json
+        return self.below(path) is None
+
+    def below(self, path: str) -> "Mask | None":
+        """The mask of the value that such a path finds; None where all of it may be masked."""
+        is_xml = path.startswith("/")
+        matcher = self.xml if is_xml else self.json
         if matcher is None or not path:
-            return False
+            return NOTHING
         names = _plain(path)
         if names is None:
-            return True
+            return None
         state = matcher.start
         for name in names:
             if matcher.style(state) is not None:
-                return True
-            state = _on(matcher, state, name, is_xml=path.startswith("/"))
-        return matcher.style(state) is not None
+                return None
+            state = _on(matcher, state, name, is_xml=is_xml)
+        if matcher.style(state) is not None:
+            return None
+        inner = replace(matcher, start=state)
+        return Mask(xml=inner) if is_xml else Mask(json=inner)
 
     def header(self, name: str, value: str) -> str:
         """A header's value as it is shown."""

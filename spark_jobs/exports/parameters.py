@@ -48,11 +48,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Masking:
+    """A masking rule: the part of a message, the path in it, and what is left of a value."""
+
+    part: str
+    path: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportParameters(JobParameters):
     """The rows to export, as what, and the folder that takes the run's own folder.
 
     Where there is a `target` they become messages of that queue instead, each with the payload that
     its line of JSON would be.
+
+    `masking` are the rules whose values are hidden in the files, `hidden` the fields that are
+    hidden whole because they may hold such a value.
 
     Times are ISO texts, empty where nothing limits. Of documents: `structure` is its number and
     `structure_name` its name; `where` is (path, value). Of messages: `queues` are numbers, none
@@ -79,6 +91,8 @@ class ExportParameters(JobParameters):
     formulas: Formulas = Formulas.EXACT
     target: Target | None = None
     provider: int | None = None
+    masking: tuple[Masking, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise JobError for what does not go together."""

@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -17,8 +17,10 @@ _NOT_READ: Final = object()
 class Payload:
     """A record's value, as tracking keeps it; what is asked for of it is found once."""
 
-    def __init__(self, compressed: bytes) -> None:
-        self.raw = zlib.decompress(compressed)
+    def __init__(self, compressed: bytes, hide: Callable[[bytes], bytes] | None = None) -> None:
+        """`hide` answers a record without what is masked of it."""
+        record = zlib.decompress(compressed)
+        self.raw = record if hide is None else hide(record)
         self._body: object = _NOT_READ
 
     @property

@@ -9,6 +9,8 @@ from json import JSONEncoder
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from integration.masking.mask import HIDDEN
+from spark_jobs.exports.hiding import hiding_of_documents, hiding_of_records
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Wanted, What, steps_of
 from spark_jobs.exports.payloads import Payload
 from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, WHOLE, Selection
@@ -33,22 +35,30 @@ class Shaped(NamedTuple):
 def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
     """Documents are taken apart by SQL; messages here, because tracking compresses payloads."""
     if parameters.what is What.DOCUMENTS:
-        return Shaped(selection.columns, lambda row: row)
+        return Shaped(selection.columns, hiding_of_documents(parameters, selection))
+    hide = hiding_of_records(parameters)
     places = {column.name: place for place, column in enumerate(selection.columns)}
-    made = [_of_message(wish, parameters.format, selection, places) for wish in selection.wanted]
+    hidden = frozenset(parameters.hidden)
+    made = [
+        _of_message(wish, parameters.format, selection, places, hidden) for wish in selection.wanted
+    ]
     getters = [getter for _, getter in made]
     column = places.get(PAYLOAD.name)
 
     def values(row: Row) -> Row:
         compressed = None if column is None else row[column]
-        payload = None if compressed is None else Payload(compressed)
+        payload = None if compressed is None else Payload(compressed, hide)
         return [getter(row, payload) for getter in getters]
 
     return Shaped(tuple(column for column, _ in made), values)
 
 
 def _of_message(
-    wish: Wanted, form: Format, selection: Selection, places: dict[str, int]
+    wish: Wanted,
+    form: Format,
+    selection: Selection,
+    places: dict[str, int],
+    hidden: frozenset[str],
 ) -> tuple[Column, _Getter]:
     if wish.is_path:
         steps, is_json = steps_of(wish.source), form is Format.JSON_LINES
@@ -63,7 +73,10 @@ def _of_message(
     if wish.source == PAYLOAD.name:
         return Column(wish.name, ColumnKind.BYTES, ""), _asked(attrgetter("raw"))
     place = places[wish.source]
-    return Column(wish.name, selection.columns[place].kind, ""), lambda row, _: row[place]
+    column = Column(wish.name, selection.columns[place].kind, "")
+    if wish.source in hidden:
+        return column, lambda row, _: HIDDEN if row[place] else row[place]
+    return column, lambda row, _: row[place]
 
 
 def _asked(ask: Callable[[Payload], Any]) -> _Getter:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
-from integration.models import BulkRun, ExternalSystem, ObjectStructure, Queue
+from integration.models import BulkRun, ExternalSystem, MaskingRule, ObjectStructure, Queue
 from tests.support.bulk import an_asset_structure
 from tests.support.bulk_pages import logged_in, new, see
 from tests.support.exports import a_document, a_plain_queue, some_documents
@@ -167,3 +167,24 @@ def test_an_export_into_a_queue_is_asked_for_in_the_console_by_its_name(
     run = BulkRun.objects.get()
     assert (run.parameters["folder"], run.parameters["target"]["queue"]) == ("", queue.pk)
     assert queue.name in see(client, run)
+
+
+def test_what_is_masked_is_masked_in_files_and_tells_nothing_by_what_is_chosen(
+    structure: ObjectStructure, queue: Queue
+) -> None:
+    a_document(structure, "A1", '{"card": "4000-1234", "site": "S1"}')
+    a_track_row(queue, key="4000-1234", external_id="4000-1234", payload=b'{"card": "4000-1234"}')
+    MaskingRule.objects.create(name="cards", path="$.card")
+    MaskingRule.objects.create(name="keys", part="key")
+    documents = {"what": "documents", "structure": structure.name}
+    messages = {"what": "messages", "queue": queue.name, "payload": True}
+    for asked in (documents, {**documents, "columns": "card=$.card\nsite=$.site"}, messages):
+        [sample] = preview("export", asked).samples
+        assert "4000-1234" not in f"{sample.place} {sample.text}"
+        assert "⟦masked" in sample.text
+        [true] = preview("export", {**asked, "unmasked": True}).samples
+        assert "4000-1234" in true.text
+    with pytest.raises(BulkError) as refused:
+        preview("export", {**documents, "where": "$.card=4000-1234"})
+    assert refused.value.job_code == "MASKED_SOURCE"
+    assert len(preview("export", {**documents, "where": "$.site=S1"}).samples) == 1

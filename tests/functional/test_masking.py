@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from console.layout import reveals
 from console.layout.access import Right
-from crontasks.bulk.asking import Asker, ask, ask_in_console
+from crontasks.bulk.asking import Asker, ask, ask_by_schedule, ask_in_console
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from integration.models import (
@@ -27,6 +27,7 @@ from integration.models import (
     Operation,
     OperationItem,
 )
+from integration.selectors.masking import covers
 from integration.selectors.masking.rules import masks
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking_planted import somebody
@@ -95,7 +96,7 @@ class TestReveal:
         client.post(address, {"to": "mask"})
         assert SECRET not in page_of(client, error)
 
-    def test_it_ends_by_itself_and_with_the_right(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_ends_by_itself_and_with_the_right(self) -> None:
         a_rule()
         error, client = a_failure(), revealing()
         client.post(reverse("reveal", args=[error.pk]), {"reason": "to see it"})
@@ -181,6 +182,20 @@ class TestShown:
             assert SECRET.encode()[:6].hex(" ") not in page
             assert f"{len(payload)} bytes are hidden" in page
         assert SECRET not in client.get(reverse("edit", args=[error.pk])).text
+
+    def test_a_list_reads_so_much_and_hides_the_texts_of_the_rest(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        a_rule()
+        queue = a_queue_row("continuous")
+        small = a_failure(queue=queue, text=f"small {SECRET}")
+        large = json.dumps({**DOCUMENT, "more": "x" * 1_000}).encode()
+        a_failure(large, queue=queue, offset=11, text=f"large {SECRET}")
+        monkeypatch.setattr(covers, "MOST_BYTES", len(bytes(small.payload or b"")) + 100)
+        page = somebody(Right.REVEAL).get(reverse("failure-list"), {"state": ""}).text
+        assert SECRET not in page
+        assert "small ⟦masked⟧" in page
+        assert "large" not in page
 
     def test_an_envelope_shows_its_document_masked_as_it_came_too(self) -> None:
         a_rule(style="last-four")
@@ -301,7 +316,8 @@ class TestBulk:
     ) -> None:
         settings.SLUICE_BULK_ROOT = tmp_path
         structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
-        wanted = {"what": "documents", "structure": "order"}
+        masked = {"what": "documents", "structure": "order"}
+        wanted = {**masked, "unmasked": True}
         ask("export", wanted, actor="otto")
         a_rule(structure=structure)
         entry = CATALOGUE["export"]
@@ -322,6 +338,12 @@ class TestBulk:
         with pytest.raises(BulkError) as refused:
             ask("export", wanted, actor="otto")
         assert refused.value.job_code == "MASKED_EXPORT"
+        assert "masking" not in BulkRun.objects.get(pk=number).parameters
+        by_schedule = ask_by_schedule("export", masked, actor="beat", instance=None)
+        told = {"part": "payload", "path": "$.card", "style": "whole"}
+        assert by_schedule.parameters["masking"] == [told]
+        own = reverse("bulk-file", args=[by_schedule.pk, "part-0.jsonl"])
+        assert somebody(Right.REVEAL).get(own).status_code == 404, "there is none, and they may ask"
         file = reverse("bulk-file", args=[number, "part-0.jsonl"])
         assert somebody(Right.REVEAL).get(file).status_code == 403
         assert revealing().get(file).status_code == 404, "there is none, and they may ask"

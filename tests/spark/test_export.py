@@ -17,6 +17,7 @@ from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.driving import drive
 from integration.models import (
     BulkRun,
+    MaskingRule,
     MessageTrack,
     ObjectStructure,
     Queue,
@@ -195,6 +196,25 @@ def test_tracked_messages_of_all_days_with_their_payloads(queue: Queue, spark: A
         **{f"m{number}": payload for number, payload in enumerate(texts)},
         "old": None,
     }
+
+
+def test_files_have_placeholders_for_what_is_masked(
+    structure: ObjectStructure, queue: Queue
+) -> None:
+    a_document(structure, "A", '{"num": 1, "card": "4000-1234"}')
+    a_track_row(queue, external_id="x", payload=b'{"card": "4000-1234", "num": 2}')
+    MaskingRule.objects.create(name="cards", path="$.card")
+
+    documents = done(an_export())
+    messages = done(an_export(what="messages", structure="", format="csv", payload=True))
+
+    [line] = lines_of(documents)
+    assert json.loads(line) == {"num": 1, "card": "⟦masked 1⟧"}
+    assert messages.counts["sent"] == 1
+    for run in (documents, messages):
+        files = [path.read_text() for path in folder_of(run).iterdir()]
+        assert any("⟦masked 1⟧" in text for text in files)
+        assert not any("4000-1234" in text for text in files)
 
 
 def test_nothing_to_export_is_an_empty_file_with_its_header(structure: ObjectStructure) -> None:

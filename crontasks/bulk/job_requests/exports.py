@@ -15,6 +15,7 @@ from crontasks.bulk.job_requests.imports import (
     structure_named,
     target_of,
 )
+from crontasks.bulk.job_requests.masking import masking_of
 from crontasks.parameters import option
 from integration import durations
 from integration.models import Queue
@@ -65,6 +66,10 @@ class ExportRequest:
         "The folder of an object storage that takes the files, such as s3://bucket/out/; none: the "
         "shared folder. JSON lines and CSV only.",
     )
+    unmasked: bool = option(
+        False,
+        "With true values of what masking rules hide: takes the right to reveal, and a reason.",
+    )
     into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
     def parameters(self) -> dict[str, Any]:
@@ -87,6 +92,8 @@ class ExportRequest:
             **(_into(inbound_queue(into)) if into else {}),
             **(self._documents() if is_documents else self._messages()),
         }
+        if not (into or self.unmasked):
+            parameters |= masking_of(parameters)
         if not (is_documents or parameters["until"]):
             parameters["until"] = now.isoformat()
         selection(ExportParameters.of(parameters))

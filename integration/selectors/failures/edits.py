@@ -12,6 +12,7 @@ from integration.errors import IntegrationError
 from integration.formats.documents import Decoded
 from integration.formats.schema import Misfit, Schema, SchemaKind
 from integration.formats.wire import HEADER_BYTES
+from integration.masking.documents import text_to_mask
 from integration.masking.mask import NOTHING, PLACEHOLDER, Mask
 from integration.masking.restoring import Misplaced, restored
 from integration.models import MessageError
@@ -20,7 +21,7 @@ from integration.registries.reading import Reading, Written, reading_of, written
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, is_json
 from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
-from integration.selectors.masking.documents import hidden_in, text_to_mask
+from integration.selectors.masking.documents import hidden_in
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.scope import Scope

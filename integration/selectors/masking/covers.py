@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Length
 
 from integration.codec import decode_headers
@@ -22,7 +21,7 @@ from integration.registries.reading import Reading, reading_of
 from integration.selectors.masking.documents import hidden_in
 from integration.selectors.masking.rules import Masks, masks
 
-# Of larger messages no text is shown in a list: it does not wait until they are read.
+# A list reads so much of payloads; of what is beyond, no text is shown: it does not wait.
 MOST_BYTES: Final = 4 * 2**20
 # Sentences of these codes name places, never values.
 SAFE_CODES: Final = frozenset(code.value for code in FlawCode) - {FlawCode.SCHEMA_VIOLATION.value}
@@ -105,7 +104,7 @@ def unknown_cover(mask: Mask) -> Cover:
 def covers(places: Iterable[Place], rules: Masks | None = None) -> dict[UUID, Cover]:
     """The covers of those of these failures of which anything is hidden.
 
-    In one query for the rules, and one for the messages that they are for.
+    In one query for the rules, and two for the messages that they are for.
     """
     known = masks() if rules is None else rules
     if not known.rules:
@@ -113,7 +112,8 @@ def covers(places: Iterable[Place], rules: Masks | None = None) -> dict[UUID, Co
     asked = {place.id: known.of(place.queue, place.system, (place.interface,)) for place in places}
     wanted = {id_: mask for id_, mask in asked.items() if not mask.is_empty}
     found = {id_: unknown_cover(mask) for id_, mask in wanted.items()}
-    for error in _loaded(MessageError.objects.filter(pk__in=list(wanted))):
+    failures = MessageError.objects.filter(pk__in=_within_bounds(wanted))
+    for error in failures.select_related("queue__provider"):
         found[error.pk] = cover_of(error, wanted[error.pk])
     return found
 
@@ -128,7 +128,14 @@ def covers_of(ids: Iterable[UUID], rules: Masks | None = None) -> dict[UUID, Cov
     return covers((Place(*row) for row in rows.values_list(*columns)), known)
 
 
-def _loaded(failures: "QuerySet[MessageError]") -> "QuerySet[MessageError]":
+def _within_bounds(ids: Iterable[UUID]) -> list[UUID]:
+    """Those of these failures that a list reads: the smallest, up to MOST_BYTES of all of them."""
     size = Coalesce(Length("payload"), 0) + Coalesce(Length("edited_payload"), 0)
-    sized = failures.alias(size=size).filter(size__lte=MOST_BYTES)
-    return sized.select_related("queue__provider")
+    rows = MessageError.objects.filter(pk__in=list(ids)).annotate(size=size).order_by("size", "pk")
+    chosen, held = [], 0
+    for pk, length in rows.values_list("pk", "size"):
+        held += length
+        if held > MOST_BYTES:
+            break
+        chosen.append(pk)
+    return chosen

@@ -45,16 +45,19 @@ class Masks:
         self, places: Iterable[tuple[int | None, int | None]], interfaces: Collection[str]
     ) -> Mask:
         """The mask of a message that is of several queues; each with its system."""
-        if not self.rules:
-            return NOTHING
+        return mask_of(self.fitting(places, interfaces)) if self.rules else NOTHING
+
+    def fitting(
+        self, places: Iterable[tuple[int | None, int | None]], interfaces: Collection[str]
+    ) -> frozenset[Rule]:
+        """The rules for messages of any of these queues that go by any of these names."""
         names = frozenset(name for name in interfaces if name)
-        fit = {
+        return frozenset(
             one.rule
             for queue, system in places
             for one in self.rules
             if one.is_for(queue, system, names)
-        }
-        return mask_of(frozenset(fit))
+        )
 
     def of_queue(self, queue: Queue, *interfaces: str) -> Mask:
         """The mask of a message of this queue that is of one of these services or channels."""
@@ -67,12 +70,14 @@ class Masks:
 
     def of_structure(self, structure: int) -> Mask:
         """The mask of documents that are stored under a structure, wherever they came from."""
-        return mask_of(
-            frozenset(
-                one.rule
-                for one in self.rules
-                if one.structure in {None, structure} and one.rule.part is Part.PAYLOAD
-            )
+        return mask_of(self.fitting_structure(structure))
+
+    def fitting_structure(self, structure: int) -> frozenset[Rule]:
+        """The rules for documents that are stored under a structure."""
+        return frozenset(
+            one.rule
+            for one in self.rules
+            if one.structure in {None, structure} and one.rule.part is Part.PAYLOAD
         )
 
 

@@ -62,6 +62,16 @@ def _covered(row: TrackRow, mask: Mask, paths: Paths) -> TrackRow:
     )
 
 
+def hidden_columns(mask: Mask, names: Sequence[str]) -> list[str]:
+    """The columns of messages of these services and channels that may hold a masked value.
+
+    Without names of any of them.
+    """
+    paths = [one for of_name in _paths(names or _names()).values() for one in of_name]
+    key = ["key"] if mask.key is not None else []
+    return key + _hidden(mask, paths)
+
+
 def _hidden(mask: Mask, paths: Sequence[tuple[str, ...]]) -> list[str]:
     """The columns that may hold a masked value; all of them where nothing tells."""
     if not mask.hides_payload:

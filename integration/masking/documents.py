@@ -1,0 +1,41 @@
+"""A document that was read, as the text that a mask and the engine read alike."""
+
+from typing import Final
+
+from lxml import etree
+
+from integration.envelope import Document
+from integration.masking.mask import Hidden, Mask
+
+_UTF8: Final = frozenset({"", "UTF-8", "UTF8", "ASCII", "US-ASCII"})
+
+
+def hidden_in(document: Document, mask: Mask, most: int | None = None) -> Hidden | None:
+    """Return the document's text with placeholders; None where all of it is to be hidden.
+
+    So is a text of more than `most` characters.
+    """
+    text = text_to_mask(document)
+    if text is None or (most is not None and len(text) > most):
+        return None
+    return mask.document(text, is_xml=is_xml(document.body))
+
+
+def text_to_mask(document: Document) -> str | None:
+    """The text of a document; None where there is none that is read as the engine read it."""
+    body, payload = document.body, document.payload
+    if isinstance(payload, str):
+        # What came decoded is UTF-8, whatever a declaration says.
+        return payload.removeprefix("\ufeff")
+    if isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it
+        declared = body.getroottree().docinfo.encoding or ""
+        if declared.upper() not in _UTF8:
+            return etree.tostring(body, encoding="unicode")
+    try:
+        return payload.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return None
+
+
+def is_xml(body: object) -> bool:
+    return isinstance(body, etree._Element)  # noqa: SLF001
