@@ -29,6 +29,7 @@ from bench.cases import (
     spark_start,
     stopwatch,
     stored_imports,
+    tracing,
     tracking,
     two_phase,
 )
@@ -40,6 +41,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
     for function in (
         inbound.inbound_batch,
         tracking.tracking_cost,
+        tracing.otel_off,
+        tracing.otel_on,
         formats.avro,
         inbound.inbound_per_message,
         inbound.inbound_vs_single_commit,
