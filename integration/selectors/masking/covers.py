@@ -22,7 +22,7 @@ from integration.selectors.masking.documents import hidden_in
 from integration.selectors.masking.rules import Masks, masks
 
 # A list reads so much of payloads; of what is beyond, no text is shown: it does not wait.
-MOST_BYTES: Final = 4 * 2**20
+MOST_BYTES: Final = 2 * 2**20
 # Sentences of these codes name places, never values.
 SAFE_CODES: Final = frozenset(code.value for code in FlawCode) - {FlawCode.SCHEMA_VIOLATION.value}
 
