@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 STARTER = $(or $(PYTHON),python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run stop status test smoke payments bridges chaos soak fuzz drill check bench docs lock
+.PHONY: help setup run stop status test smoke payments bridges chaos soak fuzz drill check bench docs monitoring-check lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ bench: setup ## the benchmarks, one JSON object a line (NAME=x for one of them)
 docs: setup ## the documentation as a site, in site/: every link checked, nothing fetched
 	@NO_MKDOCS_2_WARNING=1 $(OURS) -m mkdocs build
 	@echo "To read it: $(OURS) -m http.server --bind 127.0.0.1 --directory site"
+
+monitoring-check: ## the alert rules and the dashboard's expressions, by promtool (Debian's package prometheus)
+	@promtool check rules deploy/monitoring/alerts.yml
+	@$(OURS) deploy/monitoring/expressions.py | promtool check rules /dev/stdin
 
 lock: setup ## compile the pinned, hashed requirements anew from the *.in files
 	@$(OURS) -m devstack lock

@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, ip_address, ip_network
+from itertools import accumulate
 from typing import Final
 
 from django.conf import settings
@@ -10,7 +11,12 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from console.layout.access import Right, has, scope_of
@@ -84,11 +90,24 @@ class _Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for family in self.families:
+            if family.kind == "histogram":
+                yield _histogram(family)
+                continue
             kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
             metric = kind(PREFIX + family.name, family.help, labels=family.labels)
             for labels, number in family.samples:
                 metric.add_metric(labels, number)
             yield metric
+
+
+def _histogram(family: Family) -> Metric:
+    """Prometheus counts in each bucket what lies in all below it, too."""
+    metric = HistogramMetricFamily(PREFIX + family.name, family.help, labels=family.labels)
+    for labels, bounds, counts, total in family.spreads:
+        names = [*(str(float(bound)) for bound in bounds), "+Inf"]
+        buckets = list(zip(names, accumulate(counts), strict=True))
+        metric.add_metric(labels, buckets, sum_value=total)
+    return metric
 
 
 def exposed(families: Iterable[Family]) -> bytes:

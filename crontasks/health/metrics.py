@@ -30,7 +30,7 @@ _HEARTS: Final = """
 
 
 def everything() -> list[Family]:
-    """Every family, in nine queries and one setting. Raises DatabaseError."""
+    """Every family, in twelve queries and one setting. Raises DatabaseError."""
     with transaction.atomic(using=alias()):
         execute(LONGEST_STATEMENT)
         return [*metrics.families(), _of_runs(), *_of_hearts(), *_of_bulk()]

@@ -30,10 +30,15 @@ from integration.tracing.spans import Tracer
 if TYPE_CHECKING:
     from integration.delivery.deliver import Delivered
     from integration.delivery.report import Report
+    from integration.delivery.tally import Tally
     from integration.delivery.threads import Threads
 
 
 FREED_AT_ONCE: Final = 40
+
+
+def untold(tally: "Tally") -> None:
+    """Nobody wants to know what a run has counted."""
 
 
 @dataclass(slots=True)
@@ -45,7 +50,7 @@ class RunContext:
     takes the place of `deliver` on a queue whose messages go to endpoints. `threads` are where the
     handler transactions of one batch run side by side; without them they run one after the other.
     `schemas` are those of the provider's registry; None where it has none. `tracer` is None while
-    nothing is traced.
+    nothing is traced. `tell` is given every few seconds what the run has counted.
     """
 
     queue: QueueSnapshot
@@ -61,6 +66,7 @@ class RunContext:
     threads: "Threads | None" = None
     schemas: Schemas | None = None
     tracer: Tracer | None = None
+    tell: Callable[["Tally"], None] = untold
     reader: Reader = field(init=False)
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.

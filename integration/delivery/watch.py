@@ -19,6 +19,8 @@ from integration.values import Fetched, TopicFacts, TroubleKind
 LOOK_EVERY_SECONDS: Final = 0.2
 CONFIGURATION_EVERY_SECONDS: Final = 1.0
 IDENTITY_EVERY_SECONDS: Final = 5.0
+# What a process has counted since is lost if it is killed.
+TOLD_EVERY_SECONDS: Final = 5.0
 # A client that meets another topic under the old name fails once and then waits this long before
 # it reads there (fetch.error.backoff.ms): what came sooner after a look is of the topic looked at.
 SURE_SECONDS: Final = 1.0
@@ -72,7 +74,7 @@ class Watch:
         self.busy_at = now
         self._began_at = now
         self._looked_at = float("-inf")
-        self._configured_at = now
+        self._configured_at = self._told_at = now
         self._group = context.queue.group
         self._identified_at = float("-inf")
         self._committed_at = now
@@ -109,6 +111,9 @@ class Watch:
 
     def _asked(self, report: Report, now: float, quiet_seconds: float) -> Report | None:
         self._looked_at = now
+        if now - self._told_at >= TOLD_EVERY_SECONDS:
+            self._told_at = now
+            self.context.tell(report.untold())
         reason = self.context.stop(quiet_seconds=quiet_seconds)
         if reason is not None:
             ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Final
 
 from django.conf import settings
@@ -26,7 +27,7 @@ from integration.registries.schemas import schemas_for
 from integration.runs import beginning
 from integration.runs.branches import settle_left, two_phase_of
 from integration.runs.sources import source_of
-from integration.store import deployments
+from integration.store import deployments, tallies
 from integration.store.circuits import DatabaseCircuits
 from integration.store.configuration import queue_with_its_own, snapshot_of
 from integration.store.partition_manager import DatabasePartitionManager
@@ -75,7 +76,9 @@ def run_queue(
             sending(context, endpoints),
             threads(context),
         ):
-            return run(context)
+            report = run(context)
+        context.tell(report.untold())
+        return report
     finally:
         close_old_connections()
 
@@ -132,4 +135,5 @@ def build(
         schemas=schemas_for(row.provider, queue.topic),
         deployment=settings.SLUICE_DEPLOYMENT,
         tracer=spans.tracer(),
+        tell=partial(tallies.add, queue.id),
     )

@@ -1,27 +1,26 @@
 """The figures of queues, failures, the relay and the database, as families of named samples.
 
 Every query has a cost of its own that does not grow with what was ever processed: counts of open
-failures stop at a cap for each queue and state, and endings are counted among the newest
-tracking rows alone.
+failures stop at a cap for each queue and state, and what runs have counted is one row each.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from integration.models import Tally
+from integration.policy.histograms import CALL_SECONDS, LATENCY_SECONDS
 from integration.policy.states import OPEN, OPEN_SQL, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
-from integration.selectors.tracking.endings import Endings, latest
+from integration.store import tallies
 from integration.store.sessions import fetch_all
 from integration.store.stable_ends import IS_BEFORE_OPEN
 from integration.store.starts import IS_READ, SENDS
+from integration.version import sluice_version
 
 # A queue stops itself at 10,000 open failures unless it was given another limit.
 FAILURES_CAP: Final = 10_000
-# Newest tracking rows that are looked at, and how far back: the cost is that of 20,000 rows at
-# most (15 ms), and the time they cover is told beside the counts.
-NEWEST_ROWS: Final = 20_000
-LONGEST_WINDOW_SECONDS: Final = 60
+_ENDED: Final = ("queue", "ended")
 
 _QUEUES: Final = f"""
     SELECT q.name, (q.enabled AND NOT q.paused)::int,
@@ -53,6 +52,7 @@ _FAILURES: Final = f"""
         LIMIT {FAILURES_CAP}) found) few
     WHERE {IS_READ} ORDER BY q.name, s.state"""
 _NAMES: Final = f"SELECT q.id, q.name FROM integration_queue q WHERE {IS_READ} ORDER BY q.name"
+_ENDPOINT_NAMES: Final = "SELECT id, name FROM integration_endpoint"
 _ENDPOINTS: Final = """
     SELECT e.name, (e.enabled AND coalesce(e.paused_until <= clock_timestamp(), true))::int,
            CASE WHEN c.state <> 'CLOSED'
@@ -69,13 +69,16 @@ _CONNECTIONS: Final = """
            current_setting('max_connections')::int
                - current_setting('superuser_reserved_connections')::int"""
 
+Spread = tuple[tuple[str, ...], Sequence[float], Sequence[int], float]
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """One metric: its name without the prefix, what it counts, and its samples.
 
     A sample is (values of `labels`, number); a number that is not known has no sample. `kind` is
-    "gauge", or "counter" for what only grows.
+    "gauge", or "counter" for what only grows, or "histogram": of that each sample is in `spreads`,
+    with its upper bounds, how many lie in each bucket, and their sum.
     """
 
     name: str
@@ -83,14 +86,20 @@ class Family:
     labels: tuple[str, ...] = ()
     kind: str = "gauge"
     samples: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
 
     def add(self, number: float | None, *labels: str) -> None:
         if number is not None:
             self.samples.append((labels, number))
 
+    def spread(
+        self, bounds: Sequence[float], counts: Sequence[int], total: float, *labels: str
+    ) -> None:
+        self.spreads.append((labels, bounds, counts, total))
+
 
 def families() -> Iterator[Family]:
-    """Everything this room can count, in seven queries. Raises DatabaseError."""
+    """Everything this room can count, in nine queries. Raises DatabaseError."""
     yield from _of_queues(fetch_all(_QUEUES))
     yield _family(
         "open_failures",
@@ -98,7 +107,8 @@ def families() -> Iterator[Family]:
         ("queue", "state"),
         fetch_all(_FAILURES),
     )
-    yield from _of_endings(latest(LONGEST_WINDOW_SECONDS, NEWEST_ROWS))
+    yield from _of_tallies(tallies.read())
+    yield _family("build_info", "1, with the version", ("version",), [(sluice_version(), 1)])
     yield from _of_relays(relays())
     yield from _of_endpoints(fetch_all(_ENDPOINTS))
     yield _family(
@@ -154,23 +164,29 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
     yield from [*of_queue, states]
 
 
-def _of_endings(counted: Endings) -> Iterator[Family]:
+def _of_tallies(rows: Iterable[tuple[str, int, str, list[int], float]]) -> Iterator[Family]:
     """A queue where nothing ended has a 0 for APPLIED, so that its rate is 0 and not absent."""
-    endings = Family(
-        "endings",
-        "Messages that ended so within the last sluice_endings_window_seconds",
-        ("queue", "ended"),
-    )
-    for number, queue in fetch_all(_NAMES):
-        counts = {Ended.APPLIED.value: 0, **counted.counts.get(number, {})}
-        for ended, count in sorted(counts.items()):
-            endings.add(count, queue, ended)
-    yield endings
-    covered = (
-        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
-        f"than {NEWEST_ROWS:,} messages ended in them"
-    )
-    yield _family("endings_window_seconds", covered, (), [(counted.seconds,)])
+    messages = Family("messages", "Tries that ended so, since the beginning", _ENDED, "counter")
+    took = "From the time of a message in Kafka to the commit in which it was applied or delivered"
+    latency = Family("message_latency_seconds", took, ("queue",), "histogram")
+    took = "How long calls of an endpoint took"
+    calls = Family("call_duration_seconds", took, ("endpoint",), "histogram")
+    queues = dict(fetch_all(_NAMES))
+    endpoints = dict(fetch_all(_ENDPOINT_NAMES))
+    counted: set[str] = set()
+    for kind, subject, ended, counts, total in sorted(rows):
+        match kind:
+            case Tally.Kind.ENDED if subject in queues:
+                messages.add(counts[0], queues[subject], ended)
+                counted.add(f"{queues[subject]}\n{ended}")
+            case Tally.Kind.LATENCY if subject in queues:
+                latency.spread(LATENCY_SECONDS, counts, total, queues[subject])
+            case Tally.Kind.CALL if subject in endpoints:
+                calls.spread(CALL_SECONDS, counts, total, endpoints[subject])
+    for queue in queues.values():
+        if f"{queue}\n{Ended.APPLIED}" not in counted:
+            messages.add(0, queue, Ended.APPLIED.value)
+    yield from [messages, latency, calls]
 
 
 def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:

@@ -1,10 +1,11 @@
 """/metrics: true figures in Prometheus' own format, few queries, and only for who may read them."""
 
+import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,17 +14,24 @@ from pytest_django import DjangoAssertNumQueries
 from console.models import Limit
 from crontasks.models import CronInstance, CronRun
 from devstack import paths
+from devstack.servers import Servers
+from integration.delivery.tally import Tally
 from integration.models import (
     BulkRun,
     Delivery,
+    Endpoint,
     EndpointCircuit,
     ExternalSystem,
-    MessageTrack,
-    Queue,
     RelayLease,
 )
-from integration.selectors import metrics as figures
-from tests.support.partners import an_endpoint
+from integration.policy.histograms import CALL_SECONDS, Histogram
+from integration.runs.queues import run_queue
+from integration.store import tallies
+from integration.version import sluice_version
+from tests.support.builders import a_brief_queue
+from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
+from tests.support.partners import an_endpoint, an_outbound_queue, post, send
 from tests.support.rows import (
     a_blocked_queue,
     a_held,
@@ -37,7 +45,7 @@ from tests.support.rows import (
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 TOKEN = "only-for-tests-0123456789"
-QUERIES = 15
+QUERIES = 13
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -56,21 +64,16 @@ def value(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((f"sluice_{name}", frozenset(labels.items())))
 
 
-def tracks(queue: Queue, ended: str, count: int, *, age_seconds: float = 1) -> None:
-    at = timezone.now() - timedelta(seconds=age_seconds)
-    MessageTrack.objects.bulk_create(
-        MessageTrack(
-            queue=queue,
-            partition=0,
-            offset=number,
-            arrival_batch=1,
-            message_id=f"m-{number}",
-            interface="X",
-            ended=ended,
-            at=at,
-        )
-        for number in range(count)
-    )
+def a_tally(ended: str, seconds: Sequence[float] = (), endpoint: Endpoint | None = None) -> Tally:
+    """What a run has counted of one message, or of those that took so long."""
+    tally = Tally()
+    tally.endings[ended] = max(len(seconds), 1)
+    if seconds:
+        tally.latency.add_all(seconds)
+    if endpoint is not None:
+        tally.calls[endpoint.pk] = Histogram(CALL_SECONDS)
+        tally.calls[endpoint.pk].add_all(seconds)
+    return tally
 
 
 def test_a_queue_tells_lag_age_churn_and_state() -> None:
@@ -126,40 +129,49 @@ def test_a_queue_tells_for_how_long_an_open_transaction_has_held_it_back() -> No
     assert value(samples, "queue_held_back_seconds", queue=passed.name) == 0
 
 
-def test_endings_of_the_last_minute_are_counted() -> None:
-    queue, idle = a_queue_row(), a_queue_row()
-    tracks(queue, "APPLIED", 5)
-    tracks(queue, "HOLD", 2)
-    tracks(queue, "APPLIED", 4, age_seconds=90)
+def test_what_runs_have_counted_adds_up_and_a_queue_without_any_has_a_zero() -> None:
+    queue, idle, endpoint = a_queue_row(), a_queue_row(), an_endpoint()
+    tallies.add(queue.pk, a_tally("APPLIED", [0.02, 0.3, 0.4], endpoint))
+    tallies.add(queue.pk, a_tally("HOLD"))
+    tallies.add(queue.pk, a_tally("APPLIED", [7_200.0], endpoint))
 
     samples = scraped()
 
-    assert value(samples, "endings_window_seconds") == 60
-    assert value(samples, "endings", queue=queue.name, ended="APPLIED") == 5
-    assert value(samples, "endings", queue=queue.name, ended="HOLD") == 2
-    assert value(samples, "endings", queue=idle.name, ended="APPLIED") == 0
+    assert value(samples, "messages_total", queue=queue.name, ended="APPLIED") == 4
+    assert value(samples, "messages_total", queue=queue.name, ended="HOLD") == 1
+    assert value(samples, "messages_total", queue=idle.name, ended="APPLIED") == 0
+    buckets = {"0.025": 1, "0.25": 1, "0.5": 3, "3600.0": 3, "+Inf": 4}
+    latency = "message_latency_seconds"
+    assert buckets == {
+        le: value(samples, f"{latency}_bucket", queue=queue.name, le=le) for le in buckets
+    }
+    assert value(samples, f"{latency}_count", queue=queue.name) == 4
+    assert value(samples, f"{latency}_sum", queue=queue.name) == pytest.approx(7_200.72)
+    calls = "call_duration_seconds"
+    assert value(samples, f"{calls}_bucket", endpoint=endpoint.name, le="0.5") == 3
+    assert value(samples, f"{calls}_count", endpoint=endpoint.name) == 4
+    assert value(samples, "build_info", version=sluice_version()) == 1
 
 
-def test_where_more_ended_than_are_counted_the_window_says_how_far_they_reach() -> None:
-    queue = a_queue_row()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO integration_messagetrack "
-            '(queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at) '
-            "SELECT %s, 0, n, 1, n::text, 'X', 'APPLIED', "
-            "statement_timestamp() - (60000 - n) * interval '0.5 ms' "
-            "FROM generate_series(1, 60000) n",
-            [queue.pk],
-        )
+@pytest.mark.django_db(transaction=True)
+def test_runs_count_what_they_did_and_how_long_it_took(servers: Servers) -> None:
+    broker = Kafka(servers.kafka_bootstrap)
+    queue, out = a_brief_queue(broker), an_outbound_queue(broker, stay_seconds=0.0)
+    broker.send(queue.topic, [{"n": 1}, {"n": 2, "do": "permanent"}])
+    post(broker, out, 2)
+    for _ in range(2):
+        run_queue(queue.pk)
+        send(out, MemoryDeliverer())
 
     samples = scraped()
 
-    count = value(samples, "endings", queue=queue.name, ended="APPLIED")
-    seconds = value(samples, "endings_window_seconds")
-    assert count is not None
-    assert figures.NEWEST_ROWS <= count < 60_000, "the last step of reading is counted whole"
-    assert seconds is not None
-    assert count / seconds == pytest.approx(2_000, rel=0.2), "the rate is true all the same"
+    assert value(samples, "messages_total", queue=queue.name, ended="APPLIED") == 1
+    assert value(samples, "messages_total", queue=queue.name, ended="HOLD") == 1
+    assert value(samples, "messages_total", queue=out.name, ended="DELIVERED") == 2
+    assert value(samples, "message_latency_seconds_count", queue=queue.name) == 1
+    assert value(samples, "message_latency_seconds_count", queue=out.name) == 2
+    endpoint = out.endpoint.name
+    assert value(samples, "call_duration_seconds_count", endpoint=endpoint) == 2
 
 
 def test_the_relay_tells_what_waits_since_when_and_what_is_in_doubt() -> None:
@@ -237,9 +249,9 @@ def test_runs_hearts_and_connections_are_told() -> None:
 def test_every_figure_is_explained_to_people() -> None:
     some_live_processes()
     queue, _, _ = a_blocked_queue()
-    tracks(queue, "APPLIED", 1)
+    tallies.add(queue.pk, a_tally("APPLIED", [1.0], an_endpoint()))
 
-    names = {name for name, _ in scraped()}
+    names = {re.sub("_(bucket|sum|count)$", "", name) for name, _ in scraped()}
 
     page = (paths.ROOT / "docs" / "operations.md").read_text()
     assert len(names) > 20

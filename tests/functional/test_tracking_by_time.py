@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
 from integration.models import MessageTrack, Queue
-from integration.selectors.tracking import endings, rows
+from integration.selectors.tracking import rows
 from integration.selectors.tracking.batches import Span
 from integration.selectors.tracking.rows import of_messages
 from integration.selectors.tracking.search import TrackFilter, TrackPage, page
@@ -169,17 +169,6 @@ def test_above_the_cap_a_count_is_above_it(written: list[MessageTrack]) -> None:
     shown = page(everything())
     assert shown.is_capped
     assert shown.shown_count == 1_000
-
-
-def test_endings_are_counted_as_far_as_so_many(silent: list[Queue]) -> None:
-    now = timezone.now()
-    for age in (5, 10, 20):
-        MessageTrack.objects.bulk_create(a_batch(silent[0], now - timedelta(seconds=age), age, 100))
-    every = endings.latest(60, 1_000)
-    assert (every.seconds, every.counts) == (60, {silent[0].pk: {"APPLIED": 300}})
-    newest = endings.latest(60, 150)
-    assert newest.counts == {silent[0].pk: {"APPLIED": 200}}
-    assert newest.seconds == pytest.approx(10, abs=2)
 
 
 @pytest.mark.parametrize("count", [rows.FEW_IDS, rows.FEW_IDS + 1])

@@ -15,6 +15,7 @@ from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
+from integration.delivery.tally import Tally
 from integration.handlers import (
     Applied,
     BatchItemError,
@@ -106,6 +107,7 @@ class FakeWorld:
         self.down = False
         self.clock = 0.0
         self.waits: list[float] = []
+        self.tallies: list[Tally] = []
         self.seed = 0
         self.forgiven: Counter[UUID] = Counter()
         self.repositories: list[MemoryRepository] = []
@@ -285,6 +287,7 @@ class FakeWorld:
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
                     threads=threads,
+                    tell=self.tallies.append,
                 )
             )
         finally:

@@ -154,4 +154,5 @@ def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> Del
         code=answer.code,
         text=answer.text,
         excerpt=answer.excerpt[:EXCERPT_CHARACTERS],
+        endpoint=call.endpoint.id,
     )

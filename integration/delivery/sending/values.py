@@ -27,7 +27,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryEnd:
-    """The end of one call; `took_ms` is None when nobody measured it."""
+    """The end of one call of an endpoint; `took_ms` is None when nobody measured it."""
 
     id: int
     state: DeliveryState
@@ -36,6 +36,7 @@ class DeliveryEnd:
     code: str = ""
     text: str = ""
     excerpt: str = ""
+    endpoint: int | None = None
 
 
 @dataclass(slots=True)

@@ -290,6 +290,19 @@ def test_the_position_is_committed_about_once_a_second_while_a_run_lasts():
     assert world.topic.committed == {0: 1}
 
 
+def test_what_was_counted_is_told_every_few_seconds_and_each_of_it_once():
+    world = FakeWorld(stay_seconds=11.0)
+    for do in ("ok", "permanent", "ok"):
+        world.send(do)
+    report = world.run()
+    first, second = world.tallies
+    assert first.endings == {"APPLIED": 2, "HOLD": 1}
+    assert sum(first.latency.counts) == 2
+    assert second.is_empty
+    assert report.untold().is_empty
+    assert report.counts == {"APPLIED": 2, "HOLD": 1}
+
+
 @pytest.mark.parametrize(("at", "applied"), [("commit", []), ("answer", [0])])
 def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
     world = FakeWorld()
