@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from threading import Thread
 from typing import Final
 
 from opentelemetry import trace
@@ -36,6 +37,7 @@ from integration.version import sluice_version
 from integration.worker import worker_name
 
 SCOPE: Final = "sluice"
+LEAVE_SECONDS: Final = 2.0
 PARENT_BASED: Final = "parentbased_"
 KINDS: Final = {
     Kind.SERVER: SpanKind.SERVER,
@@ -59,7 +61,7 @@ class OtelTracer:
         self._processor = processor or BatchSpanProcessor(OTLPSpanExporter())
         self._scope = InstrumentationScope(SCOPE, sluice_version())
         self._set_provider()
-        atexit.register(self._processor.shutdown)
+        atexit.register(self.close)
 
     def keeps(self, context: TraceContext) -> bool:
         if self._follows:
@@ -82,8 +84,22 @@ class OtelTracer:
             if span.context.sampled:
                 self._processor.on_end(self._readable(span))
 
+    def current(self) -> TraceContext | None:
+        here = trace.get_current_span().get_span_context()
+        if not here.is_valid:
+            return None
+        state = here.trace_state.to_header()
+        ids = f"{here.trace_id:032x}", f"{here.span_id:016x}"
+        return TraceContext(*ids, here.trace_flags.sampled, state)
+
     def within(self, context: TraceContext) -> AbstractContextManager[object]:
         return use_span(NonRecordingSpan(_place(context, is_remote=False)), end_on_exit=False)
+
+    def close(self) -> None:
+        # Left to itself it would try for half a minute where the collector is away.
+        leaving = Thread(target=self._processor.shutdown, daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_SECONDS)
 
     def _new_id(self) -> str:
         return f"{_chance.getrandbits(64) or 1:016x}"

@@ -18,6 +18,7 @@ from crontasks.health.live_processes import SPARK
 from crontasks.hearts import Heart, worker_node
 from crontasks.running import shutdown
 from integration.store import watchdog
+from integration.tracing import spans
 
 # What Celery's workers would tell each other. Nobody here reads it, and while the broker does not
 # answer they would send it again and again in the consumer's own loop, without an end.
@@ -30,6 +31,7 @@ def connect() -> None:
     """Listen to Celery's signals; called once when Django is set up. Starts nothing."""
     signals.worker_init.connect(before_fork, dispatch_uid="sluice-before-fork")
     signals.worker_process_init.connect(after_fork, dispatch_uid="sluice-after-fork")
+    signals.worker_process_shutdown.connect(before_end, dispatch_uid="sluice-before-end")
     signals.task_prerun.connect(begin_task, dispatch_uid="sluice-task-begins")
     signals.task_postrun.connect(end_task, dispatch_uid="sluice-task-ended")
     signals.worker_ready.connect(begin, dispatch_uid="sluice-resident")
@@ -54,6 +56,11 @@ def after_fork(**_: Any) -> None:
     """
     if _main and os.getpid() not in _main:
         watchdog.own_this_process()
+
+
+def before_end(**_: Any) -> None:
+    """A process of the pool ends by itself, without what Python does at an end."""
+    spans.close()
 
 
 def begin_task(**_: Any) -> None:

@@ -138,7 +138,9 @@ class BatchSpans(NoSpans):
         """The place under which belongs what this message causes."""
         known = self._contexts.get(message)
         if known is not None:
-            return known
+            # What the handler traces by itself is nearer.
+            own = self._tracer.current()
+            return own if own is not None and own.trace_id == known.trace_id else known
         return context_of(message.headers) or self._places.untraced(message)
 
     def call(self, unit: Unit) -> Outcome:

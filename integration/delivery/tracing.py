@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 from integration.paths import BadPath, compile_path, texts_reader
-from integration.tracing.context import trace_id_of
+from integration.tracing.context import trace_ids_of
 from integration.values import Headers, Record
 
 CAUSE: Final = "sluice-cause"
@@ -102,7 +102,7 @@ def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Se
         [_cause(record.headers) if record.headers else None for record in records],
         [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
         messages.schemas,
-        [trace_id_of(record.headers) if record.headers else None for record in records],
+        trace_ids_of([record.headers for record in records]),
     )
     texts = repeat("") if write is None else write(messages, columns)
     return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))

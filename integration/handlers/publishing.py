@@ -1,7 +1,7 @@
 """publish(): messages for other systems, written to the outbox with the effects they belong to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db import transaction
@@ -12,6 +12,8 @@ from integration.handlers.outbound import Outbound, current, id_of
 from integration.handlers.outgoing import Facts, GivenHeaders, record
 from integration.handlers.payloads import Key, PayloadRefusedError, Prepared, as_text, prepare
 from integration.handlers.ports import filled
+from integration.tracing import spans
+from integration.tracing.context import carried
 from integration.values import Outgoing
 
 
@@ -121,6 +123,9 @@ def _keep(rows: Sequence[Outgoing], outbound: Outbound | None) -> None:
         return
     if not rows:
         return
+    context = spans.current()
+    if context is not None:
+        rows = [replace(row, headers=carried(row.headers, context)) for row in rows]
     # All rows or none. With a savepoint a wait that was too long leaves the author's transaction
     # usable; without strict queues there is nothing to wait for.
     waits = any(row.strict_queue is not None for row in rows)

@@ -183,7 +183,7 @@ def _track(ended: Sequence[tuple[Unit, Ended]], arrival: int) -> None:
     rows = [
         (
             *(NO_QUEUE, NO_PLACE, u.record.offset, arrival, u.message_id, u.interface, how.value),
-            trace_id_of(u.record.headers or ()),
+            trace_id_of(u.record.headers),
         )
         for u, how in ended
     ]

@@ -14,6 +14,10 @@ _PARENT: Final = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?",
     re.DOTALL,
 )
+# Of the version that everybody writes.
+_LENGTH: Final = 55
+_DIGITS: Final = b"0123456789abcdef"
+_NO_ID: Final = b"0" * 32
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -65,13 +69,32 @@ def context_of(headers: Headers | None) -> TraceContext | None:
     return read(parent.decode("latin-1"), (state or b"").decode("latin-1"))
 
 
-def trace_id_of(headers: Headers) -> str | None:
-    """Return the trace of a record, or None. Asked of every message that has headers."""
-    for name, value in headers:
-        if name == TRACEPARENT:
-            context = read(value.decode("latin-1")) if value else None
-            return None if context is None else context.trace_id
-    return None
+def trace_id_of(headers: Headers | None) -> str | None:
+    """Return the trace of a record, or None."""
+    context = context_of(headers)
+    return None if context is None else context.trace_id
+
+
+def trace_ids_of(every: Sequence[Headers | None]) -> Sequence[str | None]:
+    """Return the same of many records. Asked of every message, and so without a call for each.
+
+    A trace whose span or flags are none is told of, too.
+    """
+    ids: list[str | None] = [None] * len(every)
+    places, found = [], []
+    for place, headers in enumerate(every):
+        for name, value in headers or ():
+            if name == TRACEPARENT and value:
+                places.append(place)
+                found.append(value[3:35] if len(value) == _LENGTH else _NO_ID)
+                break
+    text = b"".join(found)
+    if _NO_ID in found or text.translate(None, _DIGITS):
+        return [trace_id_of(headers) for headers in every]
+    digits = text.decode()
+    for number, place in enumerate(places):
+        ids[place] = digits[32 * number : 32 * number + 32]
+    return ids
 
 
 def carried(headers: Headers, context: TraceContext) -> Headers:

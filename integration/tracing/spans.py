@@ -89,8 +89,14 @@ class Tracer(Protocol):
     def ended(self, spans: Sequence[Span]) -> None:
         """Take spans that have ended; those of traces that are not kept are left out."""
 
+    def current(self) -> TraceContext | None:
+        """Return the place that the running code is at by its own tracing; None for none."""
+
     def within(self, context: TraceContext) -> AbstractContextManager[object]:
         """Let what the code of the block traces by itself belong under this place."""
+
+    def close(self) -> None:
+        """Send what waits, for two seconds at most; may be called twice."""
 
 
 _made: list[Tracer] = []
@@ -113,3 +119,15 @@ def tracer() -> Tracer | None:
             if not _made:
                 _made.append(_make[0]())
     return _made[0]
+
+
+def current() -> TraceContext | None:
+    """The place that the running code is at by its own tracing; None for none."""
+    made = tracer()
+    return None if made is None else made.current()
+
+
+def close() -> None:
+    """Send what waits: the process ends."""
+    for made in _made:
+        made.close()

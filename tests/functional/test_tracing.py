@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.test import Client
+from opentelemetry import trace
 from pytest_django import Settings
 
 from integration.actions import failures
 from integration.codec import decode_headers
+from integration.handlers import publish_to
 from integration.models import EnterpriseService, MessageError, MessageTrack, OutboxRow, Queue
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
@@ -203,6 +205,24 @@ def test_a_batch_that_is_rolled_back_leaves_no_span_of_that_try(
     tries = traced.received()
     assert sorted(span.attributes["messaging.kafka.offset"] for span in tries) == [0, 1, 2]
     assert [span.attributes["error.type"] for span in tries if span.is_error] == ["REFUSED"]
+
+
+def test_what_a_handler_and_a_program_trace_by_themselves_is_the_place_of_what_they_publish(
+    broker: Kafka, traced: Tracing
+) -> None:
+    queue = an_inbound_queue(broker)
+    an_outbound_queue(broker, name="out")
+    broker.send(queue.topic, [{"n": 1, "do": "publish_in_span"}])
+    run_queue(queue.pk)
+    with trace.get_tracer("tests").start_as_current_span("a program"):
+        publish_to("out", {"n": 2})
+
+    process, inner, program = traced.received()
+    assert (inner.name, inner.parent_id) == ("inner", process.span_id)
+    contexts = [context_of(decode_headers(row.headers)) for row in OutboxRow.objects.order_by("id")]
+    assert [None if one is None else (one.trace_id, one.span_id) for one in contexts] == [
+        (span.trace_id, span.span_id) for span in (inner, program)
+    ]
 
 
 class TestWithoutTracing:

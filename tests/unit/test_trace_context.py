@@ -11,6 +11,7 @@ from integration.tracing.context import (
     read,
     texts_of,
     trace_id_of,
+    trace_ids_of,
 )
 
 pytestmark = pytest.mark.fast
@@ -79,6 +80,28 @@ def test_what_is_caused_carries_the_place_of_its_cause_in_place_of_the_old_one()
 def test_who_names_another_trace_wants_that_one() -> None:
     other = [("traceparent", f"00-{'a' * 32}-{SPAN}-01".encode())]
     assert carried(other, TraceContext(TRACE, SPAN, sampled=True)) == other
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"nonsense",
+        f"00-{'0' * 32}-{SPAN}-01".encode(),
+        f"00-{'A' * 32}-{SPAN}-01".encode(),
+        f"00-{' ' * 32}-{SPAN}-01".encode(),
+        f"cc-{TRACE}-{SPAN}-01-new".encode(),
+        b"\xff" * 55,
+        b"",
+        None,
+    ],
+)
+def test_the_traces_of_many_are_those_of_each(odd: bytes | None) -> None:
+    one = [("a", b"1"), ("traceparent", SENT.encode())]
+    every = [one, None, [], [("traceparent", odd)], [("a", b"1")], one]
+    assert list(trace_ids_of(every)) == [trace_id_of(headers) for headers in every]
+    assert trace_ids_of(every)[0] == TRACE
+    assert list(trace_ids_of([one, None])) == [TRACE, None]
+    assert list(trace_ids_of([None, []])) == [None, None]
 
 
 @pytest.mark.parametrize(

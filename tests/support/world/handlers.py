@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from django.db import IntegrityError, connection, connections, transaction
+from opentelemetry import trace
 
 from integration.handlers import Constant, Failure, arrived, inbound
 from integration.handlers.failures import (
@@ -125,7 +126,13 @@ def publish_at(message: Message) -> None:
     publish(message)
 
 
+def publish_in_span(message: Message) -> None:
+    with trace.get_tracer("tests").start_as_current_span("inner"):
+        publish(message)
+
+
 DEEDS = {
+    "publish_in_span": publish_in_span,
     "publish_at": publish_at,
     "log": lambda _: log.info("heard"),
     "never": lambda m: hang_for_good(m.body["way"]),
