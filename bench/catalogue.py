@@ -27,6 +27,7 @@ from bench.cases import (
     sharing,
     spark_start,
     stopwatch,
+    tracing,
     tracking,
     two_phase,
 )
@@ -38,6 +39,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
     for function in (
         inbound.inbound_batch,
         tracking.tracking_cost,
+        tracing.otel_off,
+        tracing.otel_on,
         formats.avro,
         inbound.inbound_per_message,
         inbound.inbound_vs_single_commit,

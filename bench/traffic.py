@@ -48,11 +48,13 @@ def produce(
     *,
     partition: int = 0,
     timestamp_ms: int = 0,
+    **record: Any,
 ) -> int:
     """Write all payloads, in order; returns how many. Raises KafkaException when one failed.
 
     `key_of` gives a payload's record key; without it records have none. `timestamp_ms` is when
-    they claim to have been written; 0 is now.
+    they claim to have been written; 0 is now. `record` is what else each is, such as
+    its headers.
     """
     failures: list[KafkaError] = []
 
@@ -65,7 +67,7 @@ def produce(
     count = 0
     for payload in payloads:
         key = None if key_of is None else key_of(payload)
-        place = {"partition": partition, "timestamp": timestamp_ms}
+        place = {"partition": partition, "timestamp": timestamp_ms, **record}
         put(writing, topic, payload, key=key, on_delivery=reported, **place)
         count += 1
     if writing.flush(FLUSH_SECONDS):

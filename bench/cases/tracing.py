@@ -1,0 +1,120 @@
+"""The cost of tracing: of a context that only travels on, and of spans that are sent."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Final
+
+from bench import cpu, facts, traffic, workload
+from bench.cases.throughput import KEYS, filled
+from bench.figure import Figure, below
+from bench.ground import Ground
+from bench.pairs import Paired, run_pairs
+from bench.queue import BenchQueue
+from bench.rig import Rig
+from devstack.supervise import Process
+
+# What is measured is the small difference of two large figures.
+PAIRS: Final = 11
+INTERFACE: Final = "BenchBatch"
+# As long as each other, and one says nothing to anybody.
+CONTEXT: Final = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+OTHER: Final = ("other-name.", CONTEXT[1])
+Side = Callable[[], float]
+
+
+def otel_off(ground: Ground) -> Figure:
+    """Tracing is off: batches that carry a context against the same with another header.
+
+    What is left of the cost is tracking: it keeps the trace, and finds by it.
+    """
+    count = 15_000 if ground.quick else 90_000
+    with ground.rig("otel_off") as rig:
+        with_context = _headed(rig, "with-context", count, CONTEXT)
+        without = _headed(rig, "without", count, OTHER)
+        worker = rig.start_worker()
+        return _figure(ground, "otel_off", (with_context, worker), (without, worker), 5)
+
+
+def otel_on(ground: Ground) -> Figure:
+    """Tracing is on, by OpenTelemetry's defaults, against the same queue with tracing off."""
+    count = 15_000 if ground.quick else 90_000
+    with ground.rig("otel_on") as on, ground.rig("otel_none") as off, _collector() as address:
+        traced, plain = (filled(rig, rig.folder.name, INTERFACE, count) for rig in (on, off))
+        variables = {"SLUICE_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": address}
+        tracing = on.start_worker(environment=variables)
+        return _figure(ground, "otel_on", (traced, tracing), (plain, off.start_worker()), 10)
+
+
+def _figure(
+    ground: Ground,
+    name: str,
+    ours: tuple[BenchQueue, Process],
+    theirs: tuple[BenchQueue, Process],
+    percent: float,
+) -> Figure:
+    """By processor time: what other programs take meanwhile is more than what is looked for."""
+    used: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
+    paired: Paired = run_pairs(
+        partial(_run, *ours, used[0]),
+        partial(_run, *theirs, used[1]),
+        quick=ground.quick,
+        pairs=PAIRS,
+    )
+    told = cpu.as_facts(*used, ours[0].count)
+    ratio = float(str(told["ratio_by_cpu"]))
+    return Figure(
+        name=name,
+        value=100 * (1 - ratio),
+        unit="%",
+        n=ours[0].count,
+        ratio=ratio,
+        against="the same batches without, by processor time of worker and database",
+        target=below("value", percent),
+        facts={"rate": round(paired.value), **paired.facts, **told},
+    )
+
+
+def _run(queue: BenchQueue, worker: Process, used: list[cpu.Used]) -> float:
+    meter = cpu.Meter(queue.rig, worker)
+    queue.run()
+    used.append(meter.used())
+    rate = facts.rate(queue.rig, facts.OURS)
+    facts.every_one_once(queue.rig, facts.OURS, queue.count)
+    queue.switch_off()
+    return rate
+
+
+def _headed(rig: Rig, name: str, count: int, header: tuple[str, bytes]) -> BenchQueue:
+    """A queue as `filled` makes them, whose records have this one header."""
+    queue = filled(rig, name, INTERFACE, 0)
+    payloads = workload.assets(count, KEYS)
+    traffic.produce(rig.bootstrap, queue.topic, payloads, headers=[header])
+    return BenchQueue(rig, queue.id, queue.topic, count)
+
+
+class _Taker(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_args: Any) -> None:
+        """Figures are all that is printed."""
+
+
+@contextmanager
+def _collector() -> Iterator[str]:
+    """Takes whatever spans come, and looks at none."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Taker)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
