@@ -89,11 +89,15 @@ class Tracing:
         return sorted(self.collector.spans, key=lambda span: (span.start_ns, span.end_ns))
 
 
+def exporting_to(collector: Collector) -> BatchSpanProcessor:
+    return BatchSpanProcessor(OTLPSpanExporter(endpoint=collector.address))
+
+
 @contextmanager
 def tracing(sampler: str = "parentbased_always_on", ratio: float = 1.0) -> Iterator[Tracing]:
     """Let this process trace to a collector of its own within the block."""
     collector = Collector()
-    processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=collector.address))
+    processor = exporting_to(collector)
     known = trace.get_tracer_provider()
     tracer = OtelTracer(sampler, ratio, processor)
     if isinstance(known, TracerProvider):
