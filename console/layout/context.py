@@ -1,5 +1,6 @@
 """The frame of every page: environment, theme, rights."""
 
+from math import ceil
 from typing import Final
 
 from django.conf import settings
@@ -39,7 +40,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "foreign_environment": stands.owner if stands is not None else None,
         "restore_decisions": open_count() if is_restored else None,
         # How old the page may be, where it was read from a standby.
-        "standby_lag": getattr(request, LAG, None),
+        "standby_lag": ceil(lag) if (lag := getattr(request, LAG, None)) is not None else None,
         "theme": theme if theme in THEMES else "system",
         "themes": THEMES,
         "refresh": refresh_of(request),

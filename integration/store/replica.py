@@ -42,26 +42,29 @@ class Replica:
         self._lag: float | None = None
 
     def lag_seconds(self) -> float | None:
-        """Seconds behind; None where it is away, too far behind, or no standby of ours.
+        """At most so many seconds behind; None where it is away, too far, or no standby of ours.
 
-        At most a few seconds old. Raises django.db.Error when the engine's own database is away.
+        Raises django.db.Error when the engine's own database is away.
         """
-        if not settings.SLUICE_REPLICA:
+        if not settings.SLUICE_REPLICA or time.monotonic() < self._away_until:
             return None
-        with self._lock:
-            now = time.monotonic()
-            if now < self._away_until:
-                return None
-            if now - self._looked_at >= LOOK_SECONDS:
-                self._lag = self._look(now)
-                self._looked_at = time.monotonic()
-            most: float = settings.SLUICE_REPLICA_LAG_SECONDS
-            return self._lag if self._lag is not None and self._lag <= most else None
+        is_due = time.monotonic() - self._looked_at >= LOOK_SECONDS
+        # Nobody waits for who looks: a standby that hangs holds up one request, and not all.
+        if is_due and self._lock.acquire(blocking=False):
+            try:
+                now = time.monotonic()
+                self._lag, self._looked_at = self._look(now), now
+            finally:
+                self._lock.release()
+        if self._lag is None:
+            return None
+        # It may have stood still since then.
+        lag = self._lag + time.monotonic() - self._looked_at
+        return lag if lag <= settings.SLUICE_REPLICA_LAG_SECONDS else None
 
     def failed(self, why: Exception) -> None:
         """A page could not be read from it: leave it alone for a while."""
-        with self._lock:
-            self._leave(str(why).strip().partition("\n")[0])
+        self._leave(str(why).strip().partition("\n")[0])
 
     def _leave(self, why: str) -> None:
         logger.warning("Pages are read from the primary for %d s: %s", AWAY_SECONDS, why)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from confluent_kafka import Message
 from django.db import connection, connections
 from django.test import Client
 from django.urls import reverse
@@ -32,9 +33,9 @@ from integration.models import (
 )
 from integration.restore import examining
 from integration.runs.queues import run_queue
-from integration.store import deployments
+from integration.store import branches, deployments
 from tests.support import restored, warm
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue, a_queue
 from tests.support.celery_world import Child, celery_world, eventually
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
@@ -87,8 +88,18 @@ def account(queue: Queue, messages: int) -> None:
     assert not ErrorAttempt.objects.exists()
 
 
+def sent(broker: Kafka, out: Queue, count: int) -> list[Message]:
+    """All that readers of committed records see, once they see so many.
+
+    A transaction that a killed process left open hides what is behind it until it is aborted, which
+    Kafka does in its own time.
+    """
+    eventually(lambda: len(broker.read_all(out.topic)) >= count, every=0.2)
+    return broker.read_all(out.topic)
+
+
 def account_for_published(broker: Kafka, out: Queue) -> None:
-    envelopes = [json.loads(record.value()) for record in broker.read_all(out.topic)]
+    envelopes = [json.loads(record.value()) for record in sent(broker, out, MESSAGES)]
     published = [json.loads(envelope["payload"])["n"] for envelope in envelopes]
     assert sorted(published) == list(range(MESSAGES))
 
@@ -184,6 +195,27 @@ def look() -> Restore:
     restore = examining.current()
     assert restore is not None
     return examining.look(restore)
+
+
+@pytest.mark.parametrize("step", [Step.PREPARED, Step.DECIDED])
+def test_a_batch_between_its_two_commits_is_settled_on_the_standby(
+    pair: Pair, broker: Kafka, child_environment, step: Step
+) -> None:
+    """Prepared and replicated; before Kafka decided it is undone, after that committed."""
+    queue = a_brief_queue(broker, two_phase=True, batch_size=BATCH)
+    out = outbound(broker, queue)
+    broker.send(queue.topic, [{"n": n, "do": "publish"} for n in range(2 * BATCH)])
+    words = ["-m", "tests.support.crash_child", str(queue.pk), step, "1", "KILL"]
+    worker = warm.child(words, child_environment | {"SLUICE_DATABASE_URL": pair.url})
+    assert worker.wait(60) == -signal.SIGKILL
+    assert branches.left() != []
+    pair.fail_over()
+    connections.close_all()
+    look()
+    drain(queue)
+    account(queue, 2 * BATCH)
+    assert sorted(int(record.key()) for record in sent(broker, out, 2 * BATCH)) == effects()
+    assert branches.left() == []
 
 
 def test_what_a_standby_never_got_is_told_and_nothing_acts_before_that_is_decided(
