@@ -310,6 +310,8 @@ class TestSearch:
         assert tracked(id="order-1") == 1
         assert SECRET not in client.get(reverse("tracking"), {"id": "order-1"}).text
         assert SECRET not in page_of(client, error)
+        EnterpriseService.objects.all().delete()
+        assert tracked(id="order-1") == 0, "of a service that is gone nothing is known"
 
 
 class TestBulk:
