@@ -11,7 +11,7 @@ from xml.parsers.expat import ExpatError
 
 from integration.masking.matcher import Matcher, State, Style, matcher_of
 from integration.masking.places import Path, Place, json_places, xml_places
-from integration.masking.steps import ANY, ANY_ATTRIBUTE, steps_of
+from integration.masking.steps import ANY, ANY_ATTRIBUTE, Steps, steps_of
 from integration.paths import BadPath, plain_steps
 
 # What stands for a hidden value, numbered inside a document so that an editor can put it back.
@@ -20,6 +20,7 @@ PLACEHOLDER: Final = re.compile(r"⟦masked (\d{1,7})(?:: …\w{4})?⟧")
 # Of shorter values the last four would be most of them.
 LONG_ENOUGH: Final = 8
 ALL_HEADERS: Final = "*"
+EVERYTHING: Final = ("$[*]", "/*")
 
 
 class Part(StrEnum):
@@ -119,10 +120,11 @@ NOTHING: Final = Mask()
 
 @lru_cache(maxsize=256)
 def mask_of(rules: frozenset[Rule]) -> Mask:
-    """Compile rules, once for each set of them. Raises BadPath."""
+    """Compile rules, once for each set of them."""
     if not rules:
         return NOTHING
-    paths = [(steps_of(r.path), r.style) for r in sorted(rules) if r.part is Part.PAYLOAD]
+    payload = [rule for rule in sorted(rules) if rule.part is Part.PAYLOAD]
+    paths = [(steps, rule.style) for rule in payload for steps in _steps(rule.path)]
     headers = [(r.path.lower(), r.style) for r in rules if r.part is Part.HEADER]
     keys = [r.style for r in rules if r.part is Part.KEY]
     return Mask(
@@ -162,6 +164,14 @@ def _told(rule: Rule) -> str:
             return f"header {rule.path}"
         case Part.KEY:
             return "key"
+
+
+def _steps(path: str) -> list[Steps]:
+    """The steps of a path. One that was saved past validation hides whole documents."""
+    try:
+        return [steps_of(path)]
+    except BadPath:
+        return [steps_of(everything) for everything in EVERYTHING]
 
 
 def _strictest(styles: Iterable[Style]) -> Style:

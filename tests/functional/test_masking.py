@@ -138,6 +138,7 @@ class TestShown:
         mine, other = (ExternalSystem.objects.create(name=name) for name in ("EAM", "LAB"))
         structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
         service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
+        EnterpriseService.objects.create(interface="OTHER")
         queue = a_queue_row(system=mine)
         for limits in (
             {"system": mine},
@@ -150,7 +151,8 @@ class TestShown:
             a_rule(**limits)
             rules = masks()
             assert rules.of_queue(queue, "ORDERS").hides_payload, limits
-            assert rules.of_queue(queue, "").hides_payload, "of no known service, it may be"
+            assert rules.of_queue(queue, "").hides_payload, "of no service, it may be"
+            assert rules.of_queue(queue, "ORDRS").hides_payload, "of none that is set up, too"
             foreign = a_queue_row(system=other)
             is_far = bool({"system", "queue"} & limits.keys())
             assert rules.of_queue(foreign, "ORDERS").hides_payload is not is_far
@@ -308,6 +310,8 @@ class TestSearch:
         assert tracked(id="order-1") == 1
         assert SECRET not in client.get(reverse("tracking"), {"id": "order-1"}).text
         assert SECRET not in page_of(client, error)
+        EnterpriseService.objects.all().delete()
+        assert tracked(id="order-1") == 0, "of a service that is gone nothing is known"
 
 
 class TestBulk:

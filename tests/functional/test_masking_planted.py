@@ -1,7 +1,10 @@
 """A planted secret: no page, answer, file or line of a log shows it to who may not reveal."""
 
 import logging
+import re
 from collections.abc import Iterator
+from html import unescape
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -12,6 +15,7 @@ from console.layout.access import Right
 from crontasks.notices.conditions import seen_by_workers
 from devstack.servers import Servers
 from integration.models import ConfigurationChange, StoredObject
+from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_operator_api_rights import every_operation
 from tests.support.every_page import a_cluster_for_it, every_address
 from tests.support.operator_api import a_program
@@ -82,6 +86,46 @@ def test_the_operator_api_tells_it_to_no_program(planted: Planted) -> None:
     assert {name for name in leaks() if "payload" in name or "record" in name}
     rules()
     assert leaks() == set()
+
+
+def test_no_answer_to_a_form_shows_it(planted: Planted) -> None:
+    client, number = somebody(Right.REVEAL), planted.error.pk
+    rules()
+    text = textarea(client.get(reverse("edit", args=[number])).text)
+    forms = [
+        ("check", {"text": text, "version": "0"}),
+        ("edit", {"text": text.replace('"order": 8', '"order": 9'), "version": "0"}),
+        ("edit", {"text": text + "}", "version": "0"}),
+        ("release", {"version": "99"}),
+        ("reveal", {"reason": "curious"}),
+    ]
+    answers = [client.post(reverse(name, args=[number]), form) for name, form in forms]
+    assert [answer.status_code for answer in answers] == [200, 422, 422, 409, 403]
+    assert not any(is_in(answer.content) for answer in answers)
+    assert "⟦masked 1⟧" in answers[0].text
+
+
+@pytest.mark.parametrize("name", ["outbox-row", "tracked-message"])
+def test_outgoing_and_tracked_messages_are_revealed_as_failures_are(
+    planted: Planted, name: str
+) -> None:
+    rules()
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    number = planted.samples["row_id"]
+    address = {
+        "outbox-row": reverse("outbox-row", args=[number]),
+        "tracked-message": f"{reverse('tracked-message')}?id={quote(planted.message_id, safe='')}",
+    }[name]
+    page = client.get(address)
+    assert not is_in(page.content)
+    to = re.search(r'action="([^"]*reveals[^"]*)"', page.text)
+    assert to is not None
+    client.post(unescape(to[1]), {"reason": "the partner asks"})
+    assert is_in(client.get(address).content)
+    assert ConfigurationChange.every.filter(action="reveal", reason="the partner asks").exists()
+    client.post(unescape(to[1]), {"to": "mask"})
+    assert not is_in(client.get(address).content)
 
 
 def test_notices_and_stored_documents_have_it_not(planted: Planted) -> None:

@@ -38,6 +38,7 @@ QUOTED: Final = (
     f"No customer {SECRET} is known; {json.dumps(SECRET)}, {SECRET!r}, {json.dumps([SECRET])}"
 )
 DOCUMENT: Final = {"order": 7, "person": {"name": "Jo", "ssn": SECRET, "cards": [{"no": SECRET}]}}
+SCHEMA: Final = {"properties": {"person": {"properties": {"ssn": {"enum": ["nobody"]}}}}}
 PATHS: Final = ("$.person.ssn", "$..no")
 
 
@@ -89,6 +90,9 @@ def a_planted_world() -> Planted:
     MaskingRule.objects.update(enabled=False)
     queue = Queue.objects.get(name=samples["name"])
     structure = ObjectStructure.objects.get(name="shared-structure")
+    # What it objects to, it quotes.
+    structure.json_schema = SCHEMA
+    structure.save()
     EnterpriseService.objects.create(
         interface=SERVICE,
         structure=structure,

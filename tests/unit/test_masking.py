@@ -116,6 +116,11 @@ def test_headers_are_masked_whatever_their_case() -> None:
     assert mask_of(frozenset()) is NOTHING
 
 
+@pytest.mark.parametrize("text", [f'{{"a": "{SECRET}"}}', f'["{SECRET}"]', f"<A>{SECRET}</A>"])
+def test_a_rule_that_cannot_be_understood_hides_all(text: str) -> None:
+    assert SECRET not in hidden(text, "$.a[0]").text
+
+
 def test_untouched_placeholders_become_their_true_values_again() -> None:
     original = '{"a":{"b":"one"},"card":[1.10,"two"],"free":"x"}'
     mask = a_mask("$.a.b", "$.card")

@@ -33,9 +33,13 @@ class LimitedRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Every rule that is switched on. The mask of a message is made of those that are for it."""
+    """Every rule that is switched on. The mask of a message is made of those that are for it.
+
+    `known` are the services and channels there are: a message of any other may be of each.
+    """
 
     rules: tuple[LimitedRule, ...] = ()
+    known: frozenset[str] = frozenset()
 
     def of(self, queue: int | None, system: int | None, interfaces: Collection[str]) -> Mask:
         """The mask of a message. What is not known of it (None, no name) fits every limit."""
@@ -51,7 +55,7 @@ class Masks:
         self, places: Iterable[tuple[int | None, int | None]], interfaces: Collection[str]
     ) -> frozenset[Rule]:
         """The rules for messages of any of these queues that go by any of these names."""
-        names = frozenset(name for name in interfaces if name)
+        names = self.known.intersection(interfaces)
         return frozenset(
             one.rule
             for queue, system in places
@@ -91,33 +95,24 @@ def any_masked(queues: Sequence[int]) -> bool:
 
 
 def masks() -> Masks:
-    """Read the rules that are switched on, in one query; two more if any names a structure."""
+    """Read the rules that are switched on, in one query; two more if any names a service."""
     columns = ("part", "path", "style", "system", "queue", "service__interface", "structure")
     rows = list(MaskingRule.objects.filter(enabled=True).order_by("pk").values_list(*columns))
-    names = _names({structure for *_, structure in rows if structure is not None})
+    is_limited = any(service is not None or of is not None for *_, service, of in rows)
+    named = _named() if is_limited else []
     rules = []
     for part, path, style, system, queue, service, structure in rows:
         interfaces = None if service is None else frozenset({service})
         if structure is not None:
-            of_it = names.get(structure, frozenset())
+            of_it = frozenset(name for name, of in named if of == structure)
             interfaces = of_it if interfaces is None else interfaces & of_it
         rule = Rule(Part(part), path, Style(style))
         rules.append(LimitedRule(rule, system, queue, interfaces, structure))
-    return Masks(tuple(rules))
+    return Masks(tuple(rules), frozenset(name for name, _ in named))
 
 
-def _names(structures: Iterable[int]) -> dict[int, frozenset[str]]:
-    """The services and channels of each of these structures."""
-    wanted = list(structures)
-    if not wanted:
-        return {}
-    services = EnterpriseService.objects.filter(structure__in=wanted)
-    channels = PublishChannel.objects.filter(structure__in=wanted)
-    found: dict[int, set[str]] = {structure: set() for structure in wanted}
-    for structure, name in [
-        *services.values_list("structure", "interface"),
-        *channels.values_list("structure", "name"),
-    ]:
-        if structure is not None:
-            found[structure].add(name)
-    return {structure: frozenset(of_it) for structure, of_it in found.items()}
+def _named() -> list[tuple[str, int | None]]:
+    """Every service and channel, with its structure."""
+    services = EnterpriseService.objects.values_list("interface", "structure")
+    channels = PublishChannel.objects.values_list("name", "structure")
+    return [*services, *channels]

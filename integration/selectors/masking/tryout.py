@@ -17,7 +17,7 @@ class Tryout:
 
 
 def try_out(sample: str, rule: MaskingRule) -> Tryout:
-    """Show the sample as a page would. Raises integration.paths.BadPath for a path unvalidated."""
+    """Show the sample as a page would."""
     if rule.part != Part.PAYLOAD:
         return Tryout(problem="Headers and keys are no part of a sample: they are hidden whole.")
     if not sample.strip():

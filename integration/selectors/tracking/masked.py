@@ -83,24 +83,25 @@ def _hidden(mask: Mask, paths: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def unsearched(
+def searched(
     queues: Iterable[tuple[int, int | None]],
 ) -> tuple[list[int], Mapping[str, list[str]]]:
-    """What is not searched, because an answer would tell a masked value.
+    """What is searched without an answer that tells a masked value, where there are rules.
 
     Of these queues, each with its system, those by whose keys nothing is found; and by column the
-    services and channels by whose ids nothing is, whatever queue a rule is limited to.
+    services and channels by whose ids something is, whatever queue a rule is limited to. Of one
+    that is gone nobody knows what its ids were.
     """
     rules = masks()
-    if not rules.rules:
-        return [], {}
+    if not rules.of(None, None, ()).hides_payload:
+        return rules.keyless(queues), {}
     names = _names()
     paths = _paths(names)
-    anywhere = {name: rules.of(None, None, (name,)) for name in names}
-    columns: dict[str, list[str]] = {}
-    for name, mask in anywhere.items():
-        for column in _hidden(mask, paths.get(name, ())):
-            columns.setdefault(column, []).append(name)
+    columns: dict[str, list[str]] = {column: [] for column in COLUMNS}
+    for name in sorted(names):
+        hidden = _hidden(rules.of(None, None, (name,)), paths.get(name, ()))
+        for column in columns.keys() - hidden:
+            columns[column].append(name)
     return rules.keyless(queues), columns
 
 

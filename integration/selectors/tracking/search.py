@@ -17,7 +17,7 @@ from integration.selectors.paging import PAGE_ROWS, Page
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.tracking import rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
-from integration.selectors.tracking.masked import unsearched
+from integration.selectors.tracking.masked import searched
 from integration.selectors.tracking.rows import Cursor, Queues, TrackRow
 from integration.tracing.context import is_trace_id
 
@@ -62,11 +62,11 @@ def page(filters: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROW
     if not queues:
         return Page(rows=(), count=0, cap=COUNT_CAP)
     values = _values(filters, queues)
-    left_out = _left_out(filters, queues)
-    values |= {f"hidden_{column}": names for column, names in left_out.items()}
+    of_masks = _of_masks(filters, queues)
+    values |= {f"masked_{column}": names for column, names in of_masks.items()}
     if after is not None:
         values |= {"at": after.at, "row": after.id}
-    exact = _exact(filters, left_out)
+    exact = _exact(filters, of_masks)
     if exact:
         tracks, number = _by_index(filters, exact, values, queues, size)
     elif filters.ended in UNUSUAL:
@@ -139,30 +139,30 @@ def _span(filters: TrackFilter, queues: Queues) -> Span:
     return Span(list(queues), filters.since, filters.until)
 
 
-def _left_out(filters: TrackFilter, queues: Queues) -> dict[str, list[Any]]:
-    """What masking keeps from being searched, by column: queues of keys, services of ids."""
+def _of_masks(filters: TrackFilter, queues: Queues) -> dict[str, list[Any]]:
+    """What masks leave to be searched: by column services, but queues whose keys are masked."""
     if not filters.sees_contents or not (filters.key or filters.id):
         return {}
     places = Queue.objects.filter(pk__in=list(queues)).values_list("pk", "system")
-    keyless, columns = unsearched(places)
-    found: dict[str, list[Any]] = {column: names for column, names in columns.items() if names}
+    keyless, columns = searched(places)
+    found: dict[str, list[Any]] = dict(columns)
     return found | {"key": keyless} if keyless else found
 
 
-def _exact(filters: TrackFilter, left_out: Mapping[str, list[Any]]) -> list[str]:
+def _exact(filters: TrackFilter, of_masks: Mapping[str, list[Any]]) -> list[str]:
     """The conditions for the search index: one of them must hold; none where nothing is named."""
     fixed = []
     if filters.key:
         fixed.append("t.key = %(key)s")
-        if "key" in left_out:
-            fixed.append("NOT t.queue_id = ANY(%(hidden_key)s)")
+        if "key" in of_masks:
+            fixed.append("NOT t.queue_id = ANY(%(masked_key)s)")
     if filters.interface:
         fixed.append("t.interface = %(interface)s")
     if not filters.id:
         return [" AND ".join(fixed)] if fixed else []
     columns = IDS if filters.sees_contents else IDS[-1:]
     tests = [
-        " AND ".join([f"t.{column} = %(any)s", *_not_hidden(column, left_out)])
+        " AND ".join([f"t.{column} = %(any)s", *_not_hidden(column, of_masks)])
         for column in columns
     ]
     if is_trace_id(filters.id):
@@ -170,6 +170,6 @@ def _exact(filters: TrackFilter, left_out: Mapping[str, list[Any]]) -> list[str]
     return [" AND ".join([*fixed, test]) for test in tests]
 
 
-def _not_hidden(column: str, left_out: Mapping[str, list[Any]]) -> list[str]:
+def _not_hidden(column: str, of_masks: Mapping[str, list[Any]]) -> list[str]:
     """An id that is masked is not found: an answer would tell that it is there."""
-    return [f"NOT t.interface = ANY(%(hidden_{column})s)"] if column in left_out else []
+    return [f"t.interface = ANY(%(masked_{column})s)"] if column in of_masks else []
