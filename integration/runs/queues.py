@@ -77,7 +77,8 @@ def run_queue(
             threads(context),
         ):
             report = run(context)
-        context.tell(report.untold())
+        if report.ending is not RunEnding.LOST:  # else there is no session to tell it by
+            context.tell(report.untold())
         return report
     finally:
         close_old_connections()

@@ -33,7 +33,8 @@ def add(queue_id: int, tally: Tally) -> None:
     try:
         execute(ADD, [json.dumps(list(_rows(queue_id, tally)))])
     except (DatabaseError, InterfaceError) as e:
-        log.warning("Counters for monitoring were not written: %s", type(e).__name__)
+        # The run itself finds out that its session is gone, and says so.
+        log.info("Counters for monitoring were not written: %s", type(e).__name__)
 
 
 def read() -> list[tuple[str, int, str, list[int], float]]:
