@@ -1,4 +1,4 @@
-"""Other programs at the same work: how fast they are, and what one SIGKILL makes of it.
+"""Other programs at the same work: how fast they are, and what SIGKILLs make of it.
 
 Every message becomes an upsert by its key, and a row of its own that nothing keeps from being
 written twice: what is missing there was lost, what is there twice was doubled.
@@ -7,6 +7,7 @@ written twice: what is missing there was lost, what is there twice was doubled.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from bench import facts
@@ -23,13 +24,16 @@ from devstack.supervise import Command, Process
 EFFECTS: Final = "bench_effect"
 # Longer than the slowest takes to notice that a member of its group has died.
 STILL_SECONDS: Final = 75.0
+# Theirs take a minute or two each.
+PAIRS: Final = 3
+KILLS: Final = 3
 _COUNTS: Final = "SELECT count(DISTINCT seq), count(*) FROM bench_effect"
-# From the kill on, the longest time between two commits: one may have been under way.
+# From the kill on, the longest time between two commits.
 _STANDSTILL: Final = """
 SELECT max(extract(epoch FROM at - before))::float8 FROM (
-  SELECT at, coalesce(lag(at) OVER (ORDER BY at), to_timestamp(%(from)s)) AS before FROM (
+  SELECT at, coalesce(lag(at) OVER (ORDER BY at), to_timestamp(%s)) AS before FROM (
     SELECT DISTINCT pg_xact_commit_timestamp(xmin) AS at FROM bench_effect
-  ) commits WHERE at >= to_timestamp(%(from)s)
+  ) commits WHERE at BETWEEN to_timestamp(%s) AND to_timestamp(%s)
 ) gaps
 """
 
@@ -46,23 +50,27 @@ class Peer:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, ground: Ground) -> Figure:
-        """Measure the rates in pairs, then kill each side once, half-way."""
+        """Measure the rates in pairs, then kill each side on its way."""
         # Made before anything is measured.
         environment.python()
-        count = self.count // 5 if ground.quick else self.count
+        count = self.count // 4 if ground.quick else self.count
         with ground.rig(self.name) as rig:
             queue = filled(rig, self.name, self.interface, count)
             worker = rig.start_worker()
             paired = run_pairs(
-                lambda: _ours(queue), lambda: self._theirs(queue, worker), quick=ground.quick
+                lambda: _ours(queue),
+                lambda: self._theirs(queue, worker),
+                quick=ground.quick,
+                pairs=PAIRS,
             )
+            kills = 1 if ground.quick else KILLS
             worker.kill()
             rig.start("beat")
             queue.rewind()
-            theirs = _killed(queue, lambda: self._begin(queue, "killed"))
+            theirs = _killed(queue, lambda: self._begin(queue, "killed"), kills)
             queue.rewind()
             queue.switch_on()
-            ours = _killed(queue, rig.start_worker)
+            ours = _killed(queue, rig.start_worker, kills)
         return Figure(
             name=self.name,
             value=paired.value,
@@ -80,7 +88,9 @@ class Peer:
         worker.pause()
         try:
             process = self._begin(queue, f"rate-{time.time():.0f}")
-            queue.rig.until(lambda: _written(queue.rig) >= queue.count, f"{self.name} is through")
+            queue.rig.until(
+                partial(_has_come_to, queue.rig, queue.count), f"{self.name} is through"
+            )
             process.kill()
         finally:
             worker.resume()
@@ -107,23 +117,34 @@ def _ours(queue: BenchQueue) -> float:
     return rate
 
 
-def _killed(queue: BenchQueue, start: Callable[[], Process]) -> dict[str, object]:
-    """Kill it with all its processes half-way, and start it again at once."""
+def _killed(queue: BenchQueue, start: Callable[[], Process], kills: int) -> dict[str, object]:
+    """Kill it with all its processes so often on the way, and start it again at once."""
     rig = queue.rig
     process = start()
-    rig.until(lambda: _written(rig) >= queue.count // 2, "half of the messages are written")
-    killed_at = time.time()
-    process.kill()
-    again = start()
+    moments = []
+    for number in range(kills):
+        place = queue.count * (number + 1) // (kills + 1)
+        rig.until(partial(_has_come_to, rig, place), f"{place} messages are there")
+        moments.append(time.time())
+        process.kill()
+        process = start()
     _settle(rig, queue.count)
-    again.kill()
+    process.kill()
     [(seen, written)] = rig.rows(_COUNTS)
-    [(standstill,)] = rig.session.execute(_STANDSTILL, {"from": killed_at}).fetchall()
     return {
         "lost": queue.count - seen,
         "doubled": written - seen,
-        "standstill_s": None if standstill is None else round(standstill, 1),
+        "standstills_s": [
+            _standstill(rig, killed_at, before)
+            for killed_at, before in zip(moments, [*moments[1:], time.time()], strict=True)
+        ],
     }
+
+
+def _standstill(rig: Rig, killed_at: float, before: float) -> float | None:
+    """Seconds from the kill, or from the commit that was under way, to the next commit."""
+    found = rig.value(_STANDSTILL, [killed_at, killed_at, before])
+    return None if found is None else round(found, 1)
 
 
 def _settle(rig: Rig, count: int) -> None:
@@ -138,8 +159,9 @@ def _settle(rig: Rig, count: int) -> None:
         time.sleep(0.1)
 
 
-def _written(rig: Rig) -> int:
-    return int(rig.value("SELECT count(*) FROM bench_effect"))
+def _has_come_to(rig: Rig, place: int) -> bool:
+    [(seen, _)] = rig.rows(_COUNTS)
+    return bool(seen >= place)
 
 
 def peers_faststream(ground: Ground) -> Figure:
@@ -149,7 +171,7 @@ def peers_faststream(ground: Ground) -> Figure:
         against="FastStream: a transaction for each message, offset committed after it",
         interface="BenchRepair",
         words=["-m", "bench.peers.faststream_side", "each"],
-        count=20_000,
+        count=8_000,
     ).run(ground)
 
 
@@ -171,7 +193,7 @@ def peers_faststream_default(ground: Ground) -> Figure:
         against="FastStream with its default, ACK_FIRST: a transaction for each message",
         interface="BenchRepair",
         words=["-m", "bench.peers.faststream_side", "each"],
-        count=20_000,
+        count=8_000,
         variables={"BENCH_ACK": "ACK_FIRST"},
     ).run(ground)
 
@@ -183,6 +205,6 @@ def peers_django_kafka(ground: Ground) -> Figure:
         against="django-kafka: transaction.atomic() for each message, offset stored after it",
         interface="BenchRepair",
         words=["-m", "django", "kafka_consume"],
-        count=20_000,
+        count=8_000,
         variables={"DJANGO_SETTINGS_MODULE": "bench.peers.django_side.settings"},
     ).run(ground)
