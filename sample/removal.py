@@ -58,6 +58,10 @@ ROWS: Final = (
     ("integration_queuepartition", "queue_id = ANY(%(queues)s)"),
     ("integration_outboxrow", SENT),
     ("integration_outboxchange", SENT),
+    (
+        "integration_tally",
+        "subject = ANY(CASE kind WHEN 'call' THEN %(endpoints)s ELSE %(queues)s END)",
+    ),
     ("integration_queuechange", "queue_id = ANY(%(queues)s)"),
     ("integration_storedobject", "structure_id = ANY(%(structures)s)"),
     ("crontasks_notice", "subject = ANY(%(names)s)"),

@@ -64,7 +64,7 @@ def test_from_the_list_to_the_story_without_a_complaint(
     id_ = a_busy_day()
     page = open_page("Editors", width=WIDE)
     page.goto(reverse("tracking"))
-    page.get_by_label("Message, external or search id").fill("WO-77")
+    page.get_by_label("Message, external, search or trace id").fill("WO-77")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("link", name=id_[:40])).to_have_count(3)
     page.goto(reverse("tracking"))

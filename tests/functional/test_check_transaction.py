@@ -13,6 +13,7 @@ from integration.actions.check import Check, Ending
 from integration.handlers.registry import Registration, registry
 from integration.message import Message
 from integration.models import EnterpriseService, MessageError, Queue
+from integration.selectors.masking.covers import UNCOVERED
 from tests.support.rows import a_held, a_queue_row
 from tests.support.world.models import Effect
 
@@ -105,7 +106,7 @@ def test_a_statement_that_ends_the_transaction_is_not_sent(
     assert found.failure is not None
     assert found.failure.code == "HANDLER_ENDS_TRANSACTION"
     assert f"“{command}”" in found.failure.text
-    page = shown(found)
+    page = shown(found, UNCOVERED)
     assert (page.tone, page.then) == ("danger", "")
     assert "end its transaction" in page.title
 
@@ -185,7 +186,7 @@ def test_what_a_commit_past_django_has_stored_is_told(
     assert found.failure is not None
     assert found.failure.code == "CHECK_NOT_UNDONE"
     assert "is stored" in found.failure.text
-    assert "could not be undone" in shown(found).title
+    assert "could not be undone" in shown(found, UNCOVERED).title
 
 
 def test_a_prepared_transaction_past_django_is_told(checked: Callable[..., Check]) -> None:
