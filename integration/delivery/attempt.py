@@ -18,7 +18,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork, nothing
 from integration.delivery.spans import NO_SPANS, BatchSpans, NoSpans
 from integration.delivery.steps import Step
-from integration.delivery.tracing import new_tuple
+from integration.delivery.tracked import new_tuple
 from integration.delivery.two_phase import NotPublishedError
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify

@@ -10,7 +10,7 @@ from integration.delivery.endings import Ending, end_failed, end_good, end_parke
 from integration.delivery.outcome import APPLIED, Failed, Outcome, Parked, Waits
 from integration.delivery.owned import Owned
 from integration.delivery.reading import copied_failure
-from integration.delivery.tracing import Track
+from integration.delivery.tracked import Track
 from integration.delivery.unit import Unit
 from integration.policy.failure import cause_of
 from integration.policy.states import Ended, ErrorState, PartitionState
@@ -47,7 +47,7 @@ def batch_outcome(
             record = unit.record
             place, id_, interface = record.offset, unit.message_id, unit.interface
             key, at_ms = record.key, record.timestamp_ms
-            tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.trace))
+            tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.tracked))
             batch_result.next_offset = unit.at + 1
             continue
         ending = ending_of(context, owned, unit, outcome)
@@ -103,7 +103,7 @@ def add(result: BatchOutcome, unit: Unit, ending: Ending, *, partition: int) -> 
 def track_of(unit: Unit, ended: str) -> Track:
     record = unit.record
     known = (record.offset, unit.message_id, unit.interface, ended)
-    return (*known, record.key, record.timestamp_ms, unit.trace)
+    return (*known, record.key, record.timestamp_ms, unit.tracked)
 
 
 def _log_range(

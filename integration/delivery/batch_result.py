@@ -6,7 +6,7 @@ from itertools import chain
 from uuid import UUID
 
 from integration.delivery.sending.values import Dispatch
-from integration.delivery.tracing import Track
+from integration.delivery.tracked import Track
 from integration.delivery.unit import OpenError, Unit
 from integration.handlers.arrivals import Arrived
 from integration.policy.failure import Failure

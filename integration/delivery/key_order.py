@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from integration.delivery.outcome import APPLIED, PARKED, Failed, Outcome
-from integration.delivery.tracing import Reader
+from integration.delivery.tracked import Reader
 from integration.delivery.unit import Unit
 from integration.policy.failure import Failure
 from integration.values import Record

@@ -11,7 +11,7 @@ from integration.delivery.encoded import Encoded, bare_encoded, objection, read_
 from integration.delivery.jms_flaws import jms_flaw
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
-from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
+from integration.delivery.tracked import NOTHING_MORE, Messages, tracked_of
 from integration.delivery.unit import OpenError, Unit
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.envelope.retry_wrapper import unwrap
@@ -210,9 +210,9 @@ class Reader:
                 [None if unit.schema is None else unit.schema.id for unit in together],
             )
             follow = self.queue.followed.get(interface, NOTHING_MORE)
-            traces = traces_of(messages, follow, self.queue.write_tracks)
-            for unit, trace in zip(together, traces, strict=True):
-                unit.trace = trace
+            facts = tracked_of(messages, follow, self.queue.write_tracks)
+            for unit, tracked in zip(together, facts, strict=True):
+                unit.tracked = tracked
         return units
 
     def _read_by_schema(
@@ -346,7 +346,11 @@ class Reader:
         """Read a unit that was left unread; where it is from and goes to stays."""
         read = self.unit(unit.record) if unit.row is None else self.row_unit(unit.row)
         unit.message, unit.taker, unit.known = read.message, read.taker, read.known
-        unit.message_id, unit.interface, unit.trace = read.message_id, read.interface, read.trace
+        unit.message_id, unit.interface, unit.tracked = (
+            read.message_id,
+            read.interface,
+            read.tracked,
+        )
         unit.schema = read.schema
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:

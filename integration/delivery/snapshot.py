@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.delivery.tracing import Following, Writer
-from integration.delivery.tracing import Reader as Texts
+from integration.delivery.tracked import Following, Writer
+from integration.delivery.tracked import Reader as Texts
 from integration.handlers.registry import Registration
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.failure_thresholds import FailureThresholds

@@ -177,9 +177,9 @@ class BatchSpans(NoSpans):
 
 def note_trace(unit: Unit, traced: Traced) -> None:
     """Let tracking know of a trace that begins here: what was kept of the message has none."""
-    if traced.creation is None and unit.trace is not None:
+    if traced.creation is None and unit.tracked is not None:
         # The line that was made while it was read is not this one.
-        unit.trace = unit.trace._replace(trace_id=traced.own.trace_id, text="")
+        unit.tracked = unit.tracked._replace(trace_id=traced.own.trace_id, text="")
 
 
 def process_span(

@@ -7,7 +7,7 @@ from typing import Final
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.sending.values import DeliveryEnd
-from integration.delivery.tracing import Track
+from integration.delivery.tracked import Track
 from integration.policy.histograms import CALL_SECONDS, LATENCY_SECONDS, Histogram
 from integration.policy.states import Ended
 

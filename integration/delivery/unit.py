@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from integration.delivery.outcome import Outcome
-from integration.delivery.tracing import Trace
+from integration.delivery.tracked import Tracked
 from integration.formats.schema import SchemaFacts
 from integration.handlers.registry import Registration
 from integration.message import Message
@@ -88,7 +88,7 @@ class Unit:
         "row",
         "schema",
         "taker",
-        "trace",
+        "tracked",
     )
 
     def __init__(  # noqa: PLR0917 - positional, as one is made for every message
@@ -109,6 +109,6 @@ class Unit:
         self.interface = interface
         self.row: OpenError | None = None
         self.moves = True
-        self.trace: Trace | None = None
+        self.tracked: Tracked | None = None
         self.order_key: bytes | None = None
         self.schema: SchemaFacts | None = None

@@ -14,7 +14,7 @@ from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.tracing import Trace, Track
+from integration.delivery.tracked import Track, Tracked
 from integration.store import deliveries, rows
 from integration.store.queue_stops import KEEPS_STOP
 
@@ -145,19 +145,19 @@ def _plain_end(state: str, took_ms: int | None, status: int | None, *words: str)
 
 
 def _track(track: Track) -> Row:
-    at, message_id, interface, ended, key, kafka_ms, trace = track
+    at, message_id, interface, ended, key, kafka_ms, tracked = track
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
     own = at, rows.plain(message_id, 1_000), text, kafka_ms or 0
-    return (rows.plain(interface, 1_000), ended), (*own, *_searched(trace))
+    return (rows.plain(interface, 1_000), ended), (*own, *_searched(tracked))
 
 
-def _searched(trace: Trace | None) -> Values:
+def _searched(tracked: Tracked | None) -> Values:
     """What can be found by it, its payload, the schema of that, and its trace."""
-    if trace is None:
+    if tracked is None:
         return (None,) * 7
-    ids = [None if text is None else rows.plain(text, 1_000) for text in trace[:4]]
-    payload = None if trace[4] is None else trace[4].hex()
-    return (*ids, payload, trace.schema, trace.trace_id)
+    ids = [None if text is None else rows.plain(text, 1_000) for text in tracked[:4]]
+    payload = None if tracked[4] is None else tracked[4].hex()
+    return (*ids, payload, tracked.schema, tracked.trace_id)
 
 
 def _intent(intent: Intent) -> Row:

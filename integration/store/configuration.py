@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from integration.delivery.snapshot import EndpointSnapshot, Forward, QueueSnapshot, Service
-from integration.delivery.tracing import Following, following, order_texts
+from integration.delivery.tracked import Following, following, order_texts
 from integration.endpoints.properties import FORWARDS, sends_as_it_is
 from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.policy.failure import Failure, FailureClass

@@ -7,7 +7,7 @@ holds the database. What only its ending tells stands before that.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from integration.delivery.tracing import Columns, Messages, Trace, Track
+from integration.delivery.tracked import Columns, Messages, Track, Tracked
 from integration.store.rows import plain
 
 # Told first: the first line of a COPY says how many there are, in the others it is nothing.
@@ -70,9 +70,9 @@ def lines(place: Place, tracks: Sequence[Track]) -> Iterator[bytes]:
 def values(place: Place, track: Track) -> list[Any]:
     """The parameters of INSERT_FENCED."""
     queue, partition, arrival = place
-    offset, message_id, interface, ended, key, ms, trace = track
+    offset, message_id, interface, ended, key, ms, tracked = track
     text = key.decode("utf-8", "replace") if key else ""
-    ids, *rest = _told(trace)
+    ids, *rest = _told(tracked)
     texts = [plain(one, LONGEST) for one in (message_id, interface, text)]
     told = [None if one is None else plain(one, LONGEST) for one in ids]
     return [queue, arrival, ended, partition, offset, *texts, ms or 0, *told, *rest]
@@ -81,7 +81,7 @@ def values(place: Place, track: Track) -> list[Any]:
 def _lines(place: Place, tracks: Sequence[Track]) -> str:
     queue, _, arrival = place
     head = f"{NOTHING}\t{queue}\t{arrival}\t"
-    texts = [trace.text if (trace := track[6]) is not None else "" for track in tracks]
+    texts = [tracked.text if (tracked := track[6]) is not None else "" for track in tracks]
     endings = {track[3] for track in tracks}
     if len(endings) == 1 and all(texts):
         head += f"{endings.pop()}\t"
@@ -94,9 +94,9 @@ def _lines(place: Place, tracks: Sequence[Track]) -> str:
 
 def _whole(place: Place, track: Track) -> str:
     """Return the end of a line, with a sign before all that needs one."""
-    offset, message_id, interface, _, key, ms, trace = track
+    offset, message_id, interface, _, key, ms, tracked = track
     text = key.decode("utf-8", "replace") if key else ""
-    ids, payload, schema, trace_id = _told(trace)
+    ids, payload, schema, trace_id = _told(tracked)
     return "\t".join(
         [
             *(
@@ -116,12 +116,12 @@ def _whole(place: Place, track: Track) -> str:
 
 
 def _told(
-    trace: Trace | None,
+    tracked: Tracked | None,
 ) -> tuple[Sequence[str | None], bytes | None, int | None, str | None]:
     """The ids, the payload, its schema and the trace."""
-    if trace is None:
+    if tracked is None:
         return (None,) * 4, None, None, None
-    return trace[:4], trace.payload, trace.schema, trace.trace_id
+    return tracked[:4], tracked.payload, tracked.schema, tracked.trace_id
 
 
 def _bytes(value: bytes) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from integration import envelope
-from integration.delivery.tracing import order_texts
+from integration.delivery.tracked import order_texts
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.paths import compile_path, text_reader
 from spark_jobs.replay.parameters import Filter, ReplayParameters

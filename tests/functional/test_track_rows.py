@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from integration.delivery.batch_outcome import track_of
 from integration.delivery.reading import TRACED_AT_ONCE, Reader
 from integration.delivery.snapshot import QueueSnapshot, Service
-from integration.delivery.tracing import LARGEST_PAYLOAD_BYTES, Trace, following
+from integration.delivery.tracked import LARGEST_PAYLOAD_BYTES, Tracked, following
 from integration.delivery.unit import Unit
 from integration.models import EnterpriseService, MessageTrack, PublishChannel
 from integration.store import configuration, tracks
@@ -53,9 +53,9 @@ def a_snapshot(**fields: Any) -> QueueSnapshot:
     )  # fmt: skip
 
 
-def traced(record: Record, **fields: Any) -> Trace | None:
+def traced(record: Record, **fields: Any) -> Tracked | None:
     [unit] = units(record, **fields)
-    return unit.trace
+    return unit.tracked
 
 
 def a_record(value: bytes | None, headers: Any = None, key: bytes = b"k", at: int = 5) -> Record:
@@ -72,8 +72,8 @@ class TestRows:
         kept = ODD.replace("\x01", "\ufffd")
         rows = written(
             a_track(1, message_id=ODD, key=ODD.encode()),
-            a_track(2, message_id=ODD, trace=Trace(ODD, None, "b", ODD, b"\\x00\x01")),
-            a_track(3, trace=Trace(None, "\x01", None, None, None)),
+            a_track(2, message_id=ODD, tracked=Tracked(ODD, None, "b", ODD, b"\\x00\x01")),
+            a_track(3, tracked=Tracked(None, "\x01", None, None, None)),
         )
         assert [row.message_id for row in rows] == [kept, kept, "id-3"]
         assert rows[0].key == kept
@@ -86,8 +86,10 @@ class TestRows:
         rows = [
             a_track(1),
             a_track(2, message_id=ODD.replace("\x01", ""), key=b"a\x00b\xff"),
-            a_track(3, key=b"x" * 5_000, trace=Trace("e", None, "\udcff", ODD[:9], b"\\x\x01", 7)),
-            a_track(4, key=None, trace=Trace(*(None,) * 5)),
+            a_track(
+                3, key=b"x" * 5_000, tracked=Tracked("e", None, "\udcff", ODD[:9], b"\\x\x01", 7)
+            ),
+            a_track(4, key=None, tracked=Tracked(*(None,) * 5)),
         ]
         together = [columns_of(row) for row in written(*rows)]
         MessageTrack.objects.all().delete()
@@ -101,22 +103,27 @@ class TestRows:
 
     @pytest.mark.parametrize("key", [b"\xff\xfe", b"a\x00b", b"x" * 5_000])
     def test_no_key_costs_the_batch(self, key: bytes) -> None:
-        assert len(written(a_track(1, key=key), a_track(2, trace=Trace("e", *(None,) * 4)))) == 2
+        assert (
+            len(written(a_track(1, key=key), a_track(2, tracked=Tracked("e", *(None,) * 4)))) == 2
+        )
 
     def test_tracked_and_traced_messages_of_a_batch_are_all_there(self) -> None:
         mixed = [
-            a_track(n, trace=Trace(f"e{n}", *(None,) * 4) if n % 2 else None) for n in range(6)
+            a_track(n, tracked=Tracked(f"e{n}", *(None,) * 4) if n % 2 else None) for n in range(6)
         ]
         assert [row.external_id for row in written(*mixed)] == [None, "e1", None, "e3", None, "e5"]
 
-    @pytest.mark.parametrize("trace", [None, Trace("e", *(None,) * 4)])
+    @pytest.mark.parametrize("tracked", [None, Tracked("e", *(None,) * 4)])
     @pytest.mark.parametrize("is_odd", [False, True])
     def test_the_first_row_of_a_copy_stands_for_all(
-        self, trace: Trace | None, *, is_odd: bool
+        self, tracked: Tracked | None, *, is_odd: bool
     ) -> None:
         count = 2 * tracks.LINES_AT_ONCE + 1
         rows = written(
-            *(a_track(n, key=ODD.encode() if is_odd else b"k", trace=trace) for n in range(count))
+            *(
+                a_track(n, key=ODD.encode() if is_odd else b"k", tracked=tracked)
+                for n in range(count)
+            )
         )
         assert [row.batch_rows for row in rows] == [count, *[None] * (count - 1)]
         assert len({row.at for row in rows}) == 1
@@ -169,31 +176,31 @@ class TestTextsMadeWhileReading:
         reader = Reader(a_snapshot(external="$.a", write_tracks=tracks.texts))
         for begin in range(0, len(records) - 3, 20):
             reader.read_ahead(records[begin : begin + 20][: len(records) - 3 - begin])
-        found = [unit.trace for unit in reader.units(records)]
+        found = [unit.tracked for unit in reader.units(records)]
         assert found == [
-            unit.trace
+            unit.tracked
             for unit in units(
                 *(a_record(b'{"a": "A-%d"}' % at, at=at) for at in range(len(records))),
                 external="$.a",
                 write_tracks=tracks.texts,
             )
         ]
-        assert all(trace is not None and trace.text for trace in found)
+        assert all(tracked is not None and tracked.text for tracked in found)
 
     def test_texts_are_made_where_nothing_needs_a_sign(self) -> None:
         keys = enumerate((b"k", b"tab\t"))
         records = [a_record(b'{"a": "A-1"}', key=key, at=at) for at, key in keys]
         first, second = units(*records, external="$.a", write_tracks=tracks.texts)
-        assert first.trace is not None
-        assert first.trace.text.split("\t")[:5] == ["0", "0", "p~t~0~0", "S", "k"]
-        assert second.trace is not None
-        assert second.trace.text == ""
+        assert first.tracked is not None
+        assert first.tracked.text.split("\t")[:5] == ["0", "0", "p~t~0~0", "S", "k"]
+        assert second.tracked is not None
+        assert second.tracked.text == ""
 
     def test_a_failure_keeps_its_id_in_the_text(self) -> None:
         reader = Reader(a_snapshot(write_tracks=tracks.texts))
         unit = reader.row_unit(a_row(message_id="the-first"))
-        assert unit.trace is not None
-        assert unit.trace.text.split("\t")[2] == "the-first"
+        assert unit.tracked is not None
+        assert unit.tracked.text.split("\t")[2] == "the-first"
 
     def test_what_is_not_tracked_costs_nothing(self) -> None:
         record = a_record(b'{"a": 1}', [("sluice-cause", b"c")])
@@ -202,12 +209,12 @@ class TestTextsMadeWhileReading:
 
 class TestTraces:
     def test_without_paths_and_headers_there_is_nothing_in_it(self) -> None:
-        assert traced(a_record(b'{"a": 1}')) == Trace(None, None, None, None, None)
+        assert traced(a_record(b'{"a": 1}')) == Tracked(None, None, None, None, None)
 
     def test_json_paths_find_texts_and_numbers(self) -> None:
         body = b'{"po": {"num": "PO-1", "total": 7.50}, "lines": [{"id": 3}]}'
         found = traced(a_record(body), external="$.po.num", search=["$.po.total", "$.lines[0].id"])
-        assert found == Trace("PO-1", "7.5", "3", None, None)
+        assert found == Tracked("PO-1", "7.5", "3", None, None)
 
     def test_xml_paths_find_texts(self) -> None:
         found = traced(
@@ -215,14 +222,14 @@ class TestTraces:
             external="/PO/NUM",
             search=["/PO/NO"],
         )
-        assert found == Trace("7", None, None, None, None)
+        assert found == Tracked("7", None, None, None, None)
 
     @pytest.mark.parametrize(
         "value",
         [b'{"b": 1}', b'{"a": null}', b'{"a": {"b": 1}}', b"[1]", b"<a/>", None],
     )
     def test_a_path_that_finds_nothing_leaves_nothing(self, value: bytes | None) -> None:
-        assert traced(a_record(value), external="$.a") == Trace(None, None, None, None, None)
+        assert traced(a_record(value), external="$.a") == Tracked(None, None, None, None, None)
 
     def test_what_is_too_long_for_an_id_is_cut(self) -> None:
         found = traced(a_record(b'{"a": "' + b"x" * 10_000 + b'", "b": 1e400}'), external="$.a")
@@ -234,14 +241,14 @@ class TestTraces:
 
     def test_a_header_names_the_cause(self) -> None:
         record = a_record(b'{"a": 1}', [("other", None), ("sluice-cause", b"the-request")])
-        assert traced(record) == Trace(None, None, None, "the-request", None)
+        assert traced(record) == Tracked(None, None, None, "the-request", None)
 
     def test_the_payload_is_kept_compressed_unless_it_is_too_large(self) -> None:
         found = traced(a_record(b'{"a": 1}'), keeps_payload=True)
         assert found is not None
         assert zlib.decompress(found.payload or b"") == b'{"a": 1}'
         large = traced(a_record(b'"' + b"x" * LARGEST_PAYLOAD_BYTES + b'"'), keeps_payload=True)
-        assert large == Trace(None, None, None, None, None)
+        assert large == Tracked(None, None, None, None, None)
 
 
 def test_paths_belong_to_services_inbound_and_to_channels_outbound() -> None:

@@ -14,7 +14,7 @@ from integration.delivery.batch_result import (
 from integration.delivery.outcome import Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
-from integration.delivery.tracing import Trace, Track
+from integration.delivery.tracked import Track, Tracked
 from integration.delivery.unit import OpenError, Unit
 from integration.handlers.registry import Registration
 from integration.message import Message, Origin
@@ -152,10 +152,10 @@ def a_track(
     *,
     message_id: str | None = None,
     key: bytes | None = None,
-    trace: Trace | None = None,
+    tracked: Tracked | None = None,
 ) -> Track:
     id_ = f"id-{offset}" if message_id is None else message_id
-    return (offset, id_, "X", ended, key, 1_700_000_000_000, trace)
+    return (offset, id_, "X", ended, key, 1_700_000_000_000, tracked)
 
 
 def a_retry_marker(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> Outgoing:

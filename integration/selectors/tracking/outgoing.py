@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db.models import Q
 
 from integration.codec import decode_headers
-from integration.delivery.tracing import CAUSE
+from integration.delivery.tracked import CAUSE
 from integration.handlers.outgoing import INTERFACE
 from integration.models import ConfigurationChange, OutboxRow, Queue, Receipt
 from integration.policy.states import OutboxState

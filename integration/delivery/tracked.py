@@ -25,7 +25,7 @@ Reader = Callable[[Sequence[object]], Texts]
 """Return what a path finds in each of many bodies."""
 
 
-class Trace(NamedTuple):
+class Tracked(NamedTuple):
     """The columns of one message; None = there is none.
 
     `text` is the row that the store made of the message while it was read, before the time counts
@@ -56,8 +56,8 @@ Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None], Sequence[int
 """The columns of traces without their text, each for all messages."""
 Writer = Callable[[Messages, Columns], Sequence[str]]
 """The texts of traces."""
-Track = tuple[int, str, str, str, bytes | None, int | None, Trace | None]
-"""(offset, message id, interface, ended, key, Kafka's time in ms, trace) of a message that ended.
+Track = tuple[int, str, str, str, bytes | None, int | None, Tracked | None]
+"""(offset, message id, interface, ended, key, Kafka's time in ms, facts) of a message that ended.
 
 A plain tuple: one is made for every message on the hot path.
 """
@@ -86,7 +86,7 @@ def following(
     return Following((first, second, third), keeps_payload)
 
 
-def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Sequence[Trace]:
+def tracked_of(messages: Messages, follow: Following, write: Writer | None) -> Sequence[Tracked]:
     """Return the facts that tracking keeps of each message. Never raises.
 
     Column by column: it is asked of every message, and so most of it runs at C's speed.
@@ -105,7 +105,7 @@ def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Se
         trace_ids_of([record.headers for record in records]),
     )
     texts = repeat("") if write is None else write(messages, columns)
-    return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))
+    return list(map(new_tuple, repeat(Tracked), zip(*columns, texts, strict=False)))
 
 
 def order_texts(path: str) -> Reader | None:
