@@ -116,7 +116,7 @@ class OtelTracer:
             attributes=attributes,
             links=[Link(_place(place, is_remote=True)) for place in span.links],
             kind=KINDS[span.kind],
-            status=Status(StatusCode.ERROR, span.text) if span.error else Status(),
+            status=Status(StatusCode.ERROR) if span.error else Status(),
             start_time=span.start_ns,
             end_time=span.end_ns,
             instrumentation_scope=self._scope,

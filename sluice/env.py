@@ -93,6 +93,11 @@ class Engine:
             )
         self.second_factors = tuple(word for word in words if word != "none")
         self.second_factor_roles = r.words("SLUICE_SECOND_FACTOR_ROLES")
+        if self.second_factor_roles and not self.second_factors:
+            r.mistakes.append(
+                "SLUICE_SECOND_FACTOR_ROLES names roles, but SLUICE_SECOND_FACTORS is none; their "
+                "people could set up no second factor, and would be locked out"
+            )
 
     def _read_company_login(self, r: Reader) -> None:
         self.oidc_issuer = r.issuer("SLUICE_OIDC_ISSUER")

@@ -62,7 +62,7 @@ class Reader:
         except ModuleNotFoundError:
             is_there = False
         if not is_there:
-            self.mistakes.append(f"{name} is 1, which takes the package sluice[{extra}]")
+            self.mistakes.append(f"{name} is 1, which needs the package sluice[{extra}]")
 
     def share(self, name: str, value: str) -> float:
         try:
@@ -162,7 +162,7 @@ class Reader:
         if endpoint and not S3_ENDPOINT.fullmatch(endpoint):
             # It is not repeated: a password may be in it.
             self.mistakes.append(
-                "SLUICE_S3_ENDPOINT is no address; write https://host:port, with nothing behind it "
+                "SLUICE_S3_ENDPOINT is not an address; write https://host:port, without a path "
                 "and without a password"
             )
         if bool(said["access_key"]) is not bool(said["secret_key"]):

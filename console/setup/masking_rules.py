@@ -24,12 +24,12 @@ PARTS: Final = (
     ("What is hidden", "", ("part", "path", "style")),
     (
         "Of which messages",
-        "Those that every limit fits; without any, all messages.",
+        "Those that match every limit; with no limits, all messages.",
         LIMITS,
     ),
     (
         "Try it on a sample",
-        "Nothing is stored: you see what people see of it who may not reveal.",
+        "Nothing is stored: you see what people without the right to reveal see.",
         ("sample",),
     ),
 )

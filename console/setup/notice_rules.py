@@ -1,4 +1,4 @@
-"""Rules of notices: thresholds, recipients, quiet hours; each is tried on the last seven days."""
+"""Notice rules: thresholds, recipients, quiet hours; each is tried on the last seven days."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -62,7 +62,7 @@ class RuleForm(SetupForm):
     after_seconds = WholeSecondsField(
         required=False,
         label="Tell after",
-        help_text="So long it has to last before people are told; what is over sooner is not told.",
+        help_text="How long it must last before people are told; what is over sooner is not told.",
     )
     recipients = forms.MultipleChoiceField(
         required=False,
@@ -151,7 +151,7 @@ def threshold_words(rule: NoticeRule) -> str:
         said.append(f"by {rule.code}")
     for words, seconds in (
         ("within", rule.window_seconds),
-        ("longer than", rule.longer_than_seconds),
+        (FACTS[NoticeKind(rule.kind)].bound if rule.kind else "", rule.longer_than_seconds),
         ("told after", rule.after_seconds),
     ):
         if seconds is not None:
@@ -201,7 +201,7 @@ def _stopped(rule: NoticeRule) -> str:
 
 RULES = Noun(
     one="notice-rule",
-    title="Rules of notices",
+    title="Notice rules",
     about="From when on people are told that something is wrong, whom, how often, and when not. "
     "Without any rule the defaults hold.",
     form=RuleForm,

@@ -15,7 +15,7 @@ from integration.durations import rough
 from integration.models import Queue
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
-from integration.selectors.masking.places import cover_places
+from integration.selectors.masking.partitions import cover_places
 from integration.selectors.queues.partitions import is_held_back, situation_of
 from integration.selectors.queues.rescued import rescued
 from integration.selectors.queues.status import Situation

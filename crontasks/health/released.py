@@ -15,7 +15,7 @@ from integration.delivery.owned import HEAD_HELD
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
-from integration.selectors.masking.places import cover_places
+from integration.selectors.masking.partitions import cover_places
 from integration.selectors.queues.partitions import situation_of
 from integration.selectors.queues.status import Situation
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from crontasks.models.notice import NoticeKind
 
+# Their subject is the name of a schedule, which may be called like a queue.
+OF_SCHEDULES: Final = frozenset({NoticeKind.CRON_FAILED, NoticeKind.CRON_LATE})
 MINUTE: Final = 60
 HOUR: Final = 3_600
 
@@ -15,9 +17,10 @@ class KindFacts:
     """One kind: when it is noticed, in words, and its thresholds; None where it has none.
 
     `counts` says what is counted, and `count` from how many on; `measures` and `seconds` are the
-    same of a time. With `counts` and without `count` nothing is noticed unless a rule gives a
-    number. `window_seconds` is the time in which is counted. `after_seconds` is how long it has to
-    last before people are told. Urgent ones come in quiet hours, too.
+    same of a time, `bound` on which side of it. With `counts` and without `count` nothing is
+    noticed unless a rule gives a number. `window_seconds` is the time in which is counted.
+    `after_seconds` is how long it has to last before people are told. Urgent ones come in quiet
+    hours, too.
     """
 
     when: str
@@ -27,6 +30,7 @@ class KindFacts:
     count: int | None = None
     measures: str = ""
     seconds: int | None = None
+    bound: str = "longer than"
     window_seconds: int | None = None
     after_seconds: int = 0
 
@@ -66,14 +70,15 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
         when="messages that nobody has tried leave Kafka soon; no sooner than in the last quarter "
         "of what the topic keeps",
         is_urgent=True,
-        measures="people are told when less is left",
+        measures="the time that is left",
         seconds=6 * HOUR,
+        bound="less than",
     ),
     NoticeKind.RESCUED: KindFacts(when="untried messages stand copied in the database"),
     NoticeKind.RESCUE_STOPPED: KindFacts(
         when="a rescue ended before all was copied that is in danger", is_urgent=True
     ),
-    NoticeKind.GAP: KindFacts(when="messages expired unread, until somebody confirms it"),
+    NoticeKind.GAP: KindFacts(when="messages expired unread, until somebody acknowledges it"),
     NoticeKind.NO_CONSUMER: KindFacts(
         when="messages wait and nothing reads the queue, although its schedule came around",
         measures="the time without a reader",

@@ -78,7 +78,7 @@ class NoticeRule(models.Model):
         """Raises ValidationError."""
         mistakes: dict[str, str] = {**self._thresholds(), **self._times()}
         if self.code and (self.kind != NoticeKind.FAILURES or self.at_least is None):
-            mistakes["code"] = "A code goes with the kind FAILURES and a number."
+            mistakes["code"] = "Cause needs the kind FAILURES and At least."
         if self.kind and not FACTS[NoticeKind(self.kind)].is_of_queue:
             for name in ("system", "queue"):
                 if getattr(self, name) is not None:
@@ -96,9 +96,11 @@ class NoticeRule(models.Model):
             "longer_than_seconds": facts is not None and bool(facts.measures),
             "window_seconds": facts is not None and facts.window_seconds is not None,
         }
-        what = f"{self.kind} has no such threshold" if self.kind else "Choose a kind first"
+        what = f"{self.kind} has no such threshold: leave it empty."
+        if not self.kind:
+            what = "Rules for every kind have no threshold: choose a kind, or leave it empty."
         return {
-            name: f"{what}: leave it empty."
+            name: what
             for name, does in takes.items()
             if not does and getattr(self, name) is not None
         }

@@ -1,12 +1,9 @@
 """A condition: something that is wrong right now."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from crontasks.models.notice import NoticeKind
-from crontasks.models.notice_kinds import FACTS
-
-# Their subject is the name of a schedule, which may be called like a queue.
-OF_SCHEDULES: Final = frozenset({NoticeKind.CRON_FAILED, NoticeKind.CRON_LATE})
+from crontasks.models.notice_kinds import FACTS, OF_SCHEDULES
 
 
 class Condition(NamedTuple):

@@ -19,7 +19,7 @@ from integration.counting import listed, so_many
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
 from integration.selectors.masking.covers import covers_of
-from integration.selectors.masking.places import covered
+from integration.selectors.masking.partitions import covered
 from integration.selectors.outbox.branches import (
     CommitInDoubt,
     HeldByOthers,
@@ -206,7 +206,7 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_GAPS)
     for subject, count in cursor.fetchall():
         gone = so_many(count, "offset was gone before it was", "offsets were gone before they were")
-        text = f"{gone} read. Look at the gap and confirm it."
+        text = f"{gone} read. Look at the gap and acknowledge it."
         yield Condition(NoticeKind.GAP, subject, text)
 
 

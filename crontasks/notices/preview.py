@@ -1,6 +1,6 @@
 """What a rule would have done in the last seven days, as far as the past is kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -22,19 +22,23 @@ WEEK: Final = timedelta(days=7)
 SHOWN: Final = 5
 # More failures than these are not looked at: a page does not wait for them.
 MOST_ROWS: Final = 200_000
+# From a failure on there are enough until the first of so many leaves the window.
 _FAILED: Final = """
-    SELECT q.name, floor(extract(epoch FROM e.at) / %(window)s)::bigint AS part, count(*)
-    FROM (SELECT f.queue_id, f.{column} AS at FROM integration_messageerror f
-          WHERE f.last_failed_at > %(since)s AND f.queue_id = ANY(%(queues)s){more}
-          ORDER BY f.last_failed_at DESC LIMIT %(most)s) e
+    SELECT q.name, extract(epoch FROM e.at)::float8, extract(epoch FROM e.first)::float8
+    FROM (SELECT f.queue_id, f.{column} AS at, lag(f.{column}, %(least)s - 1) OVER (
+            PARTITION BY f.queue_id ORDER BY f.{column}) AS first
+          FROM (SELECT * FROM integration_messageerror f
+                WHERE f.last_failed_at > %(since)s AND f.queue_id = ANY(%(queues)s){more}
+                ORDER BY f.last_failed_at DESC LIMIT %(most)s) f
+          WHERE f.{column} > %(since)s) e
     JOIN integration_queue q ON q.id = e.queue_id
-    WHERE e.at > %(since)s
-    GROUP BY 1, 2 HAVING count(*) >= %(least)s ORDER BY 1, 2"""
+    WHERE e.at - e.first <= make_interval(secs => %(window)s)
+    ORDER BY 1, 2"""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """How often people would have been told, by queue, and since when the past is known.
+    """How often it would have been noticed, by queue, and since when the past is known.
 
     `basis` says what it was reckoned from; `why_not` why nothing can be said. `is_whole`: the past
     is known for all seven days, but for an hour.
@@ -110,7 +114,7 @@ def _of_samples(
     found = rows.order_by("queue__name", "at").values_list("queue__name", "at")
     least = max(setting.after_seconds, 0)
     counts = [
-        (name, _stretches([at.timestamp() for _, at in each], EVERY_SECONDS, least))
+        (name, _stretches(_until_the_next(at.timestamp() for _, at in each), least))
         for name, each in groupby(found, itemgetter(0))
     ]
     basis = "what waited, written down every five minutes"
@@ -139,7 +143,7 @@ def _of_failures(
         },
     )
     counts = [
-        (name, _stretches([part * window for _, part, _ in each], window, setting.after_seconds))
+        (name, _stretches(((at, first + window) for _, at, first in each), setting.after_seconds))
         for name, each in groupby(parts, itemgetter(0))
     ]
     basis = "the failures that are kept; cleanup removes closed ones"
@@ -179,18 +183,25 @@ def _told(
     )
 
 
-def _stretches(moments: Sequence[float], step: float, least_seconds: float) -> int:
-    """Count unbroken runs of moments, each `step` behind the one before, that last long enough.
+def _until_the_next(moments: Iterable[float]) -> Iterator[tuple[float, float]]:
+    """From each look until the next, which may come late."""
+    return ((moment, moment + 1.5 * EVERY_SECONDS) for moment in moments)
 
-    >>> _stretches([0, 300, 600, 3000], 300, 0), _stretches([0, 300, 600, 3000], 300, 400)
+
+def _stretches(spans: Iterable[tuple[float, float]], least_seconds: float) -> int:
+    """Count what is left of spans, sorted by their begin, once those that overlap are one.
+
+    Only what lasts long enough counts.
+
+    >>> spans = [(0, 400), (300, 700), (3000, 3400)]
+    >>> _stretches(spans, 0), _stretches(spans, 500)
     (2, 1)
     """
-    found, begun, last = 0, None, None
-    for moment in [*moments, None]:
-        is_next = moment is not None and last is not None and moment - last <= step * 1.5
-        if not is_next:
-            if begun is not None and last is not None and last - begun >= least_seconds:
-                found += 1
-            begun = moment
-        last = moment
-    return found
+    found, begun, end = 0, 0.0, -1.0
+    for first, last in spans:
+        if first <= end:
+            end = max(end, last)
+            continue
+        found += begun <= end and end - begun >= least_seconds
+        begun, end = first, last
+    return found + (begun <= end and end - begun >= least_seconds)

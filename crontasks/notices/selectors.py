@@ -10,9 +10,8 @@ from django.db.models import Count, Q, QuerySet
 
 from crontasks.models import Notice, NoticeDelivery, NoticeRecipient, NoticeRule
 from crontasks.models.notice import NoticeKind
-from crontasks.models.notice_kinds import FACTS
+from crontasks.models.notice_kinds import FACTS, OF_SCHEDULES
 from crontasks.notices import rules, telling
-from crontasks.notices.condition import OF_SCHEDULES
 from integration.models import Queue
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.nouns import Use

@@ -15,6 +15,7 @@ from crontasks.health.live_processes import open_runs
 from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.models import CronInstance, Notice
 from crontasks.models.notice import ASKED_FOR, CONNECTION, PROVIDER, NoticeKind
+from crontasks.models.notice_kinds import OF_SCHEDULES
 from crontasks.problems.facts import Branches, Facts, Idle, Late, Schedule, Short, Taker
 from integration.models import ConnectionFactory, EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
@@ -40,7 +41,6 @@ _IDLE: Final = f"""
       AND {IS_READ}
       AND NOT coalesce(i.works, false)
     ORDER BY q.name LIMIT 100"""
-OF_SCHEDULES: Final = (NoticeKind.CRON_FAILED, NoticeKind.CRON_LATE)
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
 

@@ -202,7 +202,6 @@ def process_span(
         end_ns=times[1],
         attributes=_attributes(queue, unit, outcome),
         error="" if failure is None else failure.code,
-        text="" if failure is None else failure.text,
     )
 
 

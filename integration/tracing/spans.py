@@ -51,8 +51,8 @@ class Kind(StrEnum):
 class Span:
     """One span that has ended. Times are nanoseconds since 1970.
 
-    `links` are spans it belongs to beside its parent. `error` is a code, "" for none; `text` says
-    more about it, nothing of the message.
+    `links` are spans it belongs to beside its parent. `error` is a code, "" for none. The
+    sentence of a failure is in none: it may quote a value that pages hide.
     """
 
     name: str
@@ -64,7 +64,6 @@ class Span:
     links: Sequence[TraceContext] = ()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     error: str = ""
-    text: str = ""
 
 
 class Tracer(Protocol):

@@ -173,7 +173,9 @@ class TestRules:
             LagSample.objects.create(queue=None, at=at)
         entered = self.entered(at_least="500")
         answer = client.post(reverse("notice-rule-new"), {**entered, "show": "1"})
-        assert "It would have fired <strong>2 times</strong>" in " ".join(answer.text.split())
+        assert "It would have been noticed <strong>2 times</strong>" in " ".join(
+            answer.text.split()
+        )
         assert "Less than seven days" in answer.text
         assert not NoticeRule.objects.exists()
         answer = client.post(reverse("notice-rule-new"), entered)

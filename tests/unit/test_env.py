@@ -124,6 +124,10 @@ def test_an_identity_provider_is_named_by_its_address(said, issuer):
         ("SLUICE_OIDC_CLIENT_ID", {"SLUICE_OIDC_ISSUER": "https://id.example.org"}),
         ("SLUICE_LOCAL_LOGIN", {"SLUICE_LOCAL_LOGIN": "0"}),
         ("SLUICE_SECOND_FACTORS", {"SLUICE_SECOND_FACTORS": "app,sms"}),
+        (
+            "SLUICE_SECOND_FACTOR_ROLES",
+            {"SLUICE_SECOND_FACTORS": "none", "SLUICE_SECOND_FACTOR_ROLES": "Administrators"},
+        ),
     ],
 )
 def test_a_login_that_could_let_nobody_in_is_refused(name, variables):

@@ -62,7 +62,7 @@ class IdentityWithoutRoleError(CompanyLoginError):
 
     def __init__(self, name: str, groups: Sequence[str]) -> None:
         shown = ", ".join(groups[:SHOWN_GROUPS])
-        told = f"Your groups: {shown}." if groups else "It told of no group of yours."
+        told = f"Your groups: {shown}." if groups else "It sent no groups for you."
         super().__init__(
             f"The company login knows you as {name}, but none of your groups has a role here. "
             f"{told}",
@@ -92,7 +92,7 @@ class IdentityWithoutNameError(CompanyLoginError):
 
     def __init__(self, claim: str) -> None:
         super().__init__(
-            f"The company login told of no name that an account here can have (claim {claim}).",
+            f"The company login sent no name that can be used for an account (claim {claim}).",
             next_step="Let an administrator set SLUICE_OIDC_NAME_CLAIM to a claim that has one.",
         )
 

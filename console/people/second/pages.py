@@ -18,6 +18,7 @@ from console.people.pages import refuse_limited
 from console.people.recent import needs_recent
 from console.people.second import enforcing, factors, passkeys
 from integration.actions.configuration import Author
+from integration.counting import so_many
 from integration.sealed import seal, unseal
 
 # The secret of an app that has not shown a code yet.
@@ -60,7 +61,7 @@ def add_app(request: HttpRequest) -> HttpResponse:
         if kept and factors.add_app(person, secret, given["code"], given["name"]):
             del request.session[BEGUN]
             return _added(request, person, given["name"])
-        form.add_error("code", "This is not the code of now. Wait for the next one.")
+        form.add_error("code", "That code is not valid now. Enter the next one.")
     request.session[BEGUN] = seal(secret)
     picture = segno.make(factors.address_for(secret, person)).svg_data_uri(scale=5, border=4)
     context = {"form": form, "secret": secret, "picture": picture}
@@ -127,7 +128,7 @@ def remove_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
             return see("person", person_id)
         author = Author(actor_of(request), request.POST.get("reason", ""))
         count = factors.remove(known, author)
-        messages.success(request, f"Second factors that were removed: {count}.")
+        messages.success(request, f"{so_many(count, 'second factor').capitalize()} removed.")
     return see("person", person_id)
 
 

@@ -102,7 +102,6 @@ class CallSpans:
             end_ns=ended.ended_ns,
             attributes=_attributes(ended),
             error=process.error,
-            text=process.text,
         )
         return process, call
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Substr
 
 from integration.models import MessageError
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
-from integration.selectors.masking.covers import Place, covers
+from integration.selectors.masking.covers import Limits, covers
 from integration.selectors.masking.rules import ANY_RULES
 
 # Read under another name than the line has.
@@ -59,7 +59,7 @@ def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[F
     rows = [_row(values) for values in read]
     if not any(has_rules for _, _, has_rules in rows):
         return [row for row, _, _ in rows]
-    found = covers(place for _, place, _ in rows)
+    found = covers(limits for _, limits, _ in rows)
     return [
         replace(row, text=cover.text(row.text, row.code), key=cover.key(row.key))
         if (cover := found.get(row.id)) is not None
@@ -68,12 +68,12 @@ def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[F
     ]
 
 
-def _row(values: Mapping[str, Any]) -> tuple[FailureRow, Place, bool]:
+def _row(values: Mapping[str, Any]) -> tuple[FailureRow, Limits, bool]:
     row = dict(values)
     has_rules = row.pop("has_rules")
     row["queue"] = row.pop("queue__name")
     row["is_edited"] = row.pop("edited_at") is not None
     row["is_expired"] = row.pop("expired_at") is not None
     row["key"] = key_text(row.pop("key_start"))
-    place = Place(row["id"], row.pop("queue_id"), row.pop("queue__system_id"), row["interface"])
-    return FailureRow(**row), place, has_rules
+    limits = Limits(row["id"], row.pop("queue_id"), row.pop("queue__system_id"), row["interface"])
+    return FailureRow(**row), limits, has_rules

@@ -46,7 +46,7 @@ class Cover:
 UNCOVERED: Final = Cover(NOTHING, Words((), HIDDEN))
 
 
-class Place(NamedTuple):
+class Limits(NamedTuple):
     """A message by what rules are limited to."""
 
     id: UUID
@@ -101,7 +101,7 @@ def unknown_cover(mask: Mask) -> Cover:
     return UNCOVERED if mask.is_empty else Cover(mask, Words((), HIDDEN, is_known=False))
 
 
-def covers(places: Iterable[Place], rules: Masks | None = None) -> dict[UUID, Cover]:
+def covers(messages: Iterable[Limits], rules: Masks | None = None) -> dict[UUID, Cover]:
     """The covers of those of these failures of which anything is hidden.
 
     In one query for the rules, and two for the messages that they are for.
@@ -109,7 +109,7 @@ def covers(places: Iterable[Place], rules: Masks | None = None) -> dict[UUID, Co
     known = masks() if rules is None else rules
     if not known.rules:
         return {}
-    asked = {place.id: known.of(place.queue, place.system, (place.interface,)) for place in places}
+    asked = {one.id: known.of(one.queue, one.system, (one.interface,)) for one in messages}
     wanted = {id_: mask for id_, mask in asked.items() if not mask.is_empty}
     found = {id_: unknown_cover(mask) for id_, mask in wanted.items()}
     failures = MessageError.objects.filter(pk__in=_within_bounds(wanted))
@@ -125,7 +125,7 @@ def covers_of(ids: Iterable[UUID], rules: Masks | None = None) -> dict[UUID, Cov
         return {}
     rows = MessageError.objects.filter(pk__in=list(ids))
     columns = ("pk", "queue", "queue__system", "interface")
-    return covers((Place(*row) for row in rows.values_list(*columns)), known)
+    return covers((Limits(*row) for row in rows.values_list(*columns)), known)
 
 
 def _within_bounds(ids: Iterable[UUID]) -> list[UUID]:

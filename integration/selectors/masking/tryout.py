@@ -19,7 +19,9 @@ class Tryout:
 def try_out(sample: str, rule: MaskingRule) -> Tryout:
     """Show the sample as a page would."""
     if rule.part != Part.PAYLOAD:
-        return Tryout(problem="Headers and keys are no part of a sample: they are hidden whole.")
+        return Tryout(
+            problem="A sample is a payload: rules for headers and keys cannot be tried here."
+        )
     if not sample.strip():
         return Tryout(problem="Paste a message into the sample first.")
     if len(sample.encode()) > MAX_BYTES:

@@ -14,7 +14,7 @@ from integration.kafka.source import group_of
 from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
-from integration.selectors.masking.places import cover_places
+from integration.selectors.masking.partitions import cover_places
 from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.outbox.relaying import Sending, sending
 from integration.selectors.queues.rescued import RescuedRow, rescued
