@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from typing import Final
 
@@ -20,6 +21,8 @@ from integration.store.sessions import database_time, fetch_all
 
 WEEK: Final = timedelta(days=7)
 SHOWN: Final = 5
+# A look may come so late after the one before.
+LATE_SECONDS: Final = EVERY_SECONDS / 2
 # More failures than these are not looked at: a page does not wait for them.
 MOST_ROWS: Final = 200_000
 # From a failure on there are enough until the first of so many leaves the window.
@@ -114,7 +117,7 @@ def _of_samples(
     found = rows.order_by("queue__name", "at").values_list("queue__name", "at")
     least = max(setting.after_seconds, 0)
     counts = [
-        (name, _stretches(_until_the_next(at.timestamp() for _, at in each), least))
+        (name, _stretches(_until_the_next(at.timestamp() for _, at in each), least, LATE_SECONDS))
         for name, each in groupby(found, itemgetter(0))
     ]
     basis = "what waited, written down every five minutes"
@@ -184,22 +187,25 @@ def _told(
 
 
 def _until_the_next(moments: Iterable[float]) -> Iterator[tuple[float, float]]:
-    """From each look until the next, which may come late."""
-    return ((moment, moment + 1.5 * EVERY_SECONDS) for moment in moments)
+    """From each look until the next."""
+    return ((moment, moment + EVERY_SECONDS) for moment in moments)
 
 
-def _stretches(spans: Iterable[tuple[float, float]], least_seconds: float) -> int:
+def _stretches(
+    spans: Iterable[tuple[float, float]], least_seconds: float, slack_seconds: float = 0.0
+) -> int:
     """Count what is left of spans, sorted by their begin, once those that overlap are one.
 
-    Only what lasts long enough counts.
+    Those that are no farther than the slack from each other are one, too. Only what lasts long
+    enough counts.
 
     >>> spans = [(0, 400), (300, 700), (3000, 3400)]
     >>> _stretches(spans, 0), _stretches(spans, 500)
     (2, 1)
     """
-    found, begun, end = 0, 0.0, -1.0
+    found, begun, end = 0, 0.0, -inf
     for first, last in spans:
-        if first <= end:
+        if first <= end + slack_seconds:
             end = max(end, last)
             continue
         found += begun <= end and end - begun >= least_seconds

@@ -256,7 +256,7 @@ class TestPreview:
         assert (tried.times, tried.first) == (2, [("assets", 2)])
         assert (tried.is_whole, tried.since) == (False, now - HOUR)
         assert self.tried(kind=LAG, at_least=101).times == 0
-        assert self.tried(kind=LAG, at_least=100, after_seconds=600).times == 1
+        assert self.tried(kind=LAG, at_least=100, after_seconds=601).times == 1
         assert self.tried(kind=OLDEST, longer_than_seconds=60, queue=assets).times == 2
         assert self.tried(kind=OLDEST, system=assets.system, longer_than_seconds=90).times == 0
         assert "how many" in self.tried(kind=LAG).why_not
