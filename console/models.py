@@ -112,7 +112,7 @@ class CompanyIdentity(models.Model):
     """Whom a person is to the identity provider, and what its groups gave them here.
 
     `roles` and `is_limited` are what the group rules gave: the same rules take it away again,
-    and nothing that an administrator gave by hand.
+    and no role that an administrator gave by hand.
     """
 
     person = models.OneToOneField(

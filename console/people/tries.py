@@ -15,6 +15,11 @@ from integration.http_api.pace import counters
 log = logging.getLogger(__name__)
 # Many people may share an address, behind an office's router; nobody shares a name.
 NAMES_OF_AN_ADDRESS: Final = 5
+# Who is asked for a code has shown the password: guessing goes on for days, mistakes do not.
+WRONG_CODES_A_DAY: Final = 20
+DAY_SECONDS: Final = 86_400
+# A longer wait is told in hours.
+MOST_MINUTES: Final = 120
 
 
 class TooManyLoginsError(IntegrationError):
@@ -23,11 +28,10 @@ class TooManyLoginsError(IntegrationError):
     code: ClassVar[str] = "TOO_MANY_LOGINS"
 
     def __init__(self, seconds_left: int) -> None:
-        minutes = -(-seconds_left // 60)
         super().__init__(
             "Too many logins failed for this name or from this address, so no further one is "
             "looked at for now.",
-            next_step=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+            next_step=f"Try again in {_in_words(seconds_left)}.",
         )
         self.seconds_left = seconds_left
 
@@ -41,12 +45,27 @@ def count_try(name: str, address: str) -> None:
     most = settings.SLUICE_LOGIN_TRIES
     # A server on a Unix socket names no peer; then only the name is counted.
     of_address = [(_key("address", address), most * NAMES_OF_AN_ADDRESS)] if address else []
-    _count([(_key("name", name), most), *of_address])
+    _count([(_key("name", name), most), *of_address], settings.SLUICE_LOGIN_WINDOW_SECONDS)
 
 
 def forgive(name: str, address: str) -> None:
     """The login succeeded: forget the name's failures, and do not count this try as one."""
-    _uncount(_key("address", address), _key("name", name))
+    window = settings.SLUICE_LOGIN_WINDOW_SECONDS
+    _uncount(_key("address", address), window, _key("name", name))
+
+
+def count_code(person: str) -> None:
+    """Count a second factor before it is looked at; a right one is taken off again.
+
+    By the person, however they write their name, and for a day: in each window of logins a
+    known password would allow some more. Raises TooManyLoginsError.
+    """
+    _count([(_key("code", person), WRONG_CODES_A_DAY)], DAY_SECONDS)
+
+
+def forgive_code(person: str) -> None:
+    """This one was right. The wrong ones stay counted: they may be somebody else's."""
+    _uncount(_key("code", person), DAY_SECONDS)
 
 
 def count_nameless(address: str) -> None:
@@ -55,17 +74,19 @@ def count_nameless(address: str) -> None:
     A company login keeps a session until it comes back. Raises TooManyLoginsError.
     """
     if address:
-        _count([(_key("nameless", address), settings.SLUICE_LOGIN_TRIES * NAMES_OF_AN_ADDRESS)])
+        most = settings.SLUICE_LOGIN_TRIES * NAMES_OF_AN_ADDRESS
+        _count([(_key("nameless", address), most)], settings.SLUICE_LOGIN_WINDOW_SECONDS)
 
 
 def forgive_nameless(address: str) -> None:
     """Somebody got in by it."""
-    _uncount(_key("nameless", address))
+    if address:
+        _uncount(_key("nameless", address), settings.SLUICE_LOGIN_WINDOW_SECONDS)
 
 
-def _count(limits: Sequence[tuple[str, int]]) -> None:
+def _count(limits: Sequence[tuple[str, int]], window: int) -> None:
     try:
-        waits = [_wait(key, most) for key, most in limits]
+        waits = [_wait(key, most, window) for key, most in limits]
     except redis.RedisError as failure:
         _log(failure)
         return
@@ -73,9 +94,8 @@ def _count(limits: Sequence[tuple[str, int]]) -> None:
         raise TooManyLoginsError(max(waits))
 
 
-def _uncount(key: str, *forgotten: str) -> None:
+def _uncount(key: str, window: int, *forgotten: str) -> None:
     """Take one off this count, and forget others."""
-    window = settings.SLUICE_LOGIN_WINDOW_SECONDS
     try:
         pipeline = counters(settings.SLUICE_CELERY_BROKER_URL).pipeline(transaction=False)
         if forgotten:
@@ -88,12 +108,12 @@ def _uncount(key: str, *forgotten: str) -> None:
         _log(failure)
 
 
-def _wait(key: str, most: int) -> int:
+def _wait(key: str, most: int, window: int) -> int:
     """Count one; for how many seconds there is to wait, 0 = not at all."""
     client: Any = counters(settings.SLUICE_CELERY_BROKER_URL)
     pipeline = client.pipeline(transaction=True)
     # The window begins with its first try and is not prolonged by those refused in it.
-    pipeline.set(key, 0, ex=settings.SLUICE_LOGIN_WINDOW_SECONDS, nx=True)
+    pipeline.set(key, 0, ex=window, nx=True)
     pipeline.incr(key)
     pipeline.ttl(key)
     _, tries, left = pipeline.execute()
@@ -101,9 +121,17 @@ def _wait(key: str, most: int) -> int:
 
 
 def _key(kind: str, value: str) -> str:
+    # What the form takes for the same account is the same here: it strips and normalises, too.
+    same = unicodedata.normalize("NFKC", value.strip()).strip().casefold().encode()
     # Who types a password into the field of the name does not find it in Valkey.
-    same = unicodedata.normalize("NFKC", value).casefold().encode()
     return f"sluice:login:{kind}:{hashlib.sha256(same).hexdigest()[:32]}"
+
+
+def _in_words(seconds: int) -> str:
+    minutes = -(-seconds // 60)
+    if minutes > MOST_MINUTES:
+        return f"{-(-minutes // 60)} hours"
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"
 
 
 def _log(failure: Exception) -> None:

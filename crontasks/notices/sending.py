@@ -69,7 +69,7 @@ def send_to(recipient_id: int | None) -> bool:
     if recipient_id is not None and (recipient is None or not recipient.enabled):
         _give_up(batch, "The recipient is switched off.")
         return False
-    problem = ways.send(recipient, message_of(batch), database_time())
+    problem = _sent(recipient, message_of(batch))
     if problem:
         _try_later(batch, problem, recipient)
         return False
@@ -142,7 +142,19 @@ def send_test(recipient: NoticeRecipient) -> str:
     message = Message(
         id=uuid4(), deployment=settings.SLUICE_DEPLOYMENT, told=(), count=0, is_test=True
     )
-    return ways.send(recipient, message, database_time())
+    return _sent(recipient, message)
+
+
+def _sent(recipient: NoticeRecipient | None, message: Message) -> str:
+    """Send it; why that failed, or empty."""
+    at = database_time()
+    try:
+        return ways.send(recipient, message, at)
+    except Exception as failure:
+        # Whatever it is: left to its lease, it would be sent every two minutes for ever, with
+        # everything later behind it.
+        logger.exception("a way to a recipient failed")
+        return f"It could not be sent ({type(failure).__name__}); the server's log says more."
 
 
 def _of(recipient_id: int | None) -> QuerySet[NoticeDelivery]:

@@ -2,6 +2,7 @@
 
 import re
 import time
+import uuid
 from html import unescape
 from typing import Any
 
@@ -179,6 +180,23 @@ def test_without_the_provider_a_session_goes_on_and_passwords_still_work(
     assert who(stranger) == name
 
 
+def test_who_is_logged_in_goes_on_where_an_address_has_begun_too_many_logins(
+    idp: IdentityProvider, settings: Any
+) -> None:
+    settings.SLUICE_LOGIN_TRIES = 1
+    address = f"fd00::{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}"
+    client, stranger = Client(REMOTE_ADDR=address), Client(REMOTE_ADDR=address)
+    logged_in_by(client)
+    begun = [stranger.get(reverse("company-login")).status_code for _ in range(6)]
+    assert begun == [302] * 5 + [429]
+    for _ in range(6):
+        stale(client, settings.SLUICE_OIDC_RECHECK_MINUTES * 60 + 1)
+        sent = client.get(reverse("queues"))
+        back = came_back(client, client.get(sent["Location"]))
+        assert client.get(back)["Location"] == reverse("queues")
+    assert stranger.get(reverse("company-login")).status_code == 429, "no return forgives theirs"
+
+
 def test_groups_that_are_only_told_on_request_are_asked_for(idp: IdentityProvider) -> None:
     del idp.claims["groups"]
     idp.told_on_request = {"groups": ["/ops"]}
@@ -272,5 +290,6 @@ def test_so_many_company_logins_are_begun_from_one_address(
     client = Client(REMOTE_ADDR="fd00::c0:1")
     for _ in range(6):
         assert logged_in_by(client).status_code == 303, "what succeeds is not counted"
+        client.post(reverse("logout"))
     told = [client.get(reverse("company-login")).status_code for _ in range(6)]
     assert told == [302] * 5 + [429]

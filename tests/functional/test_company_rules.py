@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from console.layout.access import Right
 from console.models import CompanyIdentity, GroupRule, Limit
+from console.people import accounts
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.company_login import a_rule
 from tests.support.identity_provider import IdentityProvider, logged_in_by
@@ -58,6 +59,39 @@ def test_a_rule_is_written_changed_and_removed_and_each_counts_at_once(
     assert "they cook" in client.get(reverse("changes")).text
     again = client.post(reverse("company-group-delete", args=[rule.pk]), follow=True)
     assert "was removed already" in again.text
+
+
+def test_a_changed_rule_counts_for_every_group_however_many_somebody_has(
+    idp: IdentityProvider,
+) -> None:
+    a_rule("/z-limited", "Viewers", ExternalSystem.objects.create(name="eam"))
+    idp.claims["groups"] = ["/ops", "/z-limited", *(f"/team-{n:03}" for n in range(998))]
+    logged_in_by(Client())
+    client = logged_in(a_person("Administrators", "adam"))
+    client.post(reverse("company-group-new"), asked("/elsewhere", "Editors"))
+    assert roles_of("olga") == {"Operators", "Viewers"}
+    assert [one.name for one in Limit.objects.get().systems.all()] == ["eam"]
+    idp.claims["groups"].append("/one-more")
+    answer = logged_in_by(Client())
+    assert answer.status_code == 403
+    assert "IDENTITY_TOO_MANY_GROUPS" in answer.text
+
+
+def test_a_changed_rule_counts_for_the_groups_of_a_login_that_was_faster(
+    idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged_in_by(Client())
+    client = logged_in(a_person("Administrators", "adam"))
+    locked = accounts.locked
+
+    def waited_for(known: User | None) -> User:
+        CompanyIdentity.objects.update(groups=["/ops", "/new"])
+        return locked(known)
+
+    monkeypatch.setattr(accounts, "locked", waited_for)
+    client.post(reverse("company-group-new"), asked("/new", "Editors"))
+    assert roles_of("olga") == {"Operators", "Editors"}
+    assert CompanyIdentity.objects.get().groups == ["/ops", "/new"]
 
 
 def test_nobody_writes_a_rule_for_more_than_they_have(idp: IdentityProvider) -> None:

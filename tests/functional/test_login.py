@@ -43,6 +43,14 @@ def test_a_name_is_locked_after_its_tries_from_wherever_and_told_for_how_long() 
     assert tried(a_person("Viewers", a_name()).username, PASSWORD).status_code == 302
 
 
+def test_spaces_and_other_ways_to_write_a_name_begin_no_new_count() -> None:
+    name = a_person("Viewers", a_name()).username
+    wide = name.replace("person", "\uff50erson")
+    written = [name, f"{name} ", f"\u00a0{name}", f" {wide}\t"]
+    assert [tried(one).status_code for one in written] == [200, 200, 429, 429]
+    assert tried(f" {a_person('Viewers', a_name()).username} ", PASSWORD).status_code == 302
+
+
 def test_an_address_is_locked_after_its_tries_under_whatever_names() -> None:
     address = an_address()
     answers = [tried(a_name(), address=address).status_code for _ in range(11)]

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import SecondFactor
+from console.people import tries
 from console.people.second import factors
 from console.people.second.pages import BEGUN
 from console.people.second.step import HALF
@@ -87,6 +88,30 @@ def test_a_known_password_allows_no_more_codes_than_tries(settings: Any) -> None
     assert answers == [303, 422, 303, 422, 429]
     assert client.post(reverse(SECOND), {"code": code_of(secret)})["Location"] == reverse("login")
     assert not is_in(client)
+
+
+def test_wrong_codes_are_counted_by_person_for_a_day_and_a_right_one_ends_no_count(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SLUICE_LOGIN_TRIES = 1_000
+    monkeypatch.setattr(tries, "WRONG_CODES_A_DAY", 3)
+    person, secret = with_an_app()
+
+    def shown(code: str) -> int:
+        # Neither its name nor its address is counted to its end.
+        address = f"fd00::{uuid.uuid4().hex[:4]}"
+        client, _ = password_of(person, Client(REMOTE_ADDR=address))
+        answer = client.post(reverse(SECOND), {"code": code})
+        if answer.status_code == 429:
+            assert "Try again in 24 hours." in answer.text
+        return answer.status_code
+
+    answers = [shown(code) for code in ("0", code_of(secret), "0", "0")]
+    assert answers == [422, 303, 422, 422]
+    assert shown(code_of(secret, 1)) == 429
+    person.set_password(PASSWORD)
+    person.save()
+    assert shown(code_of(secret, 1)) == 303, "a new password begins a new count"
 
 
 def test_a_half_login_ends_with_time_password_or_account() -> None:

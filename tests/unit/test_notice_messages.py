@@ -92,6 +92,7 @@ def test_a_line_end_in_a_subject_begins_no_header():
         ("plain-secret", b"plain-secret"),
         ("whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode(), None),
         ("whsec_not base64", b"whsec_not base64"),
+        ("whsec_schlüssel", "whsec_schlüssel".encode()),
     ],
 )
 def test_the_signature_is_that_of_standard_webhooks(secret: str, key: bytes | None):

@@ -71,6 +71,20 @@ class IdentityWithoutRoleError(CompanyLoginError):
         )
 
 
+class IdentityTooManyGroupsError(CompanyLoginError):
+    """More groups were told than are looked at."""
+
+    code = "IDENTITY_TOO_MANY_GROUPS"
+
+    def __init__(self, told: int, most: int) -> None:
+        super().__init__(
+            f"The company login sent {told:,} groups for you; at most {most:,} are looked at, "
+            "and one that is left out could be the one that limits you.",
+            next_step="Ask those who run the company login to send this console only the groups "
+            "that are assigned to it.",
+        )
+
+
 class IdentityNameTakenError(CompanyLoginError):
     """There is an account of that name, and nobody has said that it is the same person's."""
 

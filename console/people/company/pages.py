@@ -73,7 +73,7 @@ def callback(request: HttpRequest) -> HttpResponse:
             # again by going back. Nothing is lost: if the provider is to be asked, a page does.
             return see("overview")
         told = provider.came_back(request)
-        forgive_nameless(address_of(request))
+        forgive_nameless(note.get("counted", ""))
         return _done(request, note["for"], note["next"], told)
     except CompanyLoginError as problem:
         return _refused(request, problem)
@@ -116,16 +116,18 @@ def disconnect_person(request: HttpRequest, person_id: str) -> HttpResponse:
 
 
 def _sent(request: HttpRequest, purpose: str, wanted: str) -> HttpResponse:
+    # Not who is logged in, who is sent again and again: a full count would end their work.
+    counted = "" if request.user.is_authenticated else address_of(request)
     try:
-        count_nameless(address_of(request))
+        count_nameless(counted)
         back_to = request.build_absolute_uri(reverse("company-callback"))
-        note = {"for": purpose, "next": wanted}
+        note = {"for": purpose, "next": wanted, "counted": counted}
         answer = provider.sent(request, back_to, note, again=purpose == CONFIRM)
     except TooManyLoginsError as problem:
         trail.note_login(request, Act.LOGIN_REFUSED, BY_COMPANY)
         return _page(request, problem, 429)
     except IdentityProviderDownError as problem:
-        forgive_nameless(address_of(request))
+        forgive_nameless(counted)
         if purpose == ENTER and rechecks.goes_on(request):
             messages.warning(
                 request, "The company login cannot be asked now; your rights stay as they were."

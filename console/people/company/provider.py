@@ -87,7 +87,8 @@ def noted(request: HttpRequest) -> Mapping[str, str]:
 def came_back(request: HttpRequest) -> Told:
     """The person whom the provider's answer in this request tells of.
 
-    Raises IdentityProviderDownError, IdentityDeniedError, IdentityAnswerRefusedError.
+    Raises IdentityProviderDownError, IdentityDeniedError, IdentityAnswerRefusedError,
+    IdentityTooManyGroupsError.
     """
     if error := request.GET.get("error"):
         raise IdentityDeniedError(error if CODE.fullmatch(error) else "without a reason")

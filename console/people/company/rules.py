@@ -1,7 +1,7 @@
 """Rules by which groups of the identity provider give roles and systems; and what they gave."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
@@ -12,9 +12,6 @@ from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
 from integration.models import ExternalSystem
 from integration.store.sessions import database_now
-
-# Of the groups told at a login so many are kept, to be looked at by administrators.
-KEPT_GROUPS: Final = 200
 
 
 class Given(NamedTuple):
@@ -55,24 +52,14 @@ def given_to(groups: Iterable[str]) -> Given:
 def apply(identity: CompanyIdentity, groups: Sequence[str], author: Author) -> None:
     """Give the person what the rules give for these groups, and take what they no longer do.
 
-    What an administrator gave by hand stays. With one row of audit, if anything changed.
+    Roles that an administrator gave by hand stay; a limit does not, since a person has only one.
+    With one row of audit, if anything changed.
     """
     with transaction.atomic():
         account = accounts.locked(identity.person)
-        before = accounts.facts(account)
-        given = given_to(groups)
-        known, mine = set(identity.roles.all()), set(account.groups.all())
-        account.groups.remove(*(known - given.roles))
-        account.groups.add(*(given.roles - mine))
-        identity.roles.set((known & given.roles) | (given.roles - mine))
-        if given.systems is not None:
-            accounts.limit_to(account, given.systems)
-        elif identity.is_limited:
-            accounts.limit_to(account, None)
-        identity.is_limited = given.systems is not None
-        identity.groups = list(groups)[:KEPT_GROUPS]
-        identity.save(update_fields=["is_limited", "groups"])
-        configuration.record(account, before, accounts.facts(account), author)
+        # Before the lock was had, somebody else may have applied other groups or rules.
+        identity.refresh_from_db()
+        _give(account, identity, groups, author)
 
 
 def store(
@@ -125,5 +112,28 @@ def touch(identity: CompanyIdentity) -> None:
 
 
 def _apply_to_all(author: Author) -> None:
-    for identity in CompanyIdentity.objects.select_related("person").order_by("person_id"):
-        apply(identity, identity.groups, author)
+    for known in CompanyIdentity.objects.select_related("person").order_by("person_id"):
+        account = accounts.locked(known.person)
+        # A login may just have told of other groups, or somebody was disconnected.
+        identity = CompanyIdentity.objects.filter(pk=known.pk).first()
+        if identity is not None:
+            _give(account, identity, identity.groups, author)
+
+
+def _give(account: User, identity: CompanyIdentity, groups: Sequence[str], author: Author) -> None:
+    """What `apply` says, for an account that is locked and an identity read under that lock."""
+    before = accounts.facts(account)
+    given = given_to(groups)
+    known, mine = set(identity.roles.all()), set(account.groups.all())
+    account.groups.remove(*(known - given.roles))
+    account.groups.add(*(given.roles - mine))
+    identity.roles.set((known & given.roles) | (given.roles - mine))
+    if given.systems is not None:
+        accounts.limit_to(account, given.systems)
+    elif identity.is_limited:
+        accounts.limit_to(account, None)
+    identity.is_limited = given.systems is not None
+    # All of them: the next change of a rule judges by what is kept here.
+    identity.groups = list(groups)
+    identity.save(update_fields=["is_limited", "groups"])
+    configuration.record(account, before, accounts.facts(account), author)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from console.people.company.errors import IdentityTooManyGroupsError
+
 MOST_GROUPS: Final = 1_000
 LONGEST_GROUP: Final = 200
 
@@ -22,7 +24,7 @@ class Told:
 
 
 def told_by(claims: Mapping[str, Any], *, name_claim: str, groups_claim: str) -> Told:
-    """The person of verified claims.
+    """The person of verified claims. Raises IdentityTooManyGroupsError.
 
     >>> told_by({"iss": "https://id", "sub": "7", "preferred_username": "olga",
     ...          "realm_access": {"roles": ["b", "a"]}}, name_claim="preferred_username",
@@ -65,13 +67,19 @@ def leaves_groups_out(claims: Mapping[str, Any]) -> bool:
 
 
 def _groups(value: Any) -> set[str]:
-    """Names of groups; those that no rule can name are left out."""
+    """Names of groups; those that no rule can name are left out.
+
+    Too many are refused, not cut: one that is left out may be the one that limits the person.
+    """
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Iterable) or isinstance(value, Mapping):
         return set()
-    texts = (one.strip() for one in list(value)[:MOST_GROUPS] if isinstance(one, str))
-    return {text for text in texts if 0 < len(text) <= LONGEST_GROUP}
+    texts = (one.strip() for one in value if isinstance(one, str))
+    groups = {text for text in texts if 0 < len(text) <= LONGEST_GROUP}
+    if len(groups) > MOST_GROUPS:
+        raise IdentityTooManyGroupsError(len(groups), MOST_GROUPS)
+    return groups
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,7 @@ from console.layout.answers import SeeOther, own_page, see
 from console.layout.trail import address_of
 from console.people import accounts
 from console.people.second import enforcing, factors, passkeys
-from console.people.tries import TooManyLoginsError, count_try, forgive
+from console.people.tries import TooManyLoginsError, count_code, count_try, forgive, forgive_code
 from integration.actions.access import Act
 
 HALF: Final = "sluice_half"
@@ -48,8 +48,11 @@ def second_step(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, person)
     name, address = half["typed"], address_of(request)
+    # A new password, which nobody else knows yet, begins a new count.
+    counted = f"{person.pk} {half['hash']}"
     try:
         count_try(name, address)
+        count_code(counted)
     except TooManyLoginsError as problem:
         trail.note_login(request, Act.LOGIN_REFUSED, name)
         return _page(request, person, HTTPStatus.TOO_MANY_REQUESTS, problem=problem)
@@ -57,6 +60,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         trail.note_login(request, Act.LOGIN_FAILED, name, "The second factor was wrong.")
         return _page(request, person, HTTPStatus.UNPROCESSABLE_ENTITY, is_wrong=True)
     forgive(name, address)
+    forgive_code(counted)
     del request.session[HALF]
     login(request, person, half["backend"])
     enforcing.note(request, person)

@@ -1,0 +1,38 @@
+"""A way to a recipient that fails by a mistake of Sluice's own holds nothing up for ever."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from crontasks.models import NoticeDelivery, NoticeRecipient, NoticeRule
+from crontasks.models.notice import NoticeKind
+from crontasks.notices import book, sending, ways
+from crontasks.notices.condition import Condition
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+BLOCKED = Condition(NoticeKind.BLOCKED, "assets[0]", "HEAD_HELD: Bad date.")
+
+
+def test_a_way_that_fails_in_itself_is_a_failed_try_which_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = NoticeRecipient.objects.create(name="hook", way="webhook", url="http://hook.example/")
+    NoticeRule.objects.create(name="r", recipients=["hook"])
+
+    def fails(*_: object) -> str:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(ways, "send", fails)
+    book.settle((BLOCKED,), frozenset({NoticeKind.BLOCKED}))
+    NoticeDelivery.objects.update(next_at=F("next_at") - timedelta(minutes=2))
+    assert not sending.send_to(hook.pk)
+    [waiting] = NoticeDelivery.objects.all()
+    assert waiting.taken_at is None
+    assert "ZeroDivisionError" in waiting.problem
+    assert waiting.next_at is not None
+    assert "a mistake of ours" in caplog.text
+    assert "ZeroDivisionError" in sending.send_test(hook)
+    monkeypatch.setattr(ways, "send", lambda *_: "")
+    NoticeDelivery.objects.update(next_at=F("next_at") - timedelta(minutes=2))
+    assert sending.send_to(hook.pk), "the next try finds it"
