@@ -12,9 +12,11 @@ import pytest
 
 from integration.delivery.outcome import Failed
 from integration.delivery.sending.answers import read
+from integration.endpoint_types import addresses
 from integration.endpoint_types.http.answers import MAYBE_SENT, by_proxy
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Answer, Unknown, Unreachable
+from integration.resolving import resolved
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.certificates import self_signed
 from tests.support.forward_proxy import ForwardProxy
@@ -207,6 +209,30 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(
     answer = asked(f"http://partner.invalid:{partner.port}/take", private_network=False)
     assert isinstance(answer, Accepted)
     assert proxy.asked == [f"POST http://partner.invalid:{partner.port}/take"]
+
+
+@pytest.mark.parametrize(
+    "problem", [TimeoutError(), socket.gaierror(socket.EAI_AGAIN, "try again"), OSError("no files")]
+)
+def test_a_name_that_is_not_resolved_in_time_is_not_left_to_the_proxy(
+    partner: HttpPartner, proxied: Made, monkeypatch: pytest.MonkeyPatch, problem: OSError
+) -> None:
+    """It might be a private address: nobody has judged it."""
+    granted: list[float] = []
+
+    def late(host: str, port: int, seconds: float) -> list[Any]:
+        if host == "127.0.0.1":
+            return resolved(host, port, seconds)
+        granted.append(seconds)
+        raise problem
+
+    monkeypatch.setattr(addresses, "resolved", late)
+    proxy = proxied()
+    url = f"http://slow.invalid:{partner.port}/take"
+    answer = asked(url, private_network=False, connect_seconds=5, total_seconds=60)
+    assert (type(answer), answer.code) == (Unreachable, "NAME_NOT_FOUND")
+    assert granted == [pytest.approx(5, abs=0.5)]
+    assert proxy.asked == []
 
 
 @pytest.mark.parametrize("says", [None, b"", b"SSH-2.0-OpenSSH\r\n\r\n"])
