@@ -131,13 +131,18 @@ class Storage:
             return None
         return facts.st_size, facts.st_mtime_ns
 
-    def find(self, source: str) -> list[str]:
-        """The files of a source by name: a file, a folder or a pattern. Raises as `facts` does.
+    def find(self, source: str, most: int | None = None) -> list[tuple[str, int]]:
+        """The files of a source by name, each with its size: a file, a folder or a pattern.
 
-        Hidden ones and those of a writer at work ("_SUCCESS", "_temporary/…") are none.
+        Hidden ones and those of a writer at work ("_SUCCESS", "_temporary/…") are none. Raises as
+        `facts` does, and JobError TOO_MANY_FILES where more than `most` objects are to be listed.
         """
-        found = self._objects(source) if is_object(source) else map(str, _files(source))
-        return sorted(found, key=lambda name: name.split("/"))
+        if is_object(source):
+            found = self._objects(source, most)
+        else:
+            names = map(str, _files(source))
+            found = ((name, (self.facts(name) or (0, 0))[0]) for name in names)
+        return sorted(found, key=lambda file: file[0].split("/"))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small object. Raises JobError STORAGE_FAILED."""
@@ -167,24 +172,37 @@ class Storage:
     def _system(self) -> Any:
         return _connected(self.endpoint, self.region, self.access_key, self.secret_key)
 
-    def _objects(self, source: str) -> Iterator[str]:
-        from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above
-
+    def _objects(self, source: str, most: int | None) -> Iterator[tuple[str, int]]:
         key = _key(source)
         is_name = not (key.endswith("/") or _PATTERN.search(key))
-        if is_name and self.facts(source) is not None:
-            yield object_name(source)
+        facts = self.facts(source) if is_name else None
+        if facts is not None:
+            yield object_name(source), facts[0]
             return
         folder, pattern = _split(key)
-        selector = FileSelector(folder, allow_not_found=True, recursive=True)
-        with _told(source):
-            entries = self._system().get_file_info(selector)
-        for entry in entries:
+        for entry in self._entries(source, folder, most):
             inside = entry.path.removeprefix(f"{folder}/").split("/")
             hidden = inside[-1:] if pattern else inside
             is_meant = not pattern or _fits(inside, pattern)
             if entry.is_file and is_meant and not any(part[:1] in {".", "_"} for part in hidden):
-                yield f"{SCHEMES[0]}{entry.path}"
+                yield f"{SCHEMES[0]}{entry.path}", int(entry.size)
+
+    def _entries(self, source: str, folder: str, most: int | None) -> Iterator[Any]:
+        """All below a folder: by one listing, or, with a limit, folder by folder up to it."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above
+
+        # Arrow gives a listing when it is whole: only between two of them is there a way to stop.
+        folders, seen = [folder], 0
+        while folders:
+            selector = FileSelector(folders.pop(), allow_not_found=True, recursive=most is None)
+            with _told(source):
+                entries = self._system().get_file_info(selector)
+            seen += len(entries)
+            if most is not None and seen > most:
+                raise _too_many(source, most)
+            if most is not None:
+                folders += [entry.path for entry in entries if not entry.is_file]
+            yield from entries
 
 
 DISK: Final = Storage()
@@ -193,6 +211,14 @@ DISK: Final = Storage()
 def _key(name: str) -> str:
     """The name as Arrow has it: bucket/key."""
     return object_name(name).removeprefix(SCHEMES[0])
+
+
+def _too_many(source: str, most: int) -> JobError:
+    return JobError(
+        "TOO_MANY_FILES",
+        f"For {source[:200]!r} more than {most:,} files and folders would be looked at.",
+        "Name a folder that holds fewer, or ask for the run with manage.py.",
+    )
 
 
 def _split(key: str) -> tuple[str, Sequence[str]]:
@@ -205,16 +231,26 @@ def _split(key: str) -> tuple[str, Sequence[str]]:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a name fits, as `glob` says: `**` stands for any folders, also for none."""
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        return len(pattern) == 1 or any(
-            _fits(parts[cut:], pattern[1:]) for cut in range(len(parts))
-        )
-    if not parts:
-        return False
-    return fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+    """Return whether a name fits, as `glob` says: `**` stands for any folders, also for none.
+
+    >>> _fits(["a", "b", "c"], ["**", "b", "**"]), _fits(["a", "b", "c"], ["**", "b"])
+    (True, False)
+    """
+    at = step = begun = 0
+    last: int | None = None
+    while at < len(parts):
+        wanted = pattern[step] if step < len(pattern) else None
+        if wanted == "**":
+            last, begun, step = step, at, step + 1
+        elif wanted is not None and fnmatchcase(parts[at], wanted):
+            at, step = at + 1, step + 1
+        elif last is None:
+            return False
+        else:
+            # The last `**` takes one part more; what those before it took may stay as it is.
+            begun += 1
+            at, step = begun, last + 1
+    return all(part == "**" for part in pattern[step:])
 
 
 def _files(source: str) -> Iterator[Path]:

@@ -4,6 +4,7 @@ A name that answers differently a moment later changes nothing: nobody asks it a
 """
 
 import ipaddress
+import socket
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,8 @@ METADATA: Final = frozenset(
     ipaddress.ip_address(text)
     for text in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
+# Not among them: what a resolver says that failed, or was not asked.
+NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, socket.EAI_NODATA})
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -33,6 +36,12 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     named = f"{host} is" if host == first else f"{host} is {first}:"
     text = f"{named} {refusal(addresses[0], private=private)}"
     raise NotDeliveredError(Unreachable(code=EndpointCode.ADDRESS_REFUSED, text=text))
+
+
+def is_unknown_name(problem: NotDeliveredError) -> bool:
+    """Whether the resolver said that there is no such name; an answer that is late says nothing."""
+    why = problem.__cause__
+    return isinstance(why, socket.gaierror) and why.errno in NO_SUCH_NAME
 
 
 def refusal(address: Address, *, private: bool) -> str:
@@ -70,8 +79,13 @@ def _inner(address: Address) -> Address:
 def _resolved(host: str, port: int, seconds: float) -> list[Address]:
     try:
         return resolved(host, port, seconds)
-    except TimeoutError:
+    except TimeoutError as problem:
         text = f"The name {host} was not resolved within {seconds:g} seconds."
+        raise _not_found(text) from problem
     except OSError as problem:
         text = f"The name {host} has no address: {problem.strerror or 'no address'}."
-    raise NotDeliveredError(Unreachable(code=EndpointCode.NAME_NOT_FOUND, text=text))
+        raise _not_found(text) from problem
+
+
+def _not_found(text: str) -> NotDeliveredError:
+    return NotDeliveredError(Unreachable(code=EndpointCode.NAME_NOT_FOUND, text=text))

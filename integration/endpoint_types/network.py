@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpcore
 
-from integration.endpoint_types.addresses import permitted
+from integration.endpoint_types.addresses import is_unknown_name, permitted
 from integration.endpoint_types.proxying import HEAD_ENDS, MAX_HEAD_BYTES, Proxy
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, Unreachable
@@ -18,8 +18,6 @@ from integration.endpoints.port import NotDeliveredError, Unreachable
 PIECE_BYTES: Final = 64 * 1024
 # Shorter than what servers commonly grant, so that few requests meet a connection just closed.
 KEEP_ALIVE_SECONDS: Final = 3.0
-# Where a proxy resolves names, ours may know none: nobody waits long for that.
-JUDGED_SECONDS: Final = 1.0
 
 # The alerts by which a server refuses our certificate, as the TLS library names them.
 REFUSALS: Final = frozenset(
@@ -153,12 +151,14 @@ class Network:
         return stream
 
     def _judge(self, host: str, port: int, seconds: float) -> None:
-        """Refuse what is refused without a proxy; a name that only the proxy knows is its own."""
+        """Refuse what is refused without a proxy; a name that only the proxy knows is its own.
+
+        A resolver that is slow or away has not said that there is no such name.
+        """
         try:
-            left = min(self._call.left(seconds), JUDGED_SECONDS)
-            permitted(host.strip("[]"), port, left, private=self._private)
+            permitted(host.strip("[]"), port, self._call.left(seconds), private=self._private)
         except NotDeliveredError as refused:
-            if refused.answer.code != EndpointCode.NAME_NOT_FOUND:
+            if not is_unknown_name(refused):
                 raise
 
     @staticmethod

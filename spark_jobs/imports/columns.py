@@ -23,8 +23,8 @@ def read(
 ) -> list[FoundColumn]:
     """The columns of the first file that has any.
 
-    Raises JobError: NO_SOURCE, NO_HEADER, STORAGE_FAILED, BAD_PARAMETERS for an impossible
-    encoding or delimiter.
+    Raises JobError: NO_SOURCE, NO_HEADER, STORAGE_FAILED, TOO_MANY_FILES, BAD_PARAMETERS
+    for an impossible encoding or delimiter.
     """
     parameters = ImportParameters.of(
         {
@@ -39,7 +39,7 @@ def read(
             "delimiter": delimiter,
         }
     )
-    files = planning.files_of(parameters, storage)
+    files = planning.files_of(parameters, storage, most=planning.MOST_PREVIEWED)
     first_file = next((name for name, size in files if size), files[0][0])
     names = header_of(first_file, parameters, storage)
     glimpse = sources.glimpse(files, parameters, storage)

@@ -12,6 +12,8 @@ from spark_jobs.parameters import RunPlan
 from spark_jobs.storage import DISK, Storage
 
 RANGE_BYTES: Final = 8 * 2**20
+# Somebody waits for a preview: of a storage it looks at so many files and folders.
+MOST_PREVIEWED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ def plan(
     files: list[tuple[str, int, int]] = []
     ranges: list[Range] = []
     for name, _ in files_of(parameters, storage):
+        # Not the listing's: its times may be finer than those that a file is compared by later.
         size, changed = storage.facts(name) or (0, 0)
         files.append((name, size, changed))
         for cut in sources.cuts_of(name, size, parameters, range_bytes, storage):
@@ -46,16 +49,18 @@ def plan(
     return Plan(files=tuple(files), ranges=tuple(ranges))
 
 
-def files_of(parameters: ImportParameters, storage: Storage = DISK) -> list[tuple[str, int]]:
+def files_of(
+    parameters: ImportParameters, storage: Storage = DISK, *, most: int | None = None
+) -> list[tuple[str, int]]:
     """The files of the source by name, each with its size in bytes.
 
-    Raises JobError NO_SOURCE, STORAGE_FAILED.
+    Raises JobError NO_SOURCE, STORAGE_FAILED, TOO_MANY_FILES with more than `most` objects.
     """
-    files = storage.find(parameters.source)
+    files = storage.find(parameters.source, most)
     if not files:
         raise JobError(
             "NO_SOURCE",
             f"There is no file to read at {parameters.source}.",
             "Name a file, a folder with files, or a pattern such as /data/assets-*.csv.",
         )
-    return [(name, (storage.facts(name) or (0, 0))[0]) for name in files]
+    return files

@@ -19,7 +19,7 @@ def preview(arguments: Arguments) -> Preview:
     """
     parameters = ImportParameters.of(arguments.parameters)
     storage = Storage.of(arguments.storage)
-    files = planning.files_of(parameters, storage)
+    files = planning.files_of(parameters, storage, most=planning.MOST_PREVIEWED)
     glimpse = sources.glimpse(files, parameters, storage)
     samples: list[Sample] = []
     if glimpse.rows or glimpse.names:

@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from integration.delivery.outcome import Failed
+from integration.delivery.sending.answers import read
+from integration.endpoint_types import addresses
+from integration.endpoint_types.http.answers import MAYBE_SENT, by_proxy
 from integration.endpoint_types.opening import opened
-from integration.endpoints.port import Accepted, Answer, Unreachable
+from integration.endpoints.port import Accepted, Answer, Unknown, Unreachable
+from integration.resolving import resolved
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.certificates import self_signed
 from tests.support.forward_proxy import ForwardProxy
@@ -93,7 +98,8 @@ def test_with_tls_the_proxy_sees_an_address_and_nothing_else(proxied: Made, tmp_
         ("https", 502, "CONNECTION_FAILED"),
         # As the partner's own: who of them answered cannot be told.
         ("http", 403, "HTTP_REFUSED"),
-        ("http", 502, "HTTP_UNAVAILABLE"),
+        ("http", 503, "HTTP_UNAVAILABLE"),
+        ("http", 502, "HTTP_NO_ANSWER"),
     ],
 )
 def test_what_a_proxy_refuses_has_a_code_and_tells_no_secret(
@@ -105,6 +111,55 @@ def test_what_a_proxy_refuses_has_a_code_and_tells_no_secret(
     assert proxy.asked
     assert LOGIN[1] not in repr(answer)
     assert "c2x1aWNl" not in repr(answer), "nor its Base64"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("hang", 504), ("reset", 502), ("status-502", 502), ("status-504", 504)]
+)
+def test_what_was_handed_on_and_not_answered_may_have_arrived(
+    partner: HttpPartner, proxied: Made, path: str, status: int
+) -> None:
+    proxied(waits=0.2)
+    answer = asked(f"{partner.address}/{path}")
+    assert (type(answer), answer.code, answer.status) == (Unknown, "HTTP_NO_ANSWER", status)
+    assert len(partner.requests) == 1
+    for is_idempotent, kind in ((False, "permanent"), (True, "transient")):
+        outcome, _ = read(answer, is_idempotent=is_idempotent, is_free=False)
+        assert isinstance(outcome, Failed)
+        assert outcome.failure.kind == kind
+
+
+@pytest.mark.parametrize("path", ["status-403", "status-503", "status-407"])
+def test_what_the_partner_answers_by_a_proxy_keeps_its_meaning(
+    partner: HttpPartner, proxied: Made, path: str
+) -> None:
+    direct = asked(f"{partner.address}/{path}", proxy="none")
+    proxied()
+    assert asked(f"{partner.address}/{path}") == direct
+
+
+@pytest.mark.parametrize(
+    ("status", "marks", "code"),
+    [
+        (403, {"X-Squid-Error": "ERR_ACCESS_DENIED 0"}, "PROXY_REFUSED"),
+        (403, {"Proxy-Status": "edge; error=http_request_denied"}, "PROXY_REFUSED"),
+        (403, {"Proxy-Status": "edge; received-status=403"}, "HTTP_REFUSED"),
+        (504, {"X-Squid-Error": "ERR_CONNECT_FAIL 110"}, "HTTP_UNAVAILABLE"),
+        (502, {"Proxy-Status": "edge; error=dns_error"}, "HTTP_UNAVAILABLE"),
+        (504, {"X-Squid-Error": "ERR_READ_TIMEOUT 0"}, "HTTP_NO_ANSWER"),
+        (502, {"Proxy-Status": "a; error=dns_error, b; error=dns_error"}, "HTTP_NO_ANSWER"),
+    ],
+)
+def test_a_proxy_may_say_that_an_answer_is_its_own(
+    proxied: Made, status: int, marks: dict[str, str], code: str
+) -> None:
+    proxied(refuses=status, marks=marks)
+    assert asked("http://partner.invalid:1/take").code == code
+
+
+def test_a_reset_after_the_message_may_be_told_as_503() -> None:
+    answer = Unreachable(status=503, excerpt=f"{MAYBE_SENT}. reset reason: termination")
+    assert isinstance(by_proxy(answer, {}), Unknown)
 
 
 @pytest.mark.parametrize("rule", ["127.0.0.0/8", "127.0.0.1", "*"])
@@ -154,6 +209,30 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(
     answer = asked(f"http://partner.invalid:{partner.port}/take", private_network=False)
     assert isinstance(answer, Accepted)
     assert proxy.asked == [f"POST http://partner.invalid:{partner.port}/take"]
+
+
+@pytest.mark.parametrize(
+    "problem", [TimeoutError(), socket.gaierror(socket.EAI_AGAIN, "try again"), OSError("no files")]
+)
+def test_a_name_that_is_not_resolved_in_time_is_not_left_to_the_proxy(
+    partner: HttpPartner, proxied: Made, monkeypatch: pytest.MonkeyPatch, problem: OSError
+) -> None:
+    """It might be a private address: nobody has judged it."""
+    granted: list[float] = []
+
+    def late(host: str, port: int, seconds: float) -> list[Any]:
+        if host == "127.0.0.1":
+            return resolved(host, port, seconds)
+        granted.append(seconds)
+        raise problem
+
+    monkeypatch.setattr(addresses, "resolved", late)
+    proxy = proxied()
+    url = f"http://slow.invalid:{partner.port}/take"
+    answer = asked(url, private_network=False, connect_seconds=5, total_seconds=60)
+    assert (type(answer), answer.code) == (Unreachable, "NAME_NOT_FOUND")
+    assert granted == [pytest.approx(5, abs=0.5)]
+    assert proxy.asked == []
 
 
 @pytest.mark.parametrize("says", [None, b"", b"SSH-2.0-OpenSSH\r\n\r\n"])

@@ -87,9 +87,40 @@ def test_folders_and_patterns_find_what_they_find_on_a_disk(
         (tmp_path / name).write_bytes(b"a\n1\n")
     there = Storage.of(object_storage.settings).find(f"s3a://{BUCKET}/{place}/{pattern}")
     here = DISK.find(f"{tmp_path}/{pattern}")
-    assert [name.removeprefix(f"s3://{BUCKET}/{place}/") for name in there] == [
-        str(Path(name).relative_to(tmp_path)) for name in here
+    assert [name.removeprefix(f"s3://{BUCKET}/{place}/") for name, _ in there] == [
+        str(Path(name).relative_to(tmp_path)) for name, _ in here
     ]
+    assert {size for _, size in (*there, *here)} <= {4}
+    whole = f"s3a://{BUCKET}/{place}/{pattern}"
+    assert Storage.of(object_storage.settings).find(whole, most=1_000) == there
+
+
+@pytest.mark.usefixtures("console")
+def test_a_preview_lists_so_many_objects_and_asks_for_none_alone(
+    object_storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        object_storage.put(f"incoming/many/{number}/a.csv", b"ASSETNUM;SITEID\nA-1;BEDFORD\n")
+    said = {
+        "source": f"s3://{BUCKET}/incoming/many/",
+        "structure": "ASSET",
+        "rejects_queue": "assets-in",
+        "columns": "ASSETNUM=assetnum!\nSITEID=siteid!",
+        "delimiter": ";",
+    }
+    asked: list[str] = []
+
+    def facts(_: Storage, name: str) -> None:
+        asked.append(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "facts", facts)
+        assert (preview("import", said).facts["files"], asked) == (3, [])
+    # Three folders, and what is in them.
+    monkeypatch.setattr(planning, "MOST_PREVIEWED", 4)
+    with pytest.raises(BulkError) as told:
+        preview("import", said)
+    assert told.value.job_code == "TOO_MANY_FILES"
 
 
 def test_an_object_that_changed_is_not_what_was_planned(

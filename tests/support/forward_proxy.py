@@ -5,6 +5,7 @@ import http.client
 import select
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -15,12 +16,21 @@ CHUNK = 65_536
 class ForwardProxy:
     """It notes what it was asked for; names ending in `.invalid` it takes for this machine."""
 
-    def __init__(self, login: tuple[str, str] | None = None, refuses: int = 0) -> None:
+    def __init__(
+        self,
+        login: tuple[str, str] | None = None,
+        refuses: int = 0,
+        marks: Mapping[str, str] | None = None,
+        waits: float = 5,
+    ) -> None:
+        """`marks` are headers of what it answers itself, `waits` its patience with partners."""
         self.asked: list[str] = []
         self.expects = (
             None if login is None else base64.b64encode(":".join(login).encode()).decode()
         )
         self.refuses = refuses
+        self.marks = marks or {}
+        self.waits = waits
         proxy = self
 
         class Handler(_Handler):
@@ -63,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
+        for name, value in self.own.marks.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = True
@@ -94,16 +106,23 @@ class _Handler(BaseHTTPRequestHandler):
             return
         parts = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        there = http.client.HTTPConnection(_place(parts.hostname or ""), parts.port, timeout=5)
+        place = _place(parts.hostname or "")
+        there = http.client.HTTPConnection(place, parts.port, timeout=self.own.waits)
         sent = {n: v for n, v in self.headers.items() if not n.lower().startswith("proxy-")}
-        there.request("POST", parts.path, body, sent)
-        answer = there.getresponse()
-        said = answer.read()
+        try:
+            there.request("POST", parts.path, body, sent)
+            answer = there.getresponse()
+            said = answer.read()
+        except (OSError, http.client.HTTPException) as problem:
+            self._end(504 if isinstance(problem, TimeoutError) else 502, "")
+            return
+        finally:
+            there.close()
         self.send_response(answer.status)
+        self.send_header("Via", "1.1 little")
         self.send_header("Content-Length", str(len(said)))
         self.end_headers()
         self.wfile.write(said)
-        there.close()
 
 
 def _place(host: str) -> str:

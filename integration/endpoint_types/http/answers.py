@@ -1,6 +1,7 @@
 """The meaning of a status of HTTP for a message. Pure: values in, answer out."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,6 +14,7 @@ from integration.endpoints.port import (
     Answer,
     Later,
     Refused,
+    Unknown,
     Unreachable,
 )
 
@@ -22,10 +24,29 @@ TOO_MANY: Final = 429
 LATER: Final = frozenset({408, 425})
 PROXY_LOGIN: Final = 407
 LOGINS: Final = frozenset({401, PROXY_LOGIN})
+FORBIDDEN: Final = 403
+# What a proxy answers after it handed a request on and got no answer, or a broken one.
+UNANSWERED: Final = frozenset({502, 504})
+# Squid's own words, and those of Proxy-Status, for what it never handed on.
+NEVER_SENT: Final = frozenset(
+    {
+        "ERR_ACCESS_DENIED",
+        "ERR_CONNECT_FAIL",
+        "ERR_DNS_FAIL",
+        "connection_refused",
+        "destination_ip_prohibited",
+        "destination_ip_unroutable",
+        "dns_error",
+        "dns_timeout",
+    }
+)
+# As Envoy begins a 503 of its own, also where the request had been sent.
+MAYBE_SENT: Final = "upstream connect error or disconnect/reset before headers"
 REDIRECTS: Final = frozenset({301, 302, 307, 308})
 HIDDEN: Final = b"[hidden]"
 # A secret that is shorter stands in any text by chance.
 LEAST_CHARACTERS: Final = 4
+_PROXY_ERROR: Final = re.compile(r';\s*error\s*=\s*"?([a-z_]+)')
 
 
 def answer_to(
@@ -61,6 +82,50 @@ def answer_to(
     elif status in LATER or status >= 500:
         verdict, code, text = Later, EndpointCode.HTTP_FAILED, f"It answered {status}."
     return verdict(code=code, text=text, status=status, excerpt=excerpt)
+
+
+def by_proxy(answer: Answer, headers: Mapping[str, str]) -> Answer:
+    """What an answer means where a proxy hands requests on: it may be the proxy's own.
+
+    With 502 and 504 the message may have arrived, unless the proxy says that nothing was sent.
+    """
+    if isinstance(answer, Accepted):
+        return answer
+    own = _error_of_proxy(headers)
+    if answer.status == FORBIDDEN and own:
+        return Unreachable(
+            code=EndpointCode.PROXY_REFUSED,
+            text=f"A proxy on the way answered {answer.status}: it does not let us through.",
+            status=answer.status,
+            excerpt=answer.excerpt,
+        )
+    is_unanswered = answer.status in UNANSWERED or answer.excerpt.startswith(MAYBE_SENT)
+    if is_unanswered and own not in NEVER_SENT:
+        return Unknown(
+            code=EndpointCode.HTTP_NO_ANSWER,
+            text=f"By way of a proxy came {answer.status}: it may have handed the message on.",
+            status=answer.status,
+            excerpt=answer.excerpt,
+        )
+    return answer
+
+
+def _error_of_proxy(headers: Mapping[str, str]) -> str:
+    """What a proxy says went wrong with itself; empty where nothing shows that it was the proxy.
+
+    Via and the like are no sign: a proxy adds them to the partner's answers, too.
+
+    >>> _error_of_proxy({"x-squid-error": "ERR_CONNECT_FAIL 111"})
+    'ERR_CONNECT_FAIL'
+    >>> _error_of_proxy({"proxy-status": 'edge; error="dns_error"', "via": "1.1 edge"})
+    'dns_error'
+    """
+    squid = headers.get("x-squid-error", "").split()
+    if squid:
+        return squid[0]
+    found = _PROXY_ERROR.findall(headers.get("proxy-status", ""))
+    # Each proxy on the way adds itself at the end: one error alone says what became of it.
+    return found[0] if len(found) == 1 else ""
 
 
 def after_seconds(value: str, now: datetime) -> float | None:

@@ -16,6 +16,7 @@ from integration.endpoint_types.http.answers import (
     LOGINS,
     REDIRECTS,
     answer_to,
+    by_proxy,
     excerpt_of,
     without,
 )
@@ -209,6 +210,8 @@ class HttpEndpoint:
             success=self._success,
             now=timezone.now(),
         )
+        if url.scheme == "http" and self._network.proxy_for(url.host) is not None:
+            answer = by_proxy(answer, reply.headers)
         if isinstance(answer, Accepted):
             return (answer if is_whole else _broken_off(answer)), None
         location = reply.headers.get("location", "")
