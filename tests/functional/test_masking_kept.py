@@ -16,7 +16,7 @@ from integration.selectors.failures.payloads import show
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.scope import EVERYTHING
 from tests.functional.test_console_failure_edit import textarea
-from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
 from tests.functional.test_masking_planted import somebody
 from tests.support.rows import a_queue_row, an_envelope
 
@@ -83,3 +83,22 @@ class TestEnvelopes:
         assert client.get(reverse("record", args=[error.pk])).status_code == 403
         query = {"state": "", "text": SECRET, "since": "2020-01-01T00:00"}
         assert not client.get(reverse("failure-list"), query).context["page"].rows
+
+
+class TestSentences:
+    @pytest.mark.parametrize("code", ["BAD_FIELD", "NO_KEY", "CARD_REFUSED"])
+    def test_a_handler_s_sentence_is_covered_whatever_it_calls_its_code(self, code: str) -> None:
+        a_rule()
+        error = a_failure(code=code, text=f"No card {SECRET}")
+        page = page_of(somebody(Right.REVEAL), error)
+        assert SECRET not in page
+        assert "No card ⟦masked⟧" in page
+
+    def test_the_engine_s_sentence_on_bytes_it_cannot_read_is_kept(self) -> None:
+        a_rule()
+        record = b'{"order": 1, "card": "4000-1234-9999"'
+        flaw = show(record, [], mask=mask_of(frozenset())).flaw_code
+        error = a_failure(record, code=flaw, text="The record ends too soon.")
+        assert "The record ends too soon." in page_of(somebody(Right.REVEAL), error)
+        other = a_failure(record, code="BAD_FIELD", text=f"It ends at {SECRET}.")
+        assert SECRET not in page_of(somebody(Right.REVEAL), other), "no such flaw is in it"
