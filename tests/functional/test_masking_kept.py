@@ -1,24 +1,32 @@
 """What is masked stays so: whatever is edited, named, moved or asked for by who may not reveal."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
 
+from console.failures.checks import Made, shown
 from console.layout.access import Right
+from integration.actions.check import Check, DocumentChange, Ending
 from integration.masking.mask import Part, Rule, mask_of
 from integration.masking.matcher import Style
+from integration.models import ObjectStructure
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
 from integration.selectors.failures.edits import editable
 from integration.selectors.failures.payloads import show
+from integration.selectors.masking.covers import UNCOVERED
 from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.rules import masks
 from integration.selectors.scope import EVERYTHING
+from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
 from tests.functional.test_masking_planted import somebody
 from tests.support.rows import a_queue_row, an_envelope
+from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 WRAPPING = [
@@ -102,3 +110,35 @@ class TestSentences:
         assert "The record ends too soon." in page_of(somebody(Right.REVEAL), error)
         other = a_failure(record, code="BAD_FIELD", text=f"It ends at {SECRET}.")
         assert SECRET not in page_of(somebody(Right.REVEAL), other), "no such flaw is in it"
+
+
+class TestMade:
+    def test_a_check_hides_what_is_stored_and_sent_by_the_rules_of_where_it_goes(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        there = a_queue_row(topic="there")
+        a_rule("$.pin", structure=structure)
+        a_rule("$.token", queue=there)
+        error = a_failure()
+        text = json.dumps({"order": 1, "pin": "stored-pin", "token": "sent-token"})
+        found = Check(
+            ending=Ending.APPLIED,
+            interface="ORDERS",
+            document=DocumentChange("order", "1", "", text),
+            sent=(Outgoing("there", text.encode(), provider_id=there.provider_id),),
+        )
+        page = shown(found, UNCOVERED, Made(error, masks()))
+        assert page.document is not None
+        assert "stored-pin" not in str(page.document)
+        [(_, _, view)] = page.sent
+        assert "sent-token" not in view.pretty + view.raw
+        assert "stored-pin" in str(shown(found, UNCOVERED).document), "of a revealed message"
+
+    def test_a_tracked_payload_is_masked_by_the_queue_that_kept_it(self) -> None:
+        one, other = a_queue_row(), a_queue_row()
+        a_rule(queue=one)
+        keep = {"message_id": "twice", "payload": json.dumps(DOCUMENT).encode()}
+        a_track_row(one, ago=timedelta(minutes=9), **keep)
+        a_track_row(other, ago=timedelta(minutes=3), message_id="twice")
+        page = somebody(Right.REVEAL).get(reverse("tracked-message"), {"id": "twice"}).text
+        assert "⟦masked 1⟧" in page
+        assert SECRET not in page

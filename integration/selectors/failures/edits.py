@@ -77,6 +77,7 @@ class Editable:
     cover: Cover = UNCOVERED
     true_text: str | None = None
     is_hidden: bool = False
+    is_revealed: bool = False
 
     @property
     def is_masked(self) -> bool:
@@ -216,7 +217,8 @@ def editable(
     record, headers = error.current_payload or b"", decode_headers(error.headers)
     written = written_by_schema(error.queue, record, headers)
     if written is not None:
-        return _masked(_encoded(error, headers, written), written.content, cover)
+        message = _encoded(error, headers, written)
+        return _masked(replace(message, is_revealed=is_revealed), written.content, cover)
     document = read(record, headers)
     has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
@@ -229,6 +231,7 @@ def editable(
         content=content,
         text=_for_a_field(content),
         headers=headers,
+        is_revealed=is_revealed,
     )
     return _masked(message, document, cover)
 
