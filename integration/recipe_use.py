@@ -3,9 +3,9 @@
 Without Django: the operations of the console and the repairs on Spark change messages by it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from integration.documents.exact_json import encode
 from integration.documents.structures import Plan, Structure, plan_for
@@ -19,6 +19,9 @@ from integration.policy.failure import Failure, FailureClass, cause_of
 from integration.recipes import Misfit, Recipe
 from integration.wrapping import with_text
 
+REWRAPPED: Final = (
+    "MASK_MOVED: It would put hidden values into an envelope or out of one, where they were seen."
+)
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -44,13 +47,22 @@ class Refused(Misfit):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The structure whose schema and key a message has to fit, by the service that takes it."""
+    """The structure whose schema and key a message has to fit, by the service that takes it.
+
+    `masked` are the queues of whose payloads a masking rule hides something.
+    """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)
+    masked: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, structures: Mapping[str, Structure], defaults: Mapping[int, str]) -> "Rules":
+    def of(
+        cls,
+        structures: Mapping[str, Structure],
+        defaults: Mapping[int, str],
+        masked: Collection[int] = (),
+    ) -> "Rules":
         """The rules of these structures, by service; `defaults` are services by queue."""
         plans: dict[str, Plan] = {}
         for interface, structure in structures.items():
@@ -58,7 +70,7 @@ class Rules:
                 plans[interface] = plan_for(structure)
             except BadPath:
                 continue  # The engine names what is wrong with the structure at the next message.
-        return cls(plans, defaults)
+        return cls(plans, defaults, frozenset(masked))
 
     def objection(self, interface: str, queue_id: int, body: object) -> Failure | None:
         plan = self.plans.get(interface or self.defaults.get(queue_id, ""))
@@ -102,9 +114,27 @@ def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misf
     record = opened.write(body, after) if refused is None else refused
     if isinstance(record, Misfit):
         return record
+    return _unfit(subject, rules, record) or Changed(record, before, after)
+
+
+def _unfit(subject: Subject, rules: Rules, record: bytes) -> Refused | None:
     if len(record) > DEFAULT.max_bytes:
         return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
-    return Changed(record, before, after)
+    if subject.queue_id in rules.masked and _rewraps(subject, record):
+        return Refused(REWRAPPED)
+    return None
+
+
+def _rewraps(subject: Subject, record: bytes) -> bool:
+    """Return whether the change makes an envelope of a document, or the other way round.
+
+    Masking hides what is in the payload of an envelope: beside it, true values would be seen.
+    """
+    if isinstance(subject.schema, Schema):
+        return False
+    records = (subject.record or b"", record)
+    before, after = (read(one, subject.headers) for one in records)
+    return isinstance(after, Flaw) or isinstance(before, Flaw) or before.wrapped != after.wrapped
 
 
 def _opened(subject: Subject) -> _Opened | Misfit:

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from integration.actions.check import Check, DocumentChange, Ending
+from integration.masking.mask import Mask
+from integration.models import MessageError, ObjectStructure
 from integration.policy.failure import FailureClass
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.failure import sentence_of
 from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show
 from integration.selectors.masking.covers import Cover
 from integration.selectors.masking.documents import masked_text
+from integration.selectors.masking.outgoing import named_in, rules_of_topic
+from integration.selectors.masking.rules import Masks
 from integration.values import Outgoing
 
 SENT_SHOWN: Final = 20
@@ -70,10 +74,30 @@ class CheckShown:
         return len(self.result.sent) - len(self.sent)
 
 
-def shown(result: Check, cover: Cover) -> CheckShown:
+class Made(NamedTuple):
+    """The message that was checked, and the rules for what its handler would store and send."""
+
+    error: MessageError
+    rules: Masks
+
+    def of_document(self, change: DocumentChange) -> Mask:
+        """The mask of a stored document: it may be made of others' values as well."""
+        structure = ObjectStructure.objects.filter(name=change.structure).first()
+        own = frozenset() if structure is None else self.rules.fitting_structure(structure.pk)
+        return self.rules.of_made(self.error.queue, self.error.interface, own)
+
+    def of_sent(self, row: Outgoing) -> Mask:
+        """The mask of a message to another topic, whose readers have rules of their own."""
+        provider = row.provider_id or self.error.queue.provider_id
+        of_topic = rules_of_topic(self.rules, provider, row.topic, named_in(row.headers))
+        return self.rules.of_made(self.error.queue, self.error.interface, of_topic)
+
+
+def shown(result: Check, cover: Cover, made: Made | None = None) -> CheckShown:
     """Lay a check out for its page, to people who may see payloads.
 
     `cover` is that of the message: what its handler writes and sends may be made of its values.
+    `made` tells what else is hidden of these; None where the message is revealed.
     """
     tone, title = TITLES[result.ending]
     result = covered(result, cover)
@@ -83,8 +107,8 @@ def shown(result: Check, cover: Cover) -> CheckShown:
         title=title,
         said=sentence_of(result.failure.text[:SAID]) if result.failure else "",
         then=_then(result),
-        document=_change(result.document, cover),
-        sent=[_sent(row, cover) for row in result.sent[:SENT_SHOWN]],
+        document=_change(result.document, cover, made),
+        sent=[_sent(row, cover, made) for row in result.sent[:SENT_SHOWN]],
     )
 
 
@@ -99,20 +123,22 @@ def covered(result: Check, cover: Cover) -> Check:
     return replace(result, failure=failure, document=change)
 
 
-def _change(change: DocumentChange | None, cover: Cover) -> Diff | None:
+def _change(change: DocumentChange | None, cover: Cover, made: Made | None) -> Diff | None:
     """The stored document before and after; None, too, where it cannot be shown masked."""
     if change is None:
         return None
-    texts = [masked_text(text, cover.mask) for text in (change.before, change.after)]
+    mask = cover.mask if made is None else made.of_document(change)
+    texts = [masked_text(text, mask) for text in (change.before, change.after)]
     if None in texts:
         return None
     return difference(*(cover.text(text or "") for text in texts))
 
 
-def _sent(row: Outgoing, cover: Cover) -> tuple[str, str, PayloadView]:
-    view = show(row.value, list(row.headers), mask=cover.mask)
+def _sent(row: Outgoing, cover: Cover, made: Made | None) -> tuple[str, str, PayloadView]:
+    mask = cover.mask if made is None else made.of_sent(row)
+    view = show(row.value, list(row.headers), mask=mask)
     covered_view = replace(view, pretty=cover.text(view.pretty), raw=cover.text(view.raw))
-    return row.topic, cover.key(bytes_as_text(row.key)), covered_view
+    return row.topic, cover.words.hide(mask.key_text(bytes_as_text(row.key))), covered_view
 
 
 def _then(result: Check) -> str:

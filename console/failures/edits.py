@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.failures.checks import CheckShown, shown
+from console.failures.checks import CheckShown, Made, shown
 from console.failures.pages import KIND
 from console.failures.waits import what_follows_release
 from console.layout import reveals, trail
@@ -34,6 +34,7 @@ from integration.selectors.failures.edits import (
 from integration.selectors.failures.failure import UNKNOWN
 from integration.selectors.failures.faults import Fault, faults_of
 from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.rules import masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,9 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
         return _form(request, message, page)
     try:
         checked = checks.check(message.error.pk, message.tried(page.record))
-        page.check = shown(checked, message.cover)
+        # Who reveals a message sees what would be made of it, too.
+        made = None if message.is_revealed else Made(message.error, masks())
+        page.check = shown(checked, message.cover, made)
     except IntegrationError as problem:
         tell_problem(request, problem)
         page.status = 409

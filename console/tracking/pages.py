@@ -16,13 +16,13 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import SeeOther
 from console.layout.standby import from_standby
 from console.tracking.filters import TrackFilterForm
-from integration.masking.mask import NOTHING
+from integration.masking.mask import NOTHING, Mask
 from integration.selectors import traces
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
 from integration.selectors.tracking.masked import mask_of, masked
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
-from integration.selectors.tracking.rows import Cursor, TrackRow, newest_payload
+from integration.selectors.tracking.rows import Cursor, KeptPayload, TrackRow, newest_payload
 from integration.selectors.tracking.schemas import reading_for, schema_of
 from integration.selectors.tracking.search import TrackFilter, TrackPage
 from integration.selectors.tracking.story import RELATED, Story, posted_as, story
@@ -74,17 +74,18 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
     if kept is not None:
         trail.note_view(request, KIND, "", message_id)
     beside = None if last is None else neighbours(last, message.readable)
-    mask = NOTHING if until is not None else mask_of(last)
+    shown = last if kept is None else kept.track
+    mask = NOTHING if until is not None else mask_of(shown)
     context = {
         "story": message,
         "events": message.events,
         "last": last if last is None or until is not None else masked([last])[0],
         "may_see": may_see,
-        "view": None if kept is None else payloads.show(kept, [], reading_for(last), mask=mask),
+        "view": None if kept is None else _view(kept, mask),
         "revealed_until": until,
         "is_masked": not mask.is_empty,
         "asked_id": quote(message_id, safe=""),
-        "schema": schema_of(last),
+        "schema": schema_of(shown),
         "trace": traces.shown(message.trace_id),
         "beside": beside,
         "ways": [] if beside is None else _ways(beside, may_see=may_see),
@@ -101,7 +102,14 @@ def reveal(request: HttpRequest) -> HttpResponse:
         raise Http404(UNKNOWN)
     back = f"{reverse('tracked-message')}?{urlencode({'id': message_id})}"
     about = (KIND, _subject(message_id), message_id)
-    return reveals.decide(request, about, mask_of(message.last), lambda: SeeOther(back))
+    kept = newest_payload(message.tracks[:RELATED])
+    mask = mask_of(message.last if kept is None else kept.track)
+    return reveals.decide(request, about, mask, lambda: SeeOther(back))
+
+
+def _view(kept: KeptPayload, mask: Mask) -> payloads.PayloadView:
+    """The payload by the mask and the schema of the try that kept it, which may not be the last."""
+    return payloads.show(kept.payload, [], reading_for(kept.track), mask=mask)
 
 
 def _subject(message_id: str) -> str:

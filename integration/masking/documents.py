@@ -6,6 +6,7 @@ from lxml import etree
 
 from integration.envelope import Document
 from integration.masking.mask import Hidden, Mask
+from integration.masking.places import json_places
 
 _UTF8: Final = frozenset({"", "UTF-8", "UTF8", "ASCII", "US-ASCII"})
 
@@ -35,6 +36,20 @@ def text_to_mask(document: Document) -> str | None:
         return payload.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         return None
+
+
+def hides_beside(record: bytes, document: Document, mask: Mask, most: int | None = None) -> bool:
+    """Return whether the envelope has anything masked outside of its payload.
+
+    A masking path speaks of documents; what it finds in an envelope was a document's before
+    somebody wrapped it, or means it. One of more than `most` characters is not gone through.
+    """
+    if not document.wrapped or mask.json is None:
+        return False
+    text = record.decode().removeprefix("\ufeff")
+    if most is not None and len(text) > most:
+        return True
+    return any(place.path[:1] != ("payload",) for place in json_places(text, mask.json))
 
 
 def is_xml(body: object) -> bool:

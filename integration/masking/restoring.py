@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import AnyStr, Final
 
 from integration.envelope import Flaw, body_of
+from integration.masking import documents
 from integration.masking.mask import PLACEHOLDER, Hidden, Mask, spliced
 from integration.masking.places import Place
 
@@ -27,7 +28,9 @@ def restored(edited: str, original: str, mask: Mask, *, is_xml: bool) -> str | M
     """
     if PLACEHOLDER.search(edited) is None:
         return edited
-    if isinstance(body_of(edited), Flaw):
+    body = body_of(edited)
+    # Read as the other of the two, paths would find values that nothing of it hides.
+    if isinstance(body, Flaw) or documents.is_xml(body) != is_xml:
         return Misplaced(UNREADABLE)
     before = mask.document(original, is_xml=is_xml)
     after = mask.document(edited, is_xml=is_xml)

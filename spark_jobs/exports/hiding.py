@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from integration.envelope import Flaw, body_of, read
-from integration.masking.documents import hidden_in, is_xml
+from integration.masking.documents import hidden_in, hides_beside, is_xml
 from integration.masking.mask import HIDDEN, NOTHING, Mask, Part, Rule, mask_of
 from integration.masking.matcher import Style
 from integration.wrapping import with_text
@@ -90,6 +90,8 @@ def _record(mask: Mask, record: bytes) -> bytes:
     hidden = None if isinstance(document, Flaw) else hidden_in(document, mask)
     if hidden is None or isinstance(document, Flaw):
         return HIDDEN.encode()
+    if hides_beside(record, document, mask):
+        return hidden.text.encode()
     if not hidden.places:
         return record
     return with_text(record, document, hidden.text) if document.wrapped else hidden.text.encode()

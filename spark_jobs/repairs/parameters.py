@@ -64,6 +64,7 @@ class RepairParameters(JobParameters):
     """`structures` judge what comes of the change, by service; `defaults` are services by queue.
 
     `schemas` are what messages of registries are read and written by: a job asks no registry.
+    `masked` are the queues of whose payloads a masking rule hides something.
     Without `release` the changed messages stay on hold. `rate` is in messages a second, None for
     any; `query` is the selection as a list of failures asks for it.
     """
@@ -74,6 +75,7 @@ class RepairParameters(JobParameters):
     structures: Mapping[str, Structure] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)
     schemas: tuple[Writing, ...] = ()
+    masked: tuple[int, ...] = ()
     release: bool = True
     late: bool = False
     rate: int | None = None
@@ -92,4 +94,4 @@ class RepairParameters(JobParameters):
             ) from e
 
     def rules(self) -> Rules:
-        return Rules.of(self.structures, self.defaults)
+        return Rules.of(self.structures, self.defaults, self.masked)

@@ -17,6 +17,7 @@ from integration.recipe_rules import (
     Told,
     away_in,
     defaults_now,
+    masked_now,
     registered_of,
     structures_now,
 )
@@ -95,6 +96,8 @@ class RepairRequest:
         # A driver of the release before takes a run that says nothing of schemas.
         if schemas := _schemas(queues):
             parameters["schemas"] = [asdict(one) for one in schemas]
+        if masked := sorted({*masked_now()}.intersection(queues)):
+            parameters["masked"] = masked
         RepairParameters.of(parameters)
         return parameters
 

@@ -1,5 +1,6 @@
 """The part of a held message that a person edits: the document, or the whole record."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -21,7 +22,7 @@ from integration.registries.reading import Reading, Written, reading_of, written
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, is_json
 from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
-from integration.selectors.masking.documents import hidden_in
+from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import ANY_RULES
 from integration.selectors.scope import Scope
@@ -29,6 +30,10 @@ from integration.wrapping import document_text, rewrap, with_text
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20
+UNCOVERED_PLACE: Final = (
+    "The record would be read in another way, in which hidden values were seen: an envelope was "
+    "put around the document, or taken away."
+)
 
 
 class Part(StrEnum):
@@ -72,6 +77,7 @@ class Editable:
     cover: Cover = UNCOVERED
     true_text: str | None = None
     is_hidden: bool = False
+    is_revealed: bool = False
 
     @property
     def is_masked(self) -> bool:
@@ -125,12 +131,7 @@ class Editable:
             return self.record
         if self.text is not None and "\r\n" not in self.text:
             text = text.replace("\r\n", "\n")
-        text = self._with_true_values(text)
-        if self.schema is not None:
-            return self._encoded(self.schema, text)
-        if self.part is Part.DOCUMENT:
-            return rewrap(self.record, self.headers, text)
-        return text.encode()
+        return self._made(self._with_true_values(text), is_document=self.part is Part.DOCUMENT)
 
     def with_document(self, file: bytes) -> bytes | None:
         """The record with this file as its document; None when the file is not UTF-8.
@@ -144,10 +145,7 @@ class Editable:
             return None
         if text == self.content:
             return self.record
-        text = self._with_true_values(text)
-        if self.schema is not None:
-            return self._encoded(self.schema, text)
-        return rewrap(self.record, self.headers, text)
+        return self._made(self._with_true_values(text), is_document=True)
 
     def replaced_by(self, record: bytes) -> bytes:
         """These bytes instead of the whole record. Raises MaskMovedError for a placeholder."""
@@ -155,6 +153,28 @@ class Editable:
         if stray is not None and not self.cover.mask.is_empty:
             raise MaskMovedError(f"“{stray[0]}” stands in a file that replaces the whole record.")
         return record
+
+    def _made(self, text: str, *, is_document: bool) -> bytes:
+        if self.schema is not None:
+            record = self._encoded(self.schema, text)
+        else:
+            record = rewrap(self.record, self.headers, text) if is_document else text.encode()
+        if self.true_text is not None and self._uncovers(text, record):
+            raise MaskMovedError(UNCOVERED_PLACE)
+        return record
+
+    def _uncovers(self, text: str, record: bytes) -> bool:
+        """Return whether the new record would show what is hidden of its text."""
+        mask, is_xml = self.cover.mask, (self.true_text or "").lstrip().startswith("<")
+        meant = mask.document(text, is_xml=is_xml)
+        if meant is not None and not meant.places:
+            return False
+        document = self.reading(record, self.headers)
+        hidden = hidden_in(document, mask) if isinstance(document, Document) else None
+        if hidden is None or meant is None or not isinstance(document, Document):
+            return False  # All of it is hidden.
+        moved = Counter(p.path for p in meant.places) - Counter(p.path for p in hidden.places)
+        return bool(moved) or document.wrapped != self.has_envelope
 
     def _with_true_values(self, text: str) -> str:
         if self.true_text is None:
@@ -197,7 +217,8 @@ def editable(
     record, headers = error.current_payload or b"", decode_headers(error.headers)
     written = written_by_schema(error.queue, record, headers)
     if written is not None:
-        return _masked(_encoded(error, headers, written), written.content, cover)
+        message = _encoded(error, headers, written)
+        return _masked(replace(message, is_revealed=is_revealed), written.content, cover)
     document = read(record, headers)
     has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
@@ -210,6 +231,7 @@ def editable(
         content=content,
         text=_for_a_field(content),
         headers=headers,
+        is_revealed=is_revealed,
     )
     return _masked(message, document, cover)
 
@@ -223,7 +245,10 @@ def _masked(message: Editable, document: Document | Flaw | Failure, cover: Cover
     true_text = text_to_mask(document) if isinstance(document, Document) else None
     if hidden is None or true_text is None:
         return replace(message, content=None, text=None, is_hidden=True)
-    if not hidden.places or message.content is None:
+    is_beside = isinstance(document, Document) and hides_beside(
+        message.record, document, cover.mask
+    )
+    if message.content is None or not (hidden.places or is_beside):
         return message
     # Its envelope holds the document once more: with hidden values it is edited by itself.
     part = Part.DOCUMENT if message.has_envelope else message.part
@@ -276,10 +301,12 @@ def text_of(
     hidden = hidden_in(document, mask) if isinstance(document, Document) else None
     if hidden is None or not isinstance(document, Document):
         return None
+    is_record = document.wrapped and part is Part.RECORD
+    if is_record and hides_beside(record, document, mask):
+        return None
     if not hidden.places:
         return _for_a_field(content)
-    is_whole = document.wrapped and part is Part.RECORD
-    text = with_text(record, document, hidden.text).decode() if is_whole else hidden.text
+    text = with_text(record, document, hidden.text).decode() if is_record else hidden.text
     return _for_a_field(text)
 
 

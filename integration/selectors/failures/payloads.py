@@ -19,7 +19,7 @@ from integration.masking.mask import HIDDEN, Mask
 from integration.models import MessageError
 from integration.policy.failure import Failure
 from integration.registries.reading import Reading
-from integration.selectors.masking.documents import hidden_in
+from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.wrapping import document_text, with_text
 
 Binary = bytes | memoryview | None
@@ -157,12 +157,15 @@ def _masked(view: PayloadView, record: bytes, content: Document, mask: Mask) -> 
     hidden = hidden_in(content, mask)
     if hidden is None:
         return hidden_view(view)
-    if not hidden.places:
+    is_beside = hides_beside(record, content, mask)
+    if not hidden.places and not is_beside:
         return _with_pretty(view, _pretty(content))
     is_xml = content.mimetype == XML
     pretty = _pretty_xml_text(hidden.text) if is_xml else laid_out(hidden.text)
     raw = hidden.text
-    if content.wrapped:
+    if is_beside:
+        raw = ""
+    elif content.wrapped:
         raw = with_text(record, content, hidden.text).decode()
     elif view.is_hex:
         # The bytes of a registry's format, or of another encoding, say it all.
@@ -172,7 +175,7 @@ def _masked(view: PayloadView, record: bytes, content: Document, mask: Mask) -> 
         raw=raw[:SHOWN_CHARACTERS],
         is_hex=False,
         is_cut=len(raw) > SHOWN_CHARACTERS,
-        masked=len(hidden.places),
+        masked=len(hidden.places) + is_beside,
     )
     return _with_pretty(shown, pretty)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models.functions import Coalesce, Length
 
 from integration.codec import decode_headers
-from integration.envelope import Flaw, FlawCode
+from integration.envelope import Document, Flaw, FlawCode
 from integration.masking.mask import HIDDEN, NOTHING, Mask
 from integration.masking.words import Words
 from integration.models import MessageError
@@ -21,6 +21,7 @@ from integration.registries.reading import Reading, reading_of
 from integration.selectors.masking.documents import hidden_in
 from integration.selectors.masking.rules import Masks, masks
 
+Content = Document | Flaw | Failure
 # A list reads so much of payloads; of what is beyond, no text is shown: it does not wait.
 MOST_BYTES: Final = 2 * 2**20
 # Sentences of these codes name places, never values.
@@ -29,10 +30,15 @@ SAFE_CODES: Final = frozenset(code.value for code in FlawCode) - {FlawCode.SCHEM
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The mask of one message, and the words that replace its hidden values in texts."""
+    """The mask of one message, and the words that replace its hidden values in texts.
+
+    `flaws` are the codes of what makes its records unreadable. A handler may name its codes so,
+    too, and say any value under them: nobody else's sentence is trusted.
+    """
 
     mask: Mask
     words: Words
+    flaws: frozenset[str] = frozenset()
 
     def key(self, key: str) -> str:
         """The record key: hidden by a rule of its own, or because a hidden value is in it."""
@@ -40,7 +46,7 @@ class Cover:
 
     def text(self, text: str, code: str = "") -> str:
         """A text about the message. Sentences of the engine on bytes it cannot read are kept."""
-        return text if code in SAFE_CODES else self.words.hide(text)
+        return text if code in self.flaws else self.words.hide(text)
 
 
 UNCOVERED: Final = Cover(NOTHING, Words((), HIDDEN))
@@ -68,7 +74,10 @@ def cover_of(error: MessageError, mask: Mask) -> Cover:
     records = [bytes(one) for one in (error.payload, error.edited_payload) if one is not None]
     headers = decode_headers(error.headers)
     key = None if error.key is None else bytes(error.key)
-    return Cover(mask, words_for(records, headers, key, mask=mask, reading=reading_of(error.queue)))
+    reading = reading_of(error.queue) if mask.hides_payload else None
+    contents = [reading(one, list(headers)) for one in records] if reading is not None else []
+    codes = {content.code for content in contents if isinstance(content, Flaw)}
+    return Cover(mask, _words(contents, headers, key, mask), SAFE_CODES.intersection(codes))
 
 
 def words_for(
@@ -80,19 +89,27 @@ def words_for(
     reading: Reading,
 ) -> Words:
     """The hidden values of these versions of a message, ready to be replaced."""
+    contents = [reading(one, list(headers)) for one in records] if mask.hides_payload else []
+    return _words(contents, headers, key, mask)
+
+
+def _words(
+    contents: Sequence[Content],
+    headers: Sequence[tuple[str, bytes | None]],
+    key: bytes | None,
+    mask: Mask,
+) -> Words:
     values: set[str] = set()
     if mask.key is not None and key:
         values.add(key.decode(errors="replace"))
     for name, value in headers:
         if value and mask.header_style(name) is not None:
             values.add(value.decode(errors="replace"))
-    if mask.hides_payload:
-        for record in records:
-            content = reading(record, list(headers))
-            hidden = None if isinstance(content, Flaw | Failure) else hidden_in(content, mask)
-            if hidden is None:
-                return Words((), HIDDEN, is_known=False)
-            values |= hidden.values
+    for content in contents:
+        hidden = hidden_in(content, mask) if isinstance(content, Document) else None
+        if hidden is None:
+            return Words((), HIDDEN, is_known=False)
+        values |= hidden.values
     return Words(values, HIDDEN)
 
 

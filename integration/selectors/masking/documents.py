@@ -18,13 +18,20 @@ def hidden_in(document: Document, mask: Mask) -> Hidden | None:
     return documents.hidden_in(document, mask, MOST_CHARACTERS)
 
 
+def hides_beside(record: bytes, document: Document, mask: Mask) -> bool:
+    """Return whether the envelope of a record is not to be shown, whatever is in its payload."""
+    return documents.hides_beside(record, document, mask, MOST_CHARACTERS)
+
+
 def hides_some(record: bytes, headers: Headers, reading: Reading, mask: Mask) -> bool:
     """Return whether anything of a record is hidden."""
     if not mask.hides_payload:
         return False
     document = reading(record, headers)
     hidden = hidden_in(document, mask) if isinstance(document, Document) else None
-    return hidden is None or bool(hidden.places)
+    if hidden is None or not isinstance(document, Document):
+        return True
+    return bool(hidden.places) or hides_beside(record, document, mask)
 
 
 def masked_text(text: str, mask: Mask) -> str | None:

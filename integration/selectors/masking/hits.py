@@ -9,7 +9,7 @@ from integration.masking.mask import Mask
 from integration.models import MessageError
 from integration.registries.reading import reading_of
 from integration.selectors.masking.covers import mask_of_error
-from integration.selectors.masking.documents import hidden_in
+from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.rules import masks
 from integration.text_search import is_in
 from integration.wrapping import with_text
@@ -37,8 +37,13 @@ def _shows(error: MessageError, mask: Mask, text: str) -> bool:
     hidden = hidden_in(document, mask) if isinstance(document, Document) else None
     if hidden is None or not isinstance(document, Document):
         return False
-    if not hidden.places:
+    is_envelope_seen = not hides_beside(record, document, mask)
+    if not hidden.places and is_envelope_seen:
         return True
     if is_in(text, hidden.text.encode(errors="replace"), []):
         return True
-    return document.wrapped and is_in(text, with_text(record, document, hidden.text), headers)
+    return (
+        is_envelope_seen
+        and document.wrapped
+        and is_in(text, with_text(record, document, hidden.text), headers)
+    )

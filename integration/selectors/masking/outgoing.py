@@ -1,11 +1,12 @@
 """The masks of messages on their way out: rows of the outbox, by the queues of their topic."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from integration.codec import decode_headers
 from integration.envelope import read
 from integration.handlers.outgoing import INTERFACE
-from integration.masking.mask import Mask, mask_of
+from integration.masking.mask import Mask, Rule, mask_of
 from integration.models import OutboxRow, Queue
 from integration.selectors.failures.payloads import Contents, contents_of
 from integration.selectors.masking.covers import words_for
@@ -40,13 +41,25 @@ def mask_of_topic(
     rules: Masks, provider: int | None, topic: str, interfaces: tuple[str, ...]
 ) -> Mask:
     """The mask of a message that goes to this topic."""
+    return mask_of(rules_of_topic(rules, provider, topic, interfaces))
+
+
+def rules_of_topic(
+    rules: Masks, provider: int | None, topic: str, interfaces: tuple[str, ...]
+) -> frozenset[Rule]:
+    """The rules for a message that goes to this topic."""
     queues = list(Queue.objects.filter(provider=provider, topic=topic))
     if not queues:
-        return rules.of(None, None, interfaces)
-    return rules.joined([(queue.pk, queue.system_id) for queue in queues], interfaces)
+        return rules.fitting([(None, None)], interfaces)
+    return rules.fitting([(queue.pk, queue.system_id) for queue in queues], interfaces)
 
 
 def interfaces_in(row: OutboxRow) -> tuple[str, ...]:
     """The service or channel that its header names."""
-    values = [value for name, value in decode_headers(row.headers) if name == INTERFACE and value]
+    return named_in(decode_headers(row.headers))
+
+
+def named_in(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, ...]:
+    """The service or channel that these headers name."""
+    values = [value for name, value in headers if name == INTERFACE and value]
     return tuple(value.decode(errors="replace") for value in values)

@@ -67,6 +67,10 @@ class Masks:
         """The mask of a message of this queue that is of one of these services or channels."""
         return self.of(queue.pk, queue.system_id, interfaces)
 
+    def of_made(self, queue: Queue, interface: str, more: frozenset[Rule]) -> Mask:
+        """The mask of what is made of a message of this queue, for which `more` rules are, too."""
+        return mask_of(self.fitting([(queue.pk, queue.system_id)], (interface,)) | more)
+
     def keyless(self, queues: Iterable[tuple[int, int | None]]) -> list[int]:
         """Those of these queues, each with its system, of which any key is masked."""
         places = [(queue, system) for queue, system in queues if self.rules]

@@ -189,7 +189,14 @@ def of_messages(
     return by_index([condition], values, queues, limit=limit)
 
 
-def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
+class KeptPayload(NamedTuple):
+    """A payload, and the track that keeps it: its queue and service say how it is shown."""
+
+    track: TrackRow
+    payload: bytes
+
+
+def newest_payload(tracks: Sequence[TrackRow]) -> KeptPayload | None:
     """The payload that these tracks of one message kept last; None where none is kept."""
     keeping = [track for track in tracks if track.keeps_payload]
     if not keeping:
@@ -200,8 +207,11 @@ def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
         pk__in=[track.id for track in keeping],
     )
     with reading(INDEX_ONLY):
-        payload = tracks_kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
-    return None if payload is None else zlib.decompress(bytes(payload))
+        found = tracks_kept.order_by("-at", "-pk").values_list("pk", "payload").first()
+    if found is None or found[1] is None:
+        return None
+    track = next(track for track in keeping if track.id == found[0])
+    return KeptPayload(track, zlib.decompress(bytes(found[1])))
 
 
 def in_order(

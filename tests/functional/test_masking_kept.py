@@ -1,0 +1,144 @@
+"""What is masked stays so: whatever is edited, named, moved or asked for by who may not reveal."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+
+from console.failures.checks import Made, shown
+from console.layout.access import Right
+from integration.actions.check import Check, DocumentChange, Ending
+from integration.masking.mask import Part, Rule, mask_of
+from integration.masking.matcher import Style
+from integration.models import ObjectStructure
+from integration.recipe_rules import rules_now
+from integration.recipe_use import Changed, Refused, Subject, use
+from integration.recipes import compile_recipe
+from integration.selectors.failures.edits import editable
+from integration.selectors.failures.payloads import show
+from integration.selectors.masking.covers import UNCOVERED
+from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.rules import masks
+from integration.selectors.scope import EVERYTHING
+from integration.values import Outgoing
+from tests.functional.test_console_failure_edit import textarea
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
+from tests.functional.test_masking_planted import somebody
+from tests.support.rows import a_queue_row, an_envelope
+from tests.support.tracks import a_track_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+WRAPPING = [
+    {"op": "add", "path": "/INTERFACE", "value": "X"},
+    {"op": "add", "path": "/payload", "value": "{}"},
+]
+
+
+class TestEnvelopes:
+    def test_an_edit_puts_no_envelope_beside_hidden_values(self) -> None:
+        a_rule()
+        error, client = a_failure(), somebody(Right.REVEAL)
+        address = reverse("edit", args=[error.pk])
+        text = json.loads(textarea(client.get(address).text))
+        wrapped = json.dumps({**text, "INTERFACE": "X", "payload": "{}"}, ensure_ascii=False)
+        answer = client.post(address, {"version": 1, "text": wrapped, "anyway": "1"})
+        assert answer.status_code == 422
+        assert "MASK_MOVED" in answer.text
+        error.refresh_from_db()
+        assert error.edited_payload is None
+        message = editable(error.pk, EVERYTHING)
+        assert message is not None
+        with pytest.raises(MaskMovedError):
+            message.with_document(wrapped.encode())
+        xml = f"<a/><!-- {json.dumps(text, ensure_ascii=False)} -->"
+        with pytest.raises(MaskMovedError):
+            message.composed(xml)
+
+    def test_a_document_without_hidden_values_gets_its_envelope(self) -> None:
+        a_rule()
+        message = editable(a_failure().pk, EVERYTHING)
+        assert message is not None
+        envelope = an_envelope({"order": 1}).decode()
+        assert message.composed(envelope) == envelope.encode()
+
+    def test_a_recipe_leaves_out_what_it_would_wrap_where_a_rule_is(self) -> None:
+        queue = a_queue_row("continuous")
+        subject = Subject(queue.pk, "ORDERS", json.dumps(DOCUMENT).encode(), [])
+        recipe = compile_recipe(json.dumps(WRAPPING))
+        assert isinstance(use(recipe, subject, rules_now()), Changed)
+        a_rule(queue=a_queue_row())
+        assert isinstance(use(recipe, subject, rules_now()), Changed), "of another queue"
+        a_rule(queue=queue)
+        refused = use(recipe, subject, rules_now())
+        assert isinstance(refused, Refused)
+        assert refused.why.startswith("MASK_MOVED")
+        harmless = compile_recipe(json.dumps(WRAPPING[:1]))
+        assert isinstance(use(harmless, subject, rules_now()), Changed)
+
+    def test_an_envelope_with_a_masked_member_is_not_shown_as_it_came(self) -> None:
+        record = json.dumps({**DOCUMENT, "INTERFACE": "X", "payload": '{"order": 1}'}).encode()
+        mask = mask_of(frozenset({Rule(Part.PAYLOAD, "$.card", Style.WHOLE)}))
+        view = show(record, [], mask=mask)
+        assert (view.raw, view.is_wrapped) == ("", True)
+        assert json.loads(view.pretty) == {"order": 1}
+        a_rule()
+        error, client = a_failure(record), somebody(Right.REVEAL)
+        for address in ("edit", "failure"):
+            for query in ("", "?view=raw", "?part=record"):
+                page = client.get(reverse(address, args=[error.pk]) + query).text
+                assert SECRET not in page, (address, query)
+        assert client.get(reverse("record", args=[error.pk])).status_code == 403
+        query = {"state": "", "text": SECRET, "since": "2020-01-01T00:00"}
+        assert not client.get(reverse("failure-list"), query).context["page"].rows
+
+
+class TestSentences:
+    @pytest.mark.parametrize("code", ["BAD_FIELD", "NO_KEY", "CARD_REFUSED"])
+    def test_a_handler_s_sentence_is_covered_whatever_it_calls_its_code(self, code: str) -> None:
+        a_rule()
+        error = a_failure(code=code, text=f"No card {SECRET}")
+        page = page_of(somebody(Right.REVEAL), error)
+        assert SECRET not in page
+        assert "No card ⟦masked⟧" in page
+
+    def test_the_engine_s_sentence_on_bytes_it_cannot_read_is_kept(self) -> None:
+        a_rule()
+        record = b'{"order": 1, "card": "4000-1234-9999"'
+        flaw = show(record, [], mask=mask_of(frozenset())).flaw_code
+        error = a_failure(record, code=flaw, text="The record ends too soon.")
+        assert "The record ends too soon." in page_of(somebody(Right.REVEAL), error)
+        other = a_failure(record, code="BAD_FIELD", text=f"It ends at {SECRET}.")
+        assert SECRET not in page_of(somebody(Right.REVEAL), other), "no such flaw is in it"
+
+
+class TestMade:
+    def test_a_check_hides_what_is_stored_and_sent_by_the_rules_of_where_it_goes(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        there = a_queue_row(topic="there")
+        a_rule("$.pin", structure=structure)
+        a_rule("$.token", queue=there)
+        error = a_failure()
+        text = json.dumps({"order": 1, "pin": "stored-pin", "token": "sent-token"})
+        found = Check(
+            ending=Ending.APPLIED,
+            interface="ORDERS",
+            document=DocumentChange("order", "1", "", text),
+            sent=(Outgoing("there", text.encode(), provider_id=there.provider_id),),
+        )
+        page = shown(found, UNCOVERED, Made(error, masks()))
+        assert page.document is not None
+        assert "stored-pin" not in str(page.document)
+        [(_, _, view)] = page.sent
+        assert "sent-token" not in view.pretty + view.raw
+        assert "stored-pin" in str(shown(found, UNCOVERED).document), "of a revealed message"
+
+    def test_a_tracked_payload_is_masked_by_the_queue_that_kept_it(self) -> None:
+        one, other = a_queue_row(), a_queue_row()
+        a_rule(queue=one)
+        keep = {"message_id": "twice", "payload": json.dumps(DOCUMENT).encode()}
+        a_track_row(one, ago=timedelta(minutes=9), **keep)
+        a_track_row(other, ago=timedelta(minutes=3), message_id="twice")
+        page = somebody(Right.REVEAL).get(reverse("tracked-message"), {"id": "twice"}).text
+        assert "⟦masked 1⟧" in page
+        assert SECRET not in page
