@@ -14,7 +14,6 @@ from integration.policy.failure import Failure, FailureClass
 from integration.recipe_use import Rules, Subject
 from integration.registries.known import shelf_of
 from integration.registries.schemas import schemas_for
-from integration.selectors.masking.rules import masks
 from integration.store.operations import Content
 
 Place = tuple[int, int]
@@ -24,18 +23,9 @@ Told = Registered | Failure
 NO_SCHEMAS: Final[Schemas] = MappingProxyType({})
 
 
-def rules_now() -> Rules:
-    """Read the rules in three queries, and one or three more where there are masking rules."""
-    return Rules.of(structures_now(), defaults_now(), masked_now())
-
-
-def masked_now() -> list[int]:
-    """The queues of whose payloads a masking rule hides something."""
-    known = masks()
-    if not known.rules:
-        return []
-    places = Queue.objects.values_list("pk", "system")
-    return [queue for queue, system in places if known.of(queue, system, ()).hides_payload]
+def rules_now(masked: Collection[int]) -> Rules:
+    """Read the rules in two queries; `masked` are the queues with hidden values in payloads."""
+    return Rules.of(structures_now(), defaults_now(), masked)
 
 
 def structures_now() -> dict[str, ObjectStructure]:

@@ -17,6 +17,7 @@ from crontasks.configfile.facts import export
 from crontasks.configfile.secrets import SecretReferenceError
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
+from integration.selectors.masking.limits import FIELDS, is_reached
 
 router: Final = Router(tags=["configuration"])
 YAML: Final = "application/yaml"
@@ -110,8 +111,18 @@ def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -
 def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
     """What hides values is loosened by those alone who may see them. Raises PermissionDenied."""
     word = str(MaskingRule._meta.verbose_name)
-    if any(step.word == word and step.action != "create" for step in steps):
+    is_rule = any(step.word == word and step.action != "create" for step in steps)
+    if is_rule or any(_loosens(step) for step in steps):
         require(request.user, Right.REVEAL)
+
+
+def _loosens(step: Step) -> bool:
+    """Return whether a step takes something out of the reach of a rule."""
+    field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
+    return step.action == "change" and any(
+        one.field == field and one.before and is_reached(f"{field}__name", one.before)
+        for one in step.differences
+    )
 
 
 def _no_variable(_: str) -> NoReturn:

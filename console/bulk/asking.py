@@ -101,6 +101,7 @@ def asker_of(request: HttpRequest) -> Asker:
         name=actor_of(request),
         scope=scope_of(request.user),
         uploads=uploads,
+        may_see=has(request.user, Right.VIEW_PAYLOAD),
         may_reveal=may_reveal(request),
     )
 

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from integration.actions.check import Check, DocumentChange, Ending
-from integration.masking.mask import Mask
-from integration.models import MessageError, ObjectStructure
 from integration.policy.failure import FailureClass
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.failure import sentence_of
 from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show
 from integration.selectors.masking.covers import Cover
 from integration.selectors.masking.documents import masked_text
-from integration.selectors.masking.outgoing import named_in, rules_of_topic
-from integration.selectors.masking.rules import Masks
+from integration.selectors.masking.made import Made
 from integration.values import Outgoing
 
 SENT_SHOWN: Final = 20
@@ -74,25 +71,6 @@ class CheckShown:
         return len(self.result.sent) - len(self.sent)
 
 
-class Made(NamedTuple):
-    """The message that was checked, and the rules for what its handler would store and send."""
-
-    error: MessageError
-    rules: Masks
-
-    def of_document(self, change: DocumentChange) -> Mask:
-        """The mask of a stored document: it may be made of others' values as well."""
-        structure = ObjectStructure.objects.filter(name=change.structure).first()
-        own = frozenset() if structure is None else self.rules.fitting_structure(structure.pk)
-        return self.rules.of_made(self.error.queue, self.error.interface, own)
-
-    def of_sent(self, row: Outgoing) -> Mask:
-        """The mask of a message to another topic, whose readers have rules of their own."""
-        provider = row.provider_id or self.error.queue.provider_id
-        of_topic = rules_of_topic(self.rules, provider, row.topic, named_in(row.headers))
-        return self.rules.of_made(self.error.queue, self.error.interface, of_topic)
-
-
 def shown(result: Check, cover: Cover, made: Made | None = None) -> CheckShown:
     """Lay a check out for its page, to people who may see payloads.
 
@@ -127,7 +105,7 @@ def _change(change: DocumentChange | None, cover: Cover, made: Made | None) -> D
     """The stored document before and after; None, too, where it cannot be shown masked."""
     if change is None:
         return None
-    mask = cover.mask if made is None else made.of_document(change)
+    mask = cover.mask if made is None else made.of_document(change.structure)
     texts = [masked_text(text, mask) for text in (change.before, change.after)]
     if None in texts:
         return None

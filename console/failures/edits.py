@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.failures.checks import CheckShown, Made, shown
+from console.failures.checks import CheckShown, shown
 from console.failures.pages import KIND
 from console.failures.waits import what_follows_release
 from console.layout import reveals, trail
@@ -34,6 +34,7 @@ from integration.selectors.failures.edits import (
 from integration.selectors.failures.failure import UNKNOWN
 from integration.selectors.failures.faults import Fault, faults_of
 from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.made import Made
 from integration.selectors.masking.rules import masks
 
 

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django_tables2 import RequestConfig
 
 from console.forms.setup_form import SetupForm, conflict_of, free_name
-from console.layout.access import Right, needs, scope_of
+from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.setup.noun import Noun
 from integration.actions import configuration
@@ -22,9 +22,11 @@ from integration.actions.errors import ChangedMeanwhileError, InUseError, Nothin
 from integration.actions.operations import release_held
 from integration.errors import IntegrationError
 from integration.selectors import changes
+from integration.selectors.masking.limits import loosens
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
+LOOSENS: Final = "A masking rule is limited to what was chosen here before, and would end with it."
 UNEXPLAINED: Final = "Enter a reason, for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
 TRIALS: Final = frozenset({"show", "show-effect", "try"})
@@ -235,6 +237,9 @@ def shown_again(
     is_good, known = form.is_valid(), {} if seen is None else {"seen": seen}
     if not TRIALS.isdisjoint(request.POST):
         return show(form, **known)
+    if is_good and not has(request.user, Right.REVEAL) and loosens(form.instance):
+        form.add_error(None, f"{LOOSENS} {Right.REVEAL.missing}")
+        return show(form, status=403, **known)
     try:
         if is_good and form.saved(Author(actor_of(request), form.why), seen):
             return None

@@ -42,12 +42,13 @@ from spark_jobs.storage import is_object
 class Asker:
     """A person who asks: the name for the history, their scope, and where their uploads lie.
 
-    `may_reveal`: whether they may see masked values, with a reason.
+    `may_see`: whether they may see payloads; `may_reveal`: masked values, too, with a reason.
     """
 
     name: str
     scope: Scope = EVERYTHING
     uploads: str = ""
+    may_see: bool = True
     may_reveal: bool = False
 
     @property
@@ -127,6 +128,8 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
     """
     if asker.scope != EVERYTHING:
         _refuse_out_of_reach(entry, job_request, asker.scope)
+    if not asker.may_see:
+        _refuse_handing_out(entry, job_request)
     files = {
         field: storage.source_inside(str(job_request[field]), asker.folder)
         for field in entry.files
@@ -138,6 +141,14 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
         if job_request.get(field)
     }
     return {**job_request, **files, **targets}
+
+
+def _refuse_handing_out(entry: Entry, job_request: Mapping[str, Any]) -> None:
+    """Files in the shared folder are downloaded from here; those of a storage are there at once."""
+    for field in entry.targets:
+        if job_request.get(field):
+            why = f"{job_request[field]} would take payloads, and you may not see payloads."
+            raise BulkError("OUT_OF_REACH", why, "Ask somebody who may see payloads.")
 
 
 def _is_shared_file(name: object) -> bool:

@@ -18,13 +18,18 @@ NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with 
 def refuse_masked(run: BulkRun, *, may_reveal: bool, reason: str) -> None:
     """Refuse a run that would hand out masked values. Raises BulkError.
 
-    What stays inside (a replay, a repair, an export into a queue) carries true values.
+    What stays inside (a replay, a repair, an export into a queue) carries true values, each where
+    it stood: under another name no rule would find it.
     """
     if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
         why = "Masking rules hide values of what the files would hold, and they would be unmasked."
         raise BulkError("MASKED_EXPORT", why, NEXT_STEP)
-    if run.job == REPAIR and not may_reveal:
+    if may_reveal:
+        return
+    if run.job == REPAIR:
         _refuse_telling(run.parameters)
+    if run.job == EXPORT and run.parameters.get("target"):
+        _refuse_renaming(run.parameters)
 
 
 def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
@@ -37,6 +42,14 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
     rules, _ = rules_of(parameters)
     masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
     return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
+
+
+def _refuse_renaming(parameters: Mapping[str, Any]) -> None:
+    """Refuse an export into a queue whose columns would take masked values to other paths."""
+    if parameters["columns"] and rules_of(parameters)[0]:
+        why = "Columns give values other names, and masking rules hide values of these rows."
+        step = f"Leave the columns out. {NEXT_STEP}"
+        raise BulkError(MaskedSourceError.code, why, step)
 
 
 def _refuse_telling(parameters: Mapping[str, Any]) -> None:

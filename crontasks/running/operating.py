@@ -38,6 +38,7 @@ from integration.policy.operations import (
 from integration.policy.states import OperationState
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Rules
+from integration.selectors.masking.rules import masked_queues
 from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
 from integration.store.operations import Tenure
@@ -117,7 +118,9 @@ def run_operation(
         return None
     observe(OperationStep.TAKEN)
     operation = Operation.objects.get(pk=operation_id)
-    job = Job(operation, rules_now() if operation.verb == "edit" else Rules(), observe)
+    job = Job(
+        operation, rules_now(masked_queues()) if operation.verb == "edit" else Rules(), observe
+    )
     try:
         Turn(job, tenure, stop or Stop(NO_QUEUE), turn_seconds).run()
     except Exception as e:

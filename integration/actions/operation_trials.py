@@ -11,6 +11,7 @@ from integration.policy.states import ErrorState, OperationState
 from integration.recipe_rules import away_in, rules_now, schemas_of, subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe
+from integration.selectors.masking.rules import masked_queues
 from integration.store import operations as store
 
 # A request of the dry run takes about so long, and reads so many messages at once.
@@ -76,7 +77,7 @@ def go_on_trying(
     operation = Operation.objects.filter(pk=operation_id, state=OperationState.PLANNED).first()
     if operation is None or not operation.recipe:
         return None
-    trial, rules = trial_of(operation), rules_now()
+    trial, rules = trial_of(operation), rules_now(masked_queues())
     recipe, until = compile_recipe(operation.recipe), clock() + seconds
     trial.lacks = ""
     while trial.at < operation.total and not trial.lacks and clock() < until:

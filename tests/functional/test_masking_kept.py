@@ -2,16 +2,22 @@
 
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.urls import reverse
 
+from console.api.configuration import _loosens
 from console.failures.checks import Made, shown
 from console.layout.access import Right
+from crontasks.bulk.asking import Asker, ask_in_console, within
+from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.errors import BulkError
+from crontasks.configfile.applying import Difference, Step
 from integration.actions.check import Check, DocumentChange, Ending
 from integration.masking.mask import Part, Rule, mask_of
 from integration.masking.matcher import Style
-from integration.models import ObjectStructure
+from integration.models import EnterpriseService, ExternalSystem, MaskingRule, ObjectStructure
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
@@ -19,7 +25,8 @@ from integration.selectors.failures.edits import editable
 from integration.selectors.failures.payloads import show
 from integration.selectors.masking.covers import UNCOVERED
 from integration.selectors.masking.errors import MaskMovedError
-from integration.selectors.masking.rules import masks
+from integration.selectors.masking.limits import loosens
+from integration.selectors.masking.rules import masked_queues, masks
 from integration.selectors.scope import EVERYTHING
 from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
@@ -66,15 +73,17 @@ class TestEnvelopes:
         queue = a_queue_row("continuous")
         subject = Subject(queue.pk, "ORDERS", json.dumps(DOCUMENT).encode(), [])
         recipe = compile_recipe(json.dumps(WRAPPING))
-        assert isinstance(use(recipe, subject, rules_now()), Changed)
+        assert isinstance(use(recipe, subject, rules_now(masked_queues())), Changed)
         a_rule(queue=a_queue_row())
-        assert isinstance(use(recipe, subject, rules_now()), Changed), "of another queue"
+        assert isinstance(use(recipe, subject, rules_now(masked_queues())), Changed), (
+            "of another queue"
+        )
         a_rule(queue=queue)
-        refused = use(recipe, subject, rules_now())
+        refused = use(recipe, subject, rules_now(masked_queues()))
         assert isinstance(refused, Refused)
         assert refused.why.startswith("MASK_MOVED")
         harmless = compile_recipe(json.dumps(WRAPPING[:1]))
-        assert isinstance(use(harmless, subject, rules_now()), Changed)
+        assert isinstance(use(harmless, subject, rules_now(masked_queues())), Changed)
 
     def test_an_envelope_with_a_masked_member_is_not_shown_as_it_came(self) -> None:
         record = json.dumps({**DOCUMENT, "INTERFACE": "X", "payload": '{"order": 1}'}).encode()
@@ -142,3 +151,59 @@ class TestMade:
         page = somebody(Right.REVEAL).get(reverse("tracked-message"), {"id": "twice"}).text
         assert "⟦masked 1⟧" in page
         assert SECRET not in page
+
+
+class TestExports:
+    def test_columns_into_a_queue_take_the_right_to_reveal(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        a_rule(structure=structure)
+        queue = a_queue_row()
+        wanted = {"what": "documents", "structure": "order", "into_queue": queue.name}
+        renamed = {**wanted, "columns": "note=$.card"}
+        entry = CATALOGUE["export"]
+        with pytest.raises(BulkError) as refused:
+            ask_in_console(entry, renamed, Asker(name="otto"), number=uuid4())
+        assert refused.value.job_code == "MASKED_SOURCE"
+        ask_in_console(entry, wanted, Asker(name="otto"), number=uuid4())
+        ask_in_console(entry, renamed, Asker(name="otto", may_reveal=True), number=uuid4())
+
+    def test_files_go_to_a_storage_for_who_may_see_payloads(self) -> None:
+        wanted = {"what": "messages", "to": "s3://plant/out/"}
+        with pytest.raises(BulkError) as refused:
+            within(CATALOGUE["export"], wanted, Asker(name="otto", may_see=False))
+        assert refused.value.job_code == "OUT_OF_REACH"
+        assert "may not see payloads" in str(refused.value)
+
+
+class TestReach:
+    def test_a_row_leaves_a_rule_s_reach_by_who_may_reveal(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
+        queue = a_queue_row(system=ExternalSystem.objects.create(name="EAM"))
+        service.structure, queue.system = None, None
+        assert not loosens(service)
+        a_rule(structure=structure)
+        assert loosens(service)
+        assert not loosens(queue)
+        a_rule(system=ExternalSystem.objects.get())
+        assert loosens(queue)
+        MaskingRule.objects.update(enabled=False)
+        assert not loosens(service)
+
+    def test_forms_and_files_ask_for_the_right(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
+        a_rule(structure=structure)
+        client = somebody(Right.REVEAL)
+        address = reverse("service-change", args=[service.pk])
+        form = client.get(address).context["form"]
+        said = {name: form[name].value() for name in form.fields}
+        said = {name: value for name, value in said.items() if value not in {None, False}}
+        answer = client.post(address, {**said, "structure": ""})
+        assert answer.status_code == 403, answer.text
+        service.refresh_from_db()
+        assert service.structure == structure
+        word = str(EnterpriseService._meta.verbose_name)
+        change = Difference("structure", "order", None)
+        assert _loosens(Step("change", word, "ORDERS", (change,)))
+        assert not _loosens(Step("change", word, "ORDERS", (Difference("enabled", True, False),)))

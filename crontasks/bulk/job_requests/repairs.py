@@ -17,10 +17,10 @@ from integration.recipe_rules import (
     Told,
     away_in,
     defaults_now,
-    masked_now,
     registered_of,
     structures_now,
 )
+from integration.selectors.masking.rules import masked_queues
 from integration.store.operations import held_beginnings
 from integration.store.sessions import database_time
 from spark_jobs.repairs.parameters import RepairParameters, Writing
@@ -96,7 +96,7 @@ class RepairRequest:
         # A driver of the release before takes a run that says nothing of schemas.
         if schemas := _schemas(queues):
             parameters["schemas"] = [asdict(one) for one in schemas]
-        if masked := sorted({*masked_now()}.intersection(queues)):
+        if masked := sorted({*masked_queues()}.intersection(queues)):
             parameters["masked"] = masked
         RepairParameters.of(parameters)
         return parameters

@@ -120,3 +120,12 @@ def _named() -> list[tuple[str, int | None]]:
     services = EnterpriseService.objects.values_list("interface", "structure")
     channels = PublishChannel.objects.values_list("name", "structure")
     return [*services, *channels]
+
+
+def masked_queues() -> list[int]:
+    """The queues of whose payloads a masking rule hides something."""
+    known = masks()
+    if not known.rules:
+        return []
+    every = Queue.objects.values_list("pk", "system")
+    return [queue for queue, system in every if known.of(queue, system, ()).hides_payload]

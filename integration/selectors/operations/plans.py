@@ -20,7 +20,7 @@ from integration.selectors.failures.payloads import PayloadView, show
 from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.masking.covers import covers_of
 from integration.selectors.masking.documents import masked_text
-from integration.selectors.masking.rules import masks
+from integration.selectors.masking.rules import masked_queues, masks
 from integration.selectors.operations.operations import Cause, told
 from integration.store import operations as store
 from integration.store.operations import IS_LATE, WITH_PLACE
@@ -227,7 +227,7 @@ def first_payload(samples: Sequence[FailureRow]) -> FirstPayload | None:
 
 def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
     """The diffs of these items, computed anew: no text of a payload is stored with an operation."""
-    recipe, rules = compile_recipe(operation.recipe), rules_now()
+    recipe, rules = compile_recipe(operation.recipe), rules_now(masked_queues())
     rows = OperationItem.objects.filter(operation=operation, place__in=places).order_by("place")
     items = {item.error_id: item.place for item in rows}
     contents = store.contents(list(items))
