@@ -14,6 +14,7 @@ from integration.selectors.failures.plans import planned_anew
 from integration.selectors.masking.rules import any_masked
 from integration.selectors.scope import Scope
 from integration.selectors.tracking import rows
+from integration.store.reads import standby
 from integration.store.sessions import fetch_all
 
 # The last 24 by the clock, the last of them not over yet.
@@ -170,7 +171,7 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
         counted[code, fingerprint][min(max(hour, 1), HOURS) - 1] += count
         texts[code, fingerprint] = text or ""
     [(looked_at, has_rules)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
-    if has_rules and any_masked([] if is_all else list(queues)):
+    if (has_rules or standby()) and any_masked([] if is_all else list(queues)):
         # Which message a text is of is not known.
         texts = dict.fromkeys(texts, HIDDEN)
     lines = [

@@ -2,9 +2,11 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db.models import Value
 from django.urls import reverse
 
 from console.api.configuration import _loosens
@@ -22,12 +24,14 @@ from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
 from integration.selectors.failures.edits import editable
+from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.failures.payloads import show
 from integration.selectors.masking.covers import UNCOVERED
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.limits import loosens
-from integration.selectors.masking.rules import masked_queues, masks
+from integration.selectors.masking.rules import any_rules, masked_queues, masks
 from integration.selectors.scope import EVERYTHING
+from integration.store.reads import reading_standby
 from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
@@ -207,3 +211,27 @@ class TestReach:
         change = Difference("structure", "order", None)
         assert _loosens(Step("change", word, "ORDERS", (change,)))
         assert not _loosens(Step("change", word, "ORDERS", (Difference("enabled", True, False),)))
+
+
+class TestKeys:
+    def test_a_key_that_repeats_a_hidden_value_is_not_found(self) -> None:
+        queue, other = a_queue_row(), a_queue_row()
+        hidden = a_failure(queue=queue, key=SECRET.encode())
+        elsewhere = a_failure(queue=other, key=SECRET.encode())
+        plain = a_failure(queue=queue, key=b"order-4711", offset=77)
+
+        def found(key: str) -> set[Any]:
+            return {row.pk for row in matching(FailureFilter(state="", key=key), EVERYTHING)}
+
+        assert found(SECRET) == {hidden.pk, elsewhere.pk}
+        a_rule(queue=queue)
+        assert found(SECRET) == {elsewhere.pk}
+        assert found("order-4711") == {plain.pk}
+
+    def test_a_page_of_a_standby_reads_rules_where_they_are_stored(self, settings: Any) -> None:
+        a_rule()
+        settings.SLUICE_REPLICA = "not-there"
+        settings.DATABASE_ROUTERS = ["integration.store.reads.Router"]
+        with reading_standby():
+            assert masks().rules
+            assert isinstance(any_rules(), Value)

@@ -24,7 +24,7 @@ from integration.selectors.failures.payloads import Headers, is_json
 from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
 from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.errors import MaskMovedError
-from integration.selectors.masking.rules import ANY_RULES
+from integration.selectors.masking.rules import any_rules
 from integration.selectors.scope import Scope
 from integration.wrapping import document_text, rewrap, with_text
 
@@ -207,7 +207,7 @@ def editable(
     Unless it `is_revealed`, placeholders stand for what masking rules hide.
     """
     related = MessageError.objects.select_related("queue__provider")
-    failures = related.annotate(has_rules=ANY_RULES).filter(scope.within("queue__system"))
+    failures = related.annotate(has_rules=any_rules()).filter(scope.within("queue__system"))
     error = failures.filter(pk=error_id).first()
     if error is None:
         return None

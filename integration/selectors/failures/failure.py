@@ -26,7 +26,7 @@ from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.masking.covers import Cover, cover_of, mask_of_error
 from integration.selectors.masking.documents import hides_some
 from integration.selectors.masking.errors import MaskedError
-from integration.selectors.masking.rules import ANY_RULES
+from integration.selectors.masking.rules import any_rules
 from integration.selectors.scope import Scope
 from integration.selectors.setup import takers
 from integration.store import key_order, strict_order
@@ -155,7 +155,7 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
     """
     failures = MessageError.objects.select_related(
         "queue__system", "queue__error_queue", "queue__provider", "queue__endpoint"
-    ).annotate(has_rules=ANY_RULES)
+    ).annotate(has_rules=any_rules())
     error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None

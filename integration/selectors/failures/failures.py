@@ -13,7 +13,7 @@ from integration.models import MessageError, Queue
 from integration.policy.states import OPEN
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.failures.rows import FailureRow, rows_of
-from integration.selectors.masking.rules import masks
+from integration.selectors.masking.hits import shown_by_key
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import Scope
 from integration.store.sessions import fetch_all
@@ -182,13 +182,11 @@ def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
         failures = failures.filter(topic_uuid=filters.run)
     if filters.key:
         failures = failures.filter(key__in=_keys(filters.key))
-        # An answer would tell that a masked key is the one that was guessed.
-        failures = failures.exclude(queue__in=_keyless())
     if filters.since is not None:
         failures = failures.filter(last_failed_at__gte=filters.since)
     if filters.until is not None:
         failures = failures.filter(last_failed_at__lte=filters.until)
-    return failures
+    return shown_by_key(failures) if filters.key else failures
 
 
 def _queues(filters: FailureFilter, scope: Scope) -> Q:
@@ -205,12 +203,6 @@ def _queues(filters: FailureFilter, scope: Scope) -> Q:
     elif filters.system:
         queues = queues.filter(system__name=filters.system)
     return Q(queue__in=list(queues.values_list("pk", flat=True)))
-
-
-def _keyless() -> list[int]:
-    """The queues by whose keys nothing is found, because they are masked."""
-    rules = masks()
-    return rules.keyless(Queue.objects.values_list("pk", "system")) if rules.rules else []
 
 
 def _keys(text: str) -> list[bytes]:

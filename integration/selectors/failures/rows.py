@@ -12,7 +12,7 @@ from django.db.models.functions import Substr
 from integration.models import MessageError
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.masking.covers import Limits, covers
-from integration.selectors.masking.rules import ANY_RULES
+from integration.selectors.masking.rules import any_rules
 
 # Read under another name than the line has.
 READ_AS: Final = {"queue": "queue__name", "is_edited": "edited_at", "is_expired": "expired_at"}
@@ -54,7 +54,7 @@ def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[F
     those that a rule is for.
     """
     start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
-    more = {"key_start": start, "has_rules": ANY_RULES}
+    more = {"key_start": start, "has_rules": any_rules()}
     read = failures.values(*COLUMNS, "queue_id", "queue__system_id", **more)[:most]
     rows = [_row(values) for values in read]
     if not any(has_rules for _, _, has_rules in rows):

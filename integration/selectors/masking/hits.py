@@ -1,18 +1,24 @@
 """Hits of a search in payloads that masking takes back: the text stands only where it is hidden."""
 
 from collections.abc import Collection
+from typing import Final
 from uuid import UUID
+
+from django.db.models import Q, QuerySet
 
 from integration.codec import decode_headers
 from integration.envelope import Document
 from integration.masking.mask import Mask
-from integration.models import MessageError
+from integration.models import MessageError, Queue
 from integration.registries.reading import reading_of
-from integration.selectors.masking.covers import mask_of_error
+from integration.selectors.masking.covers import UNCOVERED, Limits, covers, mask_of_error
 from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.rules import masks
 from integration.text_search import is_in
 from integration.wrapping import with_text
+
+# Of one key there are few failures, unless it tells nothing.
+MOST_BY_KEY: Final = 200
 
 
 def hidden_hits(ids: Collection[UUID], text: str) -> set[UUID]:
@@ -26,6 +32,30 @@ def hidden_hits(ids: Collection[UUID], text: str) -> set[UUID]:
         for error in errors.iterator(50)
         if not _shows(error, mask_of_error(error, rules), text)
     }
+
+
+def shown_by_key(failures: QuerySet[MessageError]) -> QuerySet[MessageError]:
+    """Those of these failures, found by their key, whose key can be seen.
+
+    A key may be hidden by a rule of its own, or because it repeats a hidden value of the payload:
+    an answer would tell that it is the one that was guessed. Where rules hide payloads no more than
+    the newest MOST_BY_KEY are gone through, and no others are found.
+    """
+    rules = masks()
+    if not rules.rules:
+        return failures
+    places = list(Queue.objects.values_list("pk", "system"))
+    failures = failures.exclude(queue__in=rules.keyless(places))
+    hiding = [queue for queue, system in places if rules.of(queue, system, ()).hides_payload]
+    if not hiding:
+        return failures
+    columns = ("pk", "queue", "queue__system", "interface", "key")
+    newest = failures.filter(queue__in=hiding).order_by("-last_failed_at")
+    rows = list(newest.values_list(*columns)[:MOST_BY_KEY])
+    found = covers((Limits(*limits) for *limits, _ in rows), rules)
+    keys = {pk: bytes(key).decode(errors="replace") for pk, *_, key in rows}
+    seen = [pk for pk, key in keys.items() if found.get(pk, UNCOVERED).key(key) == key]
+    return failures.filter(~Q(queue__in=hiding) | Q(pk__in=seen))
 
 
 def _shows(error: MessageError, mask: Mask, text: str) -> bool:

@@ -4,14 +4,21 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from django.db.models import Exists
+from django.conf import settings
+from django.db.models import Exists, Value
 
 from integration.masking.mask import NOTHING, Mask, Part, Rule, mask_of
 from integration.masking.matcher import Style
 from integration.models import EnterpriseService, MaskingRule, PublishChannel, Queue
+from integration.store.reads import standby
 
 # For queries of lists, which so learn without one of their own whether there is anything to hide.
-ANY_RULES: Final = Exists(MaskingRule.objects.filter(enabled=True))
+_ANY_RULES: Final = Exists(MaskingRule.objects.filter(enabled=True))
+
+
+def any_rules() -> Exists | Value:
+    """The condition for a query; a standby, which may not know the newest rule, is not asked."""
+    return Value(value=True) if standby() else _ANY_RULES
 
 
 class LimitedRule(NamedTuple):
@@ -99,9 +106,13 @@ def any_masked(queues: Sequence[int]) -> bool:
 
 
 def masks() -> Masks:
-    """Read the rules that are switched on, in one query; two more if any names a service."""
+    """Read the rules that are switched on, in one query; two more if any names a service.
+
+    Of the engine's own database, also for pages of a standby: a rule holds as soon as it is stored.
+    """
     columns = ("part", "path", "style", "system", "queue", "service__interface", "structure")
-    rows = list(MaskingRule.objects.filter(enabled=True).order_by("pk").values_list(*columns))
+    enabled = MaskingRule.objects.using(_own()).filter(enabled=True)
+    rows = list(enabled.order_by("pk").values_list(*columns))
     is_limited = any(service is not None or of is not None for *_, service, of in rows)
     named = _named() if is_limited else []
     rules = []
@@ -115,10 +126,14 @@ def masks() -> Masks:
     return Masks(tuple(rules), frozenset(name for name, _ in named))
 
 
+def _own() -> str:
+    return str(settings.SLUICE_DATABASE)
+
+
 def _named() -> list[tuple[str, int | None]]:
     """Every service and channel, with its structure."""
-    services = EnterpriseService.objects.values_list("interface", "structure")
-    channels = PublishChannel.objects.values_list("name", "structure")
+    services = EnterpriseService.objects.using(_own()).values_list("interface", "structure")
+    channels = PublishChannel.objects.using(_own()).values_list("name", "structure")
     return [*services, *channels]
 
 

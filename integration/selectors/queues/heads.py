@@ -10,7 +10,7 @@ from integration.durations import spoken
 from integration.models import MessageError
 from integration.policy.states import ErrorState
 from integration.selectors.masking.covers import UNCOVERED, Cover, covers_of
-from integration.selectors.masking.rules import ANY_RULES
+from integration.selectors.masking.rules import any_rules
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Status
 
@@ -56,7 +56,7 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
         return {}
     columns = ("version", "state", "offset", "key", "message_id", "text", "code")
     failures = MessageError.objects.filter(pk__in=ids).only(*columns).order_by()
-    read = list(failures.annotate(has_rules=ANY_RULES))
+    read = list(failures.annotate(has_rules=any_rules()))
     found = covers_of(ids) if any(error.has_rules for error in read) else {}
     covered = ((error, found.get(error.pk, UNCOVERED)) for error in read)
     return {error.pk: _head(error, cover, reveal=reveal) for error, cover in covered}

@@ -15,7 +15,7 @@ from integration.models import Gap, Queue, QueuePartition
 from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
 from integration.selectors.masking.partitions import cover_places
-from integration.selectors.masking.rules import ANY_RULES
+from integration.selectors.masking.rules import any_rules
 from integration.selectors.outbox.relaying import Sending, sending
 from integration.selectors.queues.rescued import RescuedRow, rescued
 from integration.selectors.queues.rows import QueueRow, queue_row
@@ -190,7 +190,7 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
         QueuePartition.objects.filter(queue__in=queues)
         .select_related("lease")
         .annotate(
-            has_rules=ANY_RULES,
+            has_rules=any_rules(),
             is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
             worked_at=worked,
             is_unread=ExpressionWrapper(
