@@ -161,7 +161,7 @@ class TwoPhase:
         self._forget(branch.partition)
         publisher = self._open(branch.partition)
         self._publishers[branch.partition] = branch.epoch, publisher
-        opened(publisher)
+        opened(publisher, branch)
         return publisher
 
     def _settled(self, branch: Branch) -> Decision:
@@ -195,13 +195,16 @@ class TwoPhase:
             self._forget(partition)
 
 
-def opened(publisher: Publisher) -> None:
-    """Open it, and leave a first mark: from then on a mark that is missing was forgotten.
+def opened(publisher: Publisher, first: Branch) -> None:
+    """Open it for `first`, and leave a first mark: one that is missing later was forgotten.
 
-    Raises FencedError, BrokerUnreachableError, TopicRefusedError, ProviderUnusableError.
+    So it is where the mark is of a later branch: a database of this name that was thrown away, or
+    of which this is an earlier state, decided it. Nothing of the partition is prepared now, or its
+    owner would not be at this branch, so that no mark is needed any more. Raises FencedError,
+    BrokerUnreachableError, TopicRefusedError, ProviderUnusableError.
     """
     publisher.open()
-    if publisher.watermark() is None:
+    if decided(first, publisher.watermark()) is Decision.UNKNOWN:
         publisher.write_watermark("")
 
 

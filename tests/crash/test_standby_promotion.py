@@ -197,9 +197,7 @@ def look() -> Restore:
     return examining.look(restore)
 
 
-# Not yet Step.PREPARED: beside other tests on one Kafka its branch stays unknown and is left to a
-# person, which loses nothing but is not what the page promises.
-@pytest.mark.parametrize("step", [Step.DECIDED])
+@pytest.mark.parametrize("step", [Step.PREPARED, Step.DECIDED])
 def test_a_batch_between_its_two_commits_is_settled_on_the_standby(
     pair: Pair, broker: Kafka, child_environment, step: Step
 ) -> None:

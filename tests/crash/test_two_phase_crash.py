@@ -10,8 +10,10 @@ where its session with the database ends.
 import random
 import signal
 import time
+from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from crontasks.builtin import lag_monitor
@@ -19,7 +21,8 @@ from integration.actions.two_phase import BranchNotInDoubtError, decide
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.models import MessageError, OutboxChange, OutboxRow, Queue, QueuePartition
-from integration.runs.branches import settle_all, transactional_id
+from integration.policy.branches import Branch
+from integration.runs.branches import publisher_of, settle_all, transactional_id
 from integration.runs.queues import run_queue
 from integration.store import branches
 from integration.store.sessions import raw_connection
@@ -167,6 +170,23 @@ def test_what_kafka_has_forgotten_waits_for_a_person(
     run_queue(queue.pk)
     assert branches.left() == []
     assert OutboxChange.objects.get().to_state == "COMMIT"
+
+
+def test_what_an_earlier_database_of_that_name_decided_is_in_nobody_s_way(
+    broker: Kafka, queue: Queue, child_environment: dict[str, str]
+) -> None:
+    """A database was set up anew, or is restored: its batches' numbers begin below the last one."""
+    publisher = publisher_of(queue.pk, 0)
+    publisher.open()
+    later = Branch(settings.SLUICE_DEPLOYMENT, queue.pk, 0, 9 * BATCH, 7, 10**9, uuid4())
+    publisher.write_watermark(str(later))
+    publisher.close()
+    send(broker, queue, 2 * BATCH)
+    killed_at(queue, child_environment, Step.PREPARED, 1)
+    assert branches.left() != []
+    run_queue(queue.pk)
+    assert branches.left() == []
+    assert applied() == published(broker) == list(range(2 * BATCH))
 
 
 def test_a_record_that_kafka_refuses_is_its_message_s_failure(broker: Kafka, queue: Queue) -> None:

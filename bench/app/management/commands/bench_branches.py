@@ -35,7 +35,7 @@ class Command(BaseCommand):
                 session.execute(ADVANCE, [row.pk])
                 session.execute(f"PREPARE TRANSACTION '{branch}'")
                 publisher = publisher_of(queue, row.partition)
-                opened(publisher)
+                opened(publisher, branch)
                 if row.partition % 2 == 0:
                     publisher.write_watermark(str(branch))
                 publisher.close()
