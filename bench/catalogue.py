@@ -42,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         inbound.inbound_batch,
         tracking.tracking_cost,
         tracing.otel_off,
+        tracing.trace_kept,
         tracing.otel_on,
         formats.avro,
         inbound.inbound_per_message,

@@ -10,7 +10,8 @@ class BenchConfig(AppConfig):
     label = "bench"
 
     def ready(self) -> None:
-        from bench.app import receipts, sampling
+        from bench.app import receipts, sampling, untracing
 
         receipts.connect()
         sampling.connect()
+        untracing.connect()

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Final
 
 from bench import cpu, facts, traffic, workload
+from bench.app import untracing
 from bench.cases.throughput import KEYS, filled
 from bench.figure import Figure, below
 from bench.ground import Ground
@@ -22,20 +24,42 @@ INTERFACE: Final = "BenchBatch"
 # As long as each other, and one says nothing to anybody.
 CONTEXT: Final = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 OTHER: Final = ("other-name.", CONTEXT[1])
-Side = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A queue, the worker that runs it, and what is done before each run."""
+
+    queue: BenchQueue
+    worker: Process
+    before: Callable[[], object] = bool
 
 
 def otel_off(ground: Ground) -> Figure:
-    """Tracing is off: batches that carry a context against the same with another header.
+    """Tracing is off: `inbound_batch`'s messages against the same with no look for a trace.
 
-    What is left of the cost is tracking: it keeps the trace, and finds by it.
+    Both sides are runs of one queue by one worker.
     """
     count = 15_000 if ground.quick else 90_000
     with ground.rig("otel_off") as rig:
+        queue = filled(rig, rig.folder.name, INTERFACE, count)
+        switch = rig.folder / "untraced"
+        worker = rig.start_worker(environment={untracing.VARIABLE: str(switch)})
+        shipped = Side(queue, worker, partial(switch.unlink, missing_ok=True))
+        return _figure(ground, "otel_off", shipped, Side(queue, worker, switch.touch), 1)
+
+
+def trace_kept(ground: Ground) -> Figure:
+    """Tracing is off: batches that carry a context against the same with another header.
+
+    Nearly all of the cost is tracking: it keeps the trace, and finds by it.
+    """
+    count = 15_000 if ground.quick else 90_000
+    with ground.rig("trace_kept") as rig:
         with_context = _headed(rig, "with-context", count, CONTEXT)
         without = _headed(rig, "without", count, OTHER)
         worker = rig.start_worker()
-        return _figure(ground, "otel_off", (with_context, worker), (without, worker), 5)
+        return _figure(ground, "trace_kept", Side(with_context, worker), Side(without, worker), 5)
 
 
 def otel_on(ground: Ground) -> Figure:
@@ -44,32 +68,26 @@ def otel_on(ground: Ground) -> Figure:
     with ground.rig("otel_on") as on, ground.rig("otel_none") as off, _collector() as address:
         traced, plain = (filled(rig, rig.folder.name, INTERFACE, count) for rig in (on, off))
         variables = {"SLUICE_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": address}
-        tracing = on.start_worker(environment=variables)
-        return _figure(ground, "otel_on", (traced, tracing), (plain, off.start_worker()), 10)
+        sends = Side(traced, on.start_worker(environment=variables))
+        return _figure(ground, "otel_on", sends, Side(plain, off.start_worker()), 10)
 
 
-def _figure(
-    ground: Ground,
-    name: str,
-    ours: tuple[BenchQueue, Process],
-    theirs: tuple[BenchQueue, Process],
-    percent: float,
-) -> Figure:
+def _figure(ground: Ground, name: str, ours: Side, theirs: Side, percent: float) -> Figure:
     """By processor time: what other programs take meanwhile is more than what is looked for."""
     used: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
     paired: Paired = run_pairs(
-        partial(_run, *ours, used[0]),
-        partial(_run, *theirs, used[1]),
+        partial(_run, ours, used[0]),
+        partial(_run, theirs, used[1]),
         quick=ground.quick,
         pairs=PAIRS,
     )
-    told = cpu.as_facts(*used, ours[0].count)
+    told = cpu.as_facts(*used, ours.queue.count)
     ratio = float(str(told["ratio_by_cpu"]))
     return Figure(
         name=name,
         value=100 * (1 - ratio),
         unit="%",
-        n=ours[0].count,
+        n=ours.queue.count,
         ratio=ratio,
         against="the same batches without, by processor time of worker and database",
         target=below("value", percent),
@@ -77,8 +95,10 @@ def _figure(
     )
 
 
-def _run(queue: BenchQueue, worker: Process, used: list[cpu.Used]) -> float:
-    meter = cpu.Meter(queue.rig, worker)
+def _run(side: Side, used: list[cpu.Used]) -> float:
+    side.before()
+    queue = side.queue
+    meter = cpu.Meter(queue.rig, side.worker)
     queue.run()
     used.append(meter.used())
     rate = facts.rate(queue.rig, facts.OURS)

@@ -102,7 +102,7 @@ def tracked_of(messages: Messages, follow: Following, write: Writer | None) -> S
         [_cause(record.headers) if record.headers else None for record in records],
         [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
         messages.schemas,
-        trace_ids_of([record.headers for record in records]),
+        trace_ids_of(records),
     )
     texts = repeat("") if write is None else write(messages, columns)
     return list(map(new_tuple, repeat(Tracked), zip(*columns, texts, strict=False)))

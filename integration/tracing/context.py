@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -20,6 +20,13 @@ _DIGITS: Final = b"0123456789abcdef"
 _NO_ID: Final = b"0" * 32
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Carrier(Protocol):
+    """What has headers: a record of Kafka, for one."""
+
+    @property
+    def headers(self) -> Headers | None: ...
 
 
 class TraceContext(NamedTuple):
@@ -75,22 +82,27 @@ def trace_id_of(headers: Headers | None) -> str | None:
     return None if context is None else context.trace_id
 
 
-def trace_ids_of(every: Sequence[Headers | None]) -> Sequence[str | None]:
-    """Return the same of many records. Asked of every message, and so without a call for each.
+def trace_ids_of(records: Sequence[Carrier]) -> Sequence[str | None]:
+    """Return the trace of each record, or None.
 
-    A trace whose span or flags are none is told of, too.
+    Asked of every message, and so without a call for each. A trace whose span or flags are none is
+    told of, too.
     """
-    ids: list[str | None] = [None] * len(every)
+    ids: list[str | None] = [None] * len(records)
     places, found = [], []
-    for place, headers in enumerate(every):
-        for name, value in headers or ():
+    for place, record in enumerate(records):
+        if not record.headers:
+            continue
+        for name, value in record.headers:
             if name == TRACEPARENT and value:
                 places.append(place)
                 found.append(value[3:35] if len(value) == _LENGTH else _NO_ID)
                 break
+    if not found:
+        return ids
     text = b"".join(found)
     if _NO_ID in found or text.translate(None, _DIGITS):
-        return [trace_id_of(headers) for headers in every]
+        return [trace_id_of(record.headers) for record in records]
     digits = text.decode()
     for number, place in enumerate(places):
         ids[place] = digits[32 * number : 32 * number + 32]

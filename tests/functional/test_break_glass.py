@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from console.models import ConsoleSession, LoginCode
 from integration.models import ConfigurationChange
-from tests.support.rows import a_person
+from tests.support.rows import a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -94,6 +94,6 @@ def test_the_command_wants_a_reason_and_sensible_minutes() -> None:
 
 def test_codes_are_counted_by_address(settings: Any) -> None:
     settings.SLUICE_LOGIN_TRIES = 1
-    client = Client(REMOTE_ADDR="fd00::b6:1")
+    client = Client(REMOTE_ADDR=an_address())
     told = [entered("sluice_abcdefgh_x", client).status_code for _ in range(6)]
     assert told == [422] * 5 + [429]

@@ -2,7 +2,6 @@
 
 import re
 import time
-import uuid
 from html import unescape
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.support.identity_provider import (
     came_back,
     logged_in_by,
 )
-from tests.support.rows import PASSWORD, a_person
+from tests.support.rows import PASSWORD, a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -184,7 +183,7 @@ def test_who_is_logged_in_goes_on_where_an_address_has_begun_too_many_logins(
     idp: IdentityProvider, settings: Any
 ) -> None:
     settings.SLUICE_LOGIN_TRIES = 1
-    address = f"fd00::{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}"
+    address = an_address()
     client, stranger = Client(REMOTE_ADDR=address), Client(REMOTE_ADDR=address)
     logged_in_by(client)
     begun = [stranger.get(reverse("company-login")).status_code for _ in range(6)]
@@ -287,7 +286,7 @@ def test_so_many_company_logins_are_begun_from_one_address(
     idp: IdentityProvider, settings: Any
 ) -> None:
     settings.SLUICE_LOGIN_TRIES = 1
-    client = Client(REMOTE_ADDR="fd00::c0:1")
+    client = Client(REMOTE_ADDR=an_address())
     for _ in range(6):
         assert logged_in_by(client).status_code == 303, "what succeeds is not counted"
         client.post(reverse("logout"))

@@ -10,7 +10,7 @@ from django.urls import reverse
 from console.models import ConsoleSession
 from console.people.session_limits import BEGAN
 from integration.models import ConfigurationChange
-from tests.support.rows import PASSWORD, a_person
+from tests.support.rows import PASSWORD, a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -123,7 +123,7 @@ def test_a_token_asks_for_the_password_of_a_login_that_is_not_recent() -> None:
 
 def test_the_confirmation_counts_its_tries_and_leads_to_no_other_site(settings: object) -> None:
     settings.SLUICE_LOGIN_TRIES = 1  # type: ignore[attr-defined] # of pytest-django
-    client = logged_in(a_person("Operators"))
+    client = logged_in(a_person("Operators"), an_address())
     place = reverse("confirm")
     good = {"password": PASSWORD, "next": "//elsewhere.example/"}
     assert client.post(place, good)["Location"] == reverse("account")

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.support.rows import PASSWORD, a_person
+from tests.support.rows import PASSWORD, a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -15,12 +15,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixture
 @pytest.fixture(autouse=True)
 def few_tries(settings: Any) -> None:
     settings.SLUICE_LOGIN_TRIES = 2
-
-
-def an_address() -> str:
-    """Nobody else's, so that tests do not count each other's tries."""
-    number = uuid.uuid4().int
-    return f"fd00::{number % 2**16:x}:{(number >> 16) % 2**16:x}:{(number >> 32) % 2**16:x}"
 
 
 def a_name() -> str:

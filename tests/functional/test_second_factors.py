@@ -17,7 +17,7 @@ from console.people.second.pages import BEGUN
 from console.people.second.step import HALF
 from integration.models import ConfigurationChange
 from integration.sealed import unseal
-from tests.support.rows import PASSWORD, a_person
+from tests.support.rows import PASSWORD, a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -80,8 +80,9 @@ def test_a_known_password_allows_no_more_codes_than_tries(settings: Any) -> None
     settings.SLUICE_LOGIN_TRIES = 4
     person, secret = with_an_app()
     answers = []
+    address = an_address()
     for _ in range(3):
-        client, answer = password_of(person)
+        client, answer = password_of(person, Client(REMOTE_ADDR=address))
         answers += [answer.status_code]
         if answer.status_code == 303:
             answers += [client.post(reverse(SECOND), {"code": "000000"}).status_code]
@@ -99,8 +100,7 @@ def test_wrong_codes_are_counted_by_person_for_a_day_and_a_right_one_ends_no_cou
 
     def shown(code: str) -> int:
         # Neither its name nor its address is counted to its end.
-        address = f"fd00::{uuid.uuid4().hex[:4]}"
-        client, _ = password_of(person, Client(REMOTE_ADDR=address))
+        client, _ = password_of(person, Client(REMOTE_ADDR=an_address()))
         answer = client.post(reverse(SECOND), {"code": code})
         if answer.status_code == 429:
             assert "Try again in 24 hours." in answer.text

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import uuid
 import zlib
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -24,6 +25,12 @@ from integration.models import (
 TOPIC_UUID = "first-topic"
 PASSWORD = "only-for-tests"
 _numbers = count(1)
+
+
+def an_address() -> str:
+    """Nobody else's, so that tests do not count each other's tries to log in."""
+    number = uuid.uuid4().int
+    return f"fd00::{number % 2**16:x}:{(number >> 16) % 2**16:x}:{(number >> 32) % 2**16:x}"
 
 
 def a_person(role: str = "", name: str = "") -> User:

@@ -1,9 +1,12 @@
 """W3C Trace Context: what is read, what is ignored, how it travels; ids that follow from places."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from integration.tracing import derived
 from integration.tracing.context import (
+    Headers,
     TraceContext,
     carried,
     context_of,
@@ -13,6 +16,7 @@ from integration.tracing.context import (
     trace_id_of,
     trace_ids_of,
 )
+from integration.values import Record
 
 pytestmark = pytest.mark.fast
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -98,10 +102,14 @@ def test_who_names_another_trace_wants_that_one() -> None:
 def test_the_traces_of_many_are_those_of_each(odd: bytes | None) -> None:
     one = [("a", b"1"), ("traceparent", SENT.encode())]
     every = [one, None, [], [("traceparent", odd)], [("a", b"1")], one]
-    assert list(trace_ids_of(every)) == [trace_id_of(headers) for headers in every]
-    assert trace_ids_of(every)[0] == TRACE
-    assert list(trace_ids_of([one, None])) == [TRACE, None]
-    assert list(trace_ids_of([None, []])) == [None, None]
+    assert of_many(every) == [trace_id_of(headers) for headers in every]
+    assert of_many(every)[0] == TRACE
+    assert of_many([one, None]) == [TRACE, None]
+    assert of_many([None, []]) == [None, None]
+
+
+def of_many(every: Sequence[Headers | None]) -> list[str | None]:
+    return list(trace_ids_of([Record(0, 0, None, None, None, headers) for headers in every]))
 
 
 @pytest.mark.parametrize(
