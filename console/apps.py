@@ -15,10 +15,13 @@ class ConsoleConfig(AppConfig):
     def ready(self) -> None:
         from console import project_checks
         from console.http_api import checks
+        from console.layout.access import is_limited
         from console.people.accounts import make_roles
         from console.people.session_limits import begin, end
+        from crontasks.running import rights
 
         checks.connect()
+        rights.limited_by(is_limited)
         project_checks.connect()
         if not settings.SLUICE_IS_GUEST:
             # How long a session lasts is the project's to say.

@@ -19,13 +19,15 @@ class CronTask(Protocol):
     `parameters` is a frozen dataclass of str, int, float, bool, enums, or one of them or None.
     `asks_only` marks one whose run only asks for a start: it takes milliseconds, needs no
     worker slot, and is done where the tick is found due. `is_noticed` marks one that ends as FAILED
-    without a text for what has notices of its own.
+    without a text for what has notices of its own. `permissions` are those that the user of an
+    instance needs which runs with a user's rights, such as "app.change_item".
     """
 
     title: ClassVar[str]
     parameters: ClassVar[type[Any]]
     asks_only: ClassVar[bool]
     is_noticed: ClassVar[bool]
+    permissions: ClassVar[tuple[str, ...]]
 
     def run(self, parameters: Any, context: Context) -> Outcome:
         """Do the work; expected endings are values. Anything raised ends the run as FAILED."""
@@ -90,6 +92,7 @@ def crontask(
     parameters: type[Any] = NoParameters,
     asks_only: bool = False,
     is_noticed: bool = False,
+    permissions: tuple[str, ...] = (),
 ) -> Callable[[T], T]:
     """Register a class under `name`, which instances store. Raises CronTaskConflictError."""
 
@@ -99,6 +102,7 @@ def crontask(
         kind.parameters = parameters
         kind.asks_only = asks_only
         kind.is_noticed = is_noticed
+        kind.permissions = permissions
         registry.add(Definition(name, task))
         return task
 

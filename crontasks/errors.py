@@ -53,6 +53,18 @@ class CronTaskConflictError(IntegrationError):
         )
 
 
+class RunAsRefusedError(IntegrationError):
+    """The user whose rights a cron task runs with may not have it done."""
+
+    code = "RUN_AS_REFUSED"
+
+    def __init__(self, *, user: str, why: str) -> None:
+        super().__init__(
+            f"Nothing was done: it runs with the rights of {user or 'a user'}, {why}.",
+            next_step="Give the user the right, or choose another one in the cron task's form.",
+        )
+
+
 class WorkersUnreachableError(IntegrationError):
     """The broker of Celery does not answer, so no worker can be asked."""
 

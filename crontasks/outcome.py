@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 EXCERPT_LINES: Final = 200
 LINE_LENGTH: Final = 300
@@ -49,6 +49,9 @@ def _never() -> bool:
 class Context:
     """The facts a run may know: who it acts for, its scheduled time, and whether it must end.
 
+    `user` is the user with whose rights it runs; None where it runs with nobody's, and `actor` is
+    only a name.
+
     `should_stop()` turns true when the worker shuts down; long tasks ask between chunks.
     `say()` keeps a line for the run's page; the excerpt holds the last 200 lines.
     """
@@ -57,6 +60,7 @@ class Context:
     scheduled_at: datetime
     actor: str = "cron task"
     queue_id: int | None = None
+    user: Any = None
     should_stop: Callable[[], bool] = _never
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=EXCERPT_LINES))
 

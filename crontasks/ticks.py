@@ -17,7 +17,7 @@ from crontasks.celery_app import app
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
-from crontasks.running import history, shutdown, starts
+from crontasks.running import history, rights, shutdown, starts
 from crontasks.task_names import TICK
 from integration.errors import IntegrationError
 from integration.sealed import masked
@@ -61,6 +61,7 @@ def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = 
         scheduled_at=scheduled_at,
         actor=instance.actor,
         queue_id=instance.queue_id,
+        user=instance.run_as if instance.with_rights else None,
         should_stop=shutdown.is_announced,
     )
     if request is not None:
@@ -133,6 +134,7 @@ def _run_alone(instance: CronInstance, definition: Definition, context: Context)
 
 def _outcome(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
     try:
+        rights.check(instance, definition)
         settings = parameters.read(definition.task.parameters, instance.parameters)
         return definition.task().run(settings, context)
     except SoftTimeLimitExceeded:

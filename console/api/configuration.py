@@ -9,12 +9,14 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.routes import Reason, acting, operation
-from console.layout.access import Right, require, scope_of
+from console.layout.access import Right, require, require_all_of, scope_of
 from console.layout.answers import actor_of
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.secrets import SecretReferenceError
+from crontasks.instances.selectors import runs_with
+from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
 from integration.selectors.masking.limits import FIELDS, is_reached
@@ -102,6 +104,7 @@ def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -
     if carry is applying.apply:
         planned = applying.plan(request.body, lookup=_no_variable, author=author, prune=how.prune)
         _refuse_unmasking(request, planned)
+        _refuse_acting_for(request, planned)
     steps = carry(request.body, lookup=_no_variable, author=author, prune=how.prune)
     return ConfigSteps(
         steps=[ConfigStep.model_validate(step, from_attributes=True) for step in steps]
@@ -123,6 +126,17 @@ def _loosens(step: Step) -> bool:
         one.field == field and one.before and is_reached(f"{field}__name", one.before)
         for one in step.differences
     )
+
+
+def _refuse_acting_for(request: HttpRequest, steps: list[Step]) -> None:
+    """Let cron tasks get only rights that this person has. Raises PermissionDenied."""
+    word = str(CronInstance._meta.verbose_name)
+    for step in steps:
+        if step.word != word or step.action == "remove":
+            continue
+        user = runs_with(step.name, {one.field: one.after for one in step.differences})
+        if user is not None:
+            require_all_of(request.user, user)
 
 
 def _no_variable(_: str) -> NoReturn:

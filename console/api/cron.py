@@ -10,7 +10,7 @@ from pydantic import Field
 from console.api.errors import BadInputError
 from console.api.routes import Decision, acting, reading
 from console.cron.pages import known_instance
-from console.layout.access import Right, require, scope_of
+from console.layout.access import Right, require, require_all_of, scope_of
 from console.layout.answers import actor_of
 from crontasks.definitions import registry
 from crontasks.instances import actions, selectors
@@ -64,6 +64,7 @@ class InstanceLine(Schema):
     time_zone: str
     active: bool
     run_as: str
+    with_rights: bool
     next_moments: list[datetime]
     late_since: datetime | None
     is_busy: bool
@@ -156,6 +157,9 @@ def run_now(request: HttpRequest, instance_id: int, asked: RunNow) -> Requested:
         require(request.user, Right.CONFIGURE)
         if not scope_of(request.user).is_whole or row.is_consumer or row.task not in _installed():
             raise BadInputError(NO_PARAMETERS)
+        user = selectors.runs_with(row.name, {})
+        if user is not None:
+            require_all_of(request.user, user)
     author = Author(actor_of(request), asked.reason)
     actions.run_now(row.id, author, given=asked.parameters)
     return Requested(instance=row.id)

@@ -1,11 +1,14 @@
 """The forms of cron tasks: an instance with its schedule and typed parameters; one run of it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 from zoneinfo import available_timezones
 
 from crispy_forms.layout import HTML, Div, Field, Fieldset, Layout
 from django import forms
+from django.contrib.auth.models import User
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.http import HttpRequest
 from django.urls import reverse_lazy
@@ -14,6 +17,7 @@ from console.bulk.asking import schedule_hindrance
 from console.forms.durations import WholeSecondsField
 from console.forms.parameters import fields_of, values_of
 from console.forms.setup_form import SetupForm, inner_helper, reason_field
+from console.layout.access import TOO_MUCH, may_act_for
 from crontasks import parameters
 from crontasks.definitions import Definition
 from crontasks.errors import BadParametersError
@@ -30,6 +34,14 @@ EXAMPLES: Final = (
     ("0 6 * * mon-fri", "at 06:00 on working days"),
     ("0 3 1 * *", "at 03:00 on the first of the month"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """What a person may have cron tasks do: by these parameters, with that user's rights."""
+
+    hindrance: Hindrance
+    may_act_for: Callable[[User], bool]
 
 
 class CronForm(SetupForm):
@@ -63,12 +75,15 @@ class CronForm(SetupForm):
             "timeout_seconds",
             "keep_runs",
             "run_as",
+            "with_rights",
         )
         labels: ClassVar[dict[str, str]] = {
             "crontab": "At fixed times",
             "overlap": "If the previous run is still in progress",
             "misfire": "If runs were missed",
             "keep_runs": "Runs to keep",
+            "run_as": "Runs as",
+            "with_rights": "With this user's rights",
         }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "The name that people see. The configuration file refers to it, too.",
@@ -79,7 +94,9 @@ class CronForm(SetupForm):
             "overlap": "What happens when a run is due and the previous one has not ended.",
             "misfire": "What happens after a time when nothing could run, such as an upgrade.",
             "keep_runs": "The history cleanup removes older ones.",
-            "run_as": "The name recorded for changes that its runs make. It grants no rights.",
+            "run_as": "The name recorded for changes that its runs make.",
+            "with_rights": "On: each run asks first whether this user may have it done, and ends "
+            "as failed if not. Off: the user is a name only and grants no rights.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {
             "overlap": forms.RadioSelect(),
@@ -92,11 +109,11 @@ class CronForm(SetupForm):
         self,
         *args: Any,
         definition: Definition,
-        hindrance: Hindrance,
+        judges: Judges,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.definition, self.hindrance = definition, hindrance
+        self.definition, self.judges = definition, judges
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(self.instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -112,7 +129,10 @@ class CronForm(SetupForm):
         given = values_of(self.described, self.cleaned_data, self.stored)
         self.instance.parameters = given
         if not any(name in self.errors for name in self.typed):
-            _read(self, self.definition, given, self.hindrance)
+            _read(self, self.definition, given, self.judges.hindrance)
+        user = self.cleaned_data.get("run_as")
+        if self.cleaned_data.get("with_rights") and user and not self.judges.may_act_for(user):
+            self.add_error("with_rights", TOO_MUCH.format(user.get_username()))
         return cleaned
 
     def effect(self) -> Effect:
@@ -149,8 +169,9 @@ class CronForm(SetupForm):
         )
         typed = [Field(name) for name in self.typed]
         about = [Fieldset("What it does", *typed)] if typed else []
-        rules = Fieldset("Rules", "overlap", "misfire", "timeout_seconds", "keep_runs", "run_as")
-        self.helper.layout = Layout(lead, schedule, *about, rules, Field("reason"))
+        rules = Fieldset("Rules", "overlap", "misfire", "timeout_seconds", "keep_runs")
+        who = Fieldset("In whose name", "run_as", "with_rights")
+        self.helper.layout = Layout(lead, schedule, *about, rules, who, Field("reason"))
 
     def clean_time_zone(self) -> str:
         zone: str = self.cleaned_data["time_zone"]
@@ -191,10 +212,11 @@ class OneRunForm(forms.Form):
         *args: Any,
         definition: Definition,
         instance: CronInstance,
-        hindrance: Hindrance,
+        judges: Judges,
     ) -> None:
         super().__init__(*args)
-        self.definition, self.hindrance = definition, hindrance
+        self.definition, self.judges = definition, judges
+        self.acts_for = instance.run_as if instance.with_rights else None
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -204,7 +226,9 @@ class OneRunForm(forms.Form):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if not self.errors:
-            _read(self, self.definition, self.given(), self.hindrance)
+            _read(self, self.definition, self.given(), self.judges.hindrance)
+        if self.acts_for is not None and not self.judges.may_act_for(self.acts_for):
+            self.add_error(None, TOO_MUCH.format(self.acts_for.get_username()))
         return cleaned
 
     def given(self) -> dict[str, object]:
@@ -217,8 +241,8 @@ def asks_for_bulk_jobs(definition: Definition) -> bool:
     return known.issuperset({"job", "job_request"})
 
 
-def hindrance_for(request: HttpRequest) -> Hindrance:
-    """Judges parameters for the person who gives them."""
+def judges_for(request: HttpRequest) -> Judges:
+    """Judges for the person who makes this request."""
 
     def hindrance(definition: Definition, given: Mapping[str, object]) -> str:
         if not asks_for_bulk_jobs(definition):
@@ -227,7 +251,7 @@ def hindrance_for(request: HttpRequest) -> Hindrance:
         said: Any = parameters.read(definition.task.parameters, given)
         return schedule_hindrance(request, said.job, said.job_request)
 
-    return hindrance
+    return Judges(hindrance, partial(may_act_for, request.user))
 
 
 def _read(

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.cron.forms import OneRunForm, hindrance_for
+from console.cron.forms import OneRunForm, judges_for
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import see, see_again, tell_problem
 from console.layout.standby import from_standby
@@ -147,8 +147,8 @@ def _one_run_form(request: HttpRequest, detail: InstanceDetail, *given: QueryDic
     definition = registry.get(detail.row.task)
     if definition is None or detail.row.is_consumer:
         raise Http404("This cron task is not installed here, or has no parameters.")
-    hindrance = hindrance_for(request)
-    return OneRunForm(*given, definition=definition, instance=detail.instance, hindrance=hindrance)
+    judges = judges_for(request)
+    return OneRunForm(*given, definition=definition, instance=detail.instance, judges=judges)
 
 
 def _show_one_run(

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.bulk.rights import requested
-from console.cron.forms import MOMENTS, CronForm, asks_for_bulk_jobs, hindrance_for
+from console.cron.forms import MOMENTS, CronForm, asks_for_bulk_jobs, judges_for
 from console.cron.pages import known_instance
 from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
@@ -32,7 +32,7 @@ from integration.selectors.bulk import runs
 COPIED: Final = (
     "name",
     *MOMENTS,
-    *("overlap", "misfire", "timeout_seconds", "keep_runs", "run_as"),
+    *("overlap", "misfire", "timeout_seconds", "keep_runs", "run_as", "with_rights"),
 )
 LIMITED = (
     "Your account is limited to some external systems, and such a cron task affects all of them. "
@@ -135,7 +135,7 @@ def _form(
         instance=instance,
         initial=initial,
         definition=definition,
-        hindrance=hindrance_for(request),
+        judges=judges_for(request),
     )
 
 

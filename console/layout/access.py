@@ -32,6 +32,12 @@ def _login_page() -> str:
 LOGIN: Final = lazy(_login_page, str)()
 
 
+TOO_MUCH: Final = (
+    "It would run with the rights of {}, who may do what you may not by this login, or whose "
+    "account is switched off. Choose another user, or ask somebody who has all of these rights."
+)
+
+
 class Right(Enum):
     """A permission of Django's and what it allows, in words."""
 
@@ -90,6 +96,33 @@ def scope_of(user: User | AnonymousUser) -> Scope:
     Superusers are not limited: somebody must be able to mend a wrong limit.
     """
     return _reach_of(user).scope
+
+
+def is_limited(user: User | AnonymousUser) -> bool:
+    """Return whether this person knows of some external systems only."""
+    return not scope_of(user).is_whole
+
+
+def may_act_for(user: User | AnonymousUser, other: User) -> bool:
+    """Return whether all that another account can do this person can do, by this very login.
+
+    `other` is read for this question alone: a token leaves `user` some of their rights only.
+    """
+    own, theirs = _reach_of(user), _reach_of(other)
+    if not other.is_active or theirs.rights - own.rights:
+        return False
+    if user.is_superuser:
+        return True
+    mine, asked = own.scope.systems, theirs.scope.systems
+    knows = mine is None or (asked is not None and asked <= mine)
+    more = other.get_all_permissions() - user.get_all_permissions()
+    return knows and not other.is_superuser and not more
+
+
+def require_all_of(user: User | AnonymousUser, other: User) -> None:
+    """Let nobody pass who may not act for the other one. Raises PermissionDenied."""
+    if not may_act_for(user, other):
+        raise PermissionDenied(TOO_MUCH.format(other.get_username()))
 
 
 def require(user: User | AnonymousUser, *rights: Right) -> None:

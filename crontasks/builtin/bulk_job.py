@@ -23,7 +23,12 @@ class BulkJobParameters:
     )
 
 
-@crontask("bulk_job", title="Bulk job", parameters=BulkJobParameters)
+@crontask(
+    "bulk_job",
+    title="Bulk job",
+    parameters=BulkJobParameters,
+    permissions=("integration.operate",),
+)
 class BulkJob:
     """Asks for a run of a bulk job, which then waits for the Spark driver.
 

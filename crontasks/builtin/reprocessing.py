@@ -37,7 +37,12 @@ class ReprocessingParameters:
     late: bool = option(False, "Also release what its queue has passed already.")
 
 
-@crontask("reprocessing", title="Scheduled reprocessing", parameters=ReprocessingParameters)
+@crontask(
+    "reprocessing",
+    title="Scheduled reprocessing",
+    parameters=ReprocessingParameters,
+    permissions=("integration.operate",),
+)
 class Reprocessing:
     """Releases failures in HOLD again, as an operator would.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -55,6 +56,7 @@ class InstanceRow:
     time_zone: str
     active: bool
     run_as: str
+    with_rights: bool
     next_moments: tuple[datetime, ...]
     late_since: datetime | None
     is_busy: bool
@@ -172,6 +174,21 @@ def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
     return [d for d in registry if d.name not in CONSUMERS] if scope.is_whole else []
 
 
+def runs_with(name: str, said: Mapping[str, object]) -> Any:
+    """Return the user with whose rights an instance would run if its fields were as said, or None.
+
+    `said` are fields as a configuration file writes them; the others are as they are stored.
+    """
+    stored = CronInstance.objects.select_related("run_as").filter(name=name).first()
+    with_rights = said.get("with_rights", stored is not None and stored.with_rights)
+    if not with_rights:
+        return None
+    if "run_as" not in said:
+        return None if stored is None else stored.run_as
+    model = get_user_model()
+    return model._default_manager.filter(**{model.USERNAME_FIELD: said["run_as"]}).first()
+
+
 def names() -> list[str]:
     return list(CronInstance.objects.values_list("name", flat=True))
 
@@ -239,6 +256,7 @@ def _row(row: CronInstance, last_run: CronRun | None, now: datetime) -> Instance
         time_zone=row.time_zone,
         active=row.active,
         run_as=row.run_as.get_username() if row.run_as else "",
+        with_rights=row.with_rights,
         next_moments=moments,
         late_since=late_since,
         is_busy=_annotated(row, "last_state") == RunState.RUNNING or _annotated(row, "is_reading"),

@@ -24,6 +24,10 @@ from crontasks.task_names import TICK
 from integration.models import Queue
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
+NOBODY = "Choose the user whose rights it runs with."
+NOT_OF_QUEUES = (
+    "A run of a queue or of the relay acts for nobody: its handlers have the rights of the workers."
+)
 # Written by ticks and runs while a form is open; a save must never put them back in time.
 WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at", "waits_since"})
 
@@ -61,6 +65,11 @@ class CronInstance(models.Model):
     active = models.BooleanField(default=True)
     run_as = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True
+    )
+    with_rights = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="it runs with the rights of this user, who is asked for them at each run",
     )
     overlap = models.CharField(max_length=10, choices=Overlap.choices, default=Overlap.SKIP)
     misfire = models.CharField(max_length=10, choices=Misfire.choices, default=Misfire.RUN_ONCE)
@@ -141,6 +150,8 @@ class CronInstance(models.Model):
             definition = registry.named(self.task)
         except UnknownCronTaskError as e:
             raise ValidationError({"task": str(e)}) from e
+        if self.with_rights and (self.run_as is None or definition.task.asks_only):
+            raise ValidationError({"with_rights": NOBODY if self.run_as is None else NOT_OF_QUEUES})
         try:
             self.schedule()
         except BadScheduleError as e:

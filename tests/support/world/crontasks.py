@@ -32,6 +32,18 @@ class Trace:
         return Outcome(counts={"ran": 1})
 
 
+# None of the roles made at installation has it.
+GUARDED_BY = "auth.add_group"
+
+
+@crontask("guarded", title="Guarded", permissions=(GUARDED_BY,))
+class Guarded:
+    """Tells whose rights it has."""
+
+    def run(self, parameters: NoParameters, context: Context) -> Outcome:
+        return Outcome(text=f"for {context.user or 'nobody'}")
+
+
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
