@@ -1,5 +1,6 @@
 """The real Publisher: one Kafka transaction a batch, with the batch's id as the watermark."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,7 +23,9 @@ from integration.kafka import admin
 from integration.kafka.client import (
     Connection,
     bounded,
+    consumer_properties,
     delivery_seconds,
+    new_client,
     new_consumer,
     new_producer,
 )
@@ -40,6 +43,8 @@ from integration.kafka.troubles import (
     words_of,
 )
 from integration.policy.branches import Branch
+
+log = logging.getLogger(__name__)
 
 # Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
 RELAY_TOPIC: Final = "sluice-relay"
@@ -176,7 +181,46 @@ class KafkaPublisher:
         self._is_shaken = False
 
     def watermark(self) -> str | None:
-        return watermark_of(self._opened_reader, self._to.name)
+        reader = self._opened_reader
+        try:
+            return watermark_of(reader, self._to.name)
+        except BrokerUnreachableError:
+            if not self._is_left_pending():
+                raise
+            log.warning("Kafka holds an offset of %s that no transaction ends", self._id)
+            self._end_pending()
+            return watermark_of(reader, self._to.name)
+
+    def _is_left_pending(self) -> bool:
+        """Return whether the watermark does not come, though its broker answers.
+
+        Every transaction of this id ended as it was opened. What is pending even so belongs to
+        none, and nobody would ever end it: brokers that die can leave such an offset behind.
+        """
+        at_once = {"isolation.level": "read_uncommitted"}
+        asking = new_client(self._to, {**consumer_properties(self._to, self._id), **at_once})
+        try:
+            asking.committed([TopicPartition(RELAY_TOPIC, 0)], WATERMARK_SECONDS)
+        except KafkaException:
+            return False
+        finally:
+            asking.close()
+        return True
+
+    def _end_pending(self) -> None:
+        """End what is pending of this id as undone: a marker to abort ends all of a producer's.
+
+        The markers of transactions that did commit lie before it, and count before it. Raises
+        FencedError, BrokerUnreachableError.
+        """
+        producer = self._opened_producer
+        try:
+            producer.begin_transaction()
+            self._put_watermark(producer, 0, "")
+            producer.abort_transaction(COMMIT_SECONDS)
+        except RAISED as e:
+            self._check_fence(e)
+            raise unreachable(self._to.name, e) from e
 
     def write_watermark(self, text: str) -> None:
         producer = self._opened_producer

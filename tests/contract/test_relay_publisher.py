@@ -20,11 +20,13 @@ from integration.delivery.relay.ports import (
     Unavailable,
 )
 from integration.delivery.relay.steps import RelayStep, unobserved
+from integration.kafka import publisher as kafka_publisher
 from integration.kafka.client import connection
-from integration.kafka.publisher import KafkaPublisher
+from integration.kafka.publisher import RELAY_TOPIC, KafkaPublisher
 from integration.models import Provider
 from tests.support.kafka_world import Kafka
 from tests.support.memory.relay import MemoryBroker, MemoryPublisher
+from tests.support.stray_offsets import leave_stray
 
 TOPIC_LIMIT = 2_000_000
 
@@ -229,6 +231,28 @@ def test_opening_again_ends_what_was_left_open(broker: Broker, publisher: Publis
     assert publisher.watermark() is None
     assert publisher.publish(uuid.uuid4(), rows(broker, b"whole"), at_once, unobserved) == Sent()
     assert [value for _, value, _ in broker.read(1)] == [b"whole"]
+
+
+@pytest.mark.servers
+def test_an_offset_that_no_transaction_ends_is_in_nobodys_way(
+    kafka: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, batch = OnKafka(kafka.bootstrap), uuid.uuid4()
+    publisher = broker.publisher()
+    publisher.open()
+    assert publisher.publish(batch, rows(broker, b"1"), at_once, unobserved) == Sent()
+    publisher.close()
+    leave_stray(broker.bootstrap, broker.id, RELAY_TOPIC, "stray")
+    monkeypatch.setattr(kafka_publisher, "OPEN_SECONDS", 3.0)
+    publisher.open()
+    try:
+        assert publisher.watermark() == str(batch)
+        later = uuid.uuid4()
+        assert publisher.publish(later, rows(broker, b"2"), at_once, unobserved) == Sent()
+        assert publisher.watermark() == str(later)
+        assert [value for _, value, _ in broker.read(2)] == [b"1", b"2"]
+    finally:
+        publisher.close()
 
 
 def test_closing_twice_is_fine_and_a_closed_publisher_sends_nothing(broker: Broker) -> None:
