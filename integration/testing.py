@@ -4,6 +4,7 @@ outcome = run_handler("MXASSETInterface", {"assetnum": "P-1", "siteid": "NORTH"}
 assert outcome.is_applied
 """
 
+import inspect
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from integration.handlers.databases import guarded
 from integration.handlers.failures import Applied, Superseded, Verdict, classify
 from integration.handlers.outbound import Outbound, current
 from integration.handlers.registry import Registration, registry
+from integration.handlers.user_proof import PROOF, proof_of
 from integration.message import Arrival, Message, Origin
 from integration.models import (
     EnterpriseService,
@@ -127,7 +129,8 @@ def a_message(
     """Build a message as a handler gets it.
 
     `payload`: an object for JSON, an lxml element, the record's own text or bytes (bare or in
-    an envelope), or None for a tombstone. `facts` set further attributes, such as key, attempt,
+    an envelope), or None for a tombstone. `user` is proven to the handler: see `verified_user`;
+    a header `sluice-user` is not. `facts` set further attributes, such as key, attempt,
     late, message_id or arrival; by default each message arrives after the one before. Raises
     UnreadablePayloadError.
     """
@@ -150,7 +153,15 @@ def a_message(
     message.arrival, message.topic_uuid = Arrival(next(_arrivals), 0), ""
     for name, value in facts.items():
         setattr(message, name, value)
+    if user is not None:
+        pairs.append((PROOF, _proof(message, user).encode()))
     return message
+
+
+def _proof(message: Message, user: str) -> str:
+    """As of a sender that may speak for this user."""
+    payload = message.record.value or b""
+    return proof_of(user, message.message_id, message.interface, message.origin.topic, payload)
 
 
 def run_handler(
@@ -268,7 +279,8 @@ def _registration(taker: str | Callable[..., Any]) -> Registration:
             raise NoHandlerError(taker)
         return registration
     for entry in registry:
-        if entry.call is taker or type(entry.call) is taker:
+        own = inspect.unwrap(entry.call)
+        if own is taker or type(own) is taker:
             return guarded(entry)
     call = taker() if isinstance(taker, type) else taker
     name = getattr(taker, "__name__", "handler")

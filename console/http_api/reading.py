@@ -55,6 +55,7 @@ def post_in(request: HttpRequest, caller: Caller, service: str, address: str) ->
         key=None if key is None else key.encode(),
         sent_context=sent_context,
         context=context,
+        users=caller.users,
     )
 
 

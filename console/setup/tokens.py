@@ -1,16 +1,18 @@
 """The page of a system's HTTP API: its tokens, and how its partner uses it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import get_script_prefix
 
 from console.forms.setup_form import inner_helper, reason_field
-from console.layout.access import Right, needs, scope_of
+from console.layout.access import Right, may_act_for, needs, scope_of
 from console.layout.answers import see, tell_problem
 from console.setup.pages import author_of, known_row, refuse
 from console.setup.systems import SYSTEMS
@@ -18,7 +20,6 @@ from integration.actions import tokens
 from integration.actions.tokens import Made, TokenNameTakenError, TokenReachesOthersError
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
-from integration.selectors.scope import Scope
 from integration.selectors.setup.samples import example_of
 from integration.selectors.setup.tokens import (
     inbound_queues,
@@ -26,6 +27,7 @@ from integration.selectors.setup.tokens import (
     services_at,
     token_of,
     tokens_of,
+    users_named,
 )
 
 LIVES: Final = (
@@ -36,6 +38,18 @@ LIVES: Final = (
 )
 OVERLAPS: Final = (("1", "one day"), ("7", "a week"), ("30", "30 days"))
 SCOPES: Final = ("may_post", "may_call", "may_read", "may_publish")
+
+
+NOT_YOURS: Final = (
+    "It would speak for {}, who may do what you may not, is switched off, or has no account. Leave "
+    "the name out, or ask somebody who has all of these rights."
+)
+
+
+def beyond_of(person: User, names: Sequence[str]) -> list[str]:
+    """Return those of the names that this person may let nobody speak for."""
+    known = users_named(names)
+    return [name for name in names if name not in known or not may_act_for(person, known[name])]
 
 
 class TokenForm(forms.Form):
@@ -77,6 +91,12 @@ class TokenForm(forms.Form):
         "limited to some external systems, you must choose to allow running services or "
         "publishing.",
     )
+    users = forms.CharField(
+        required=False,
+        label="Users it may speak for",
+        help_text="Names, with blanks between them. Where it posts in the name of one of them "
+        "(USER), handlers may rely on that user's rights. Any other name stays a label.",
+    )
     days = forms.ChoiceField(
         required=False,
         choices=LIVES,
@@ -86,8 +106,9 @@ class TokenForm(forms.Form):
     )
     reason = reason_field("Kept in the history of changes.")
 
-    def __init__(self, *args: Any, scope: Scope, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.person, scope = person, scope_of(person)
         field = self.fields["services"]
         assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - declared above
         field.choices = [(name, name) for name in names_to_limit_to(scope)]
@@ -101,9 +122,15 @@ class TokenForm(forms.Form):
             )
         return given
 
+    def clean_users(self) -> list[str]:
+        names = sorted(set(self.cleaned_data["users"].split()))
+        if beyond := beyond_of(self.person, names):
+            raise forms.ValidationError(NOT_YOURS.format(", ".join(beyond)))
+        return names
+
     def token_of(self, system: ExternalSystem) -> ApiToken:
         """The token that a good form asks for, not stored yet."""
-        given = {name: self.cleaned_data[name] for name in ("name", "services", *SCOPES)}
+        given = {name: self.cleaned_data[name] for name in ("name", "services", "users", *SCOPES)}
         return ApiToken(system=system, **given)
 
     @property
@@ -132,7 +159,8 @@ def new(request: HttpRequest, number: int) -> HttpResponse:
     system = known_row(request, SYSTEMS, number)
     refuse(SYSTEMS.hindrance(request.user))
     scope = scope_of(request.user)
-    form = TokenForm(request.POST if request.method == "POST" else None, scope=scope)
+    person = cast("User", request.user)
+    form = TokenForm(request.POST if request.method == "POST" else None, person=person)
     if form.is_valid():
         asked, author = form.token_of(system), author_of(request)
         try:
@@ -157,6 +185,10 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     if days not in dict(OVERLAPS):
         days = OVERLAPS[1][0]
     overlap, scope = timedelta(days=int(days)), scope_of(request.user)
+    if beyond := beyond_of(cast("User", request.user), token.users):
+        # Whoever makes a text knows it.
+        messages.error(request, NOT_YOURS.format(", ".join(beyond)))
+        return see("http-api", number)
     try:
         made = tokens.rotate(token, author_of(request), overlap=overlap, scope=scope)
     except IntegrationError as problem:

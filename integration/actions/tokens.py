@@ -26,6 +26,7 @@ INHERITED: Final = (
     "may_read",
     "may_publish",
     "services",
+    "users",
     "expires_at",
 )
 _NUMBER: Final = re.compile(r"-\d+$")

@@ -23,6 +23,7 @@ from integration.handlers.publishing import Publication, publish, publish_to
 from integration.handlers.registry import inbound
 from integration.handlers.retries import Constant, Exponential, Linear, List
 from integration.handlers.sql import cursor
+from integration.handlers.user_proof import verified_user
 from integration.message import Message
 from integration.policy.failure import Failure
 
@@ -56,4 +57,5 @@ __all__ = [
     "publish",
     "publish_to",
     "transient",
+    "verified_user",
 ]

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from integration.errors import IntegrationError
 from integration.handlers.retries import Retries
+from integration.handlers.user_proof import with_permission
 from integration.policy.retry import RetryRule
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
@@ -25,6 +26,19 @@ class HandlerConflictError(IntegrationError):
         )
 
 
+class BatchOfUsersError(IntegrationError):
+    """A batch handler asks for the rights of a user, and each of its messages may have another."""
+
+    code = "BATCH_OF_USERS"
+
+    def __init__(self, *, interface: str) -> None:
+        super().__init__(
+            f"The handler of {interface} takes batches, whose messages may be of several users, "
+            "and asks for a permission.",
+            next_step="Take one message at a time, or ask `verified_user(message)` for each.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A handler and what it declared about itself.
@@ -32,6 +46,7 @@ class Registration:
     `call` takes one Message, or a list of them when `batch`. `isolated` asks for a transaction
     per message. `at_least_once` allows statements on other databases, which no promise covers.
     `retry` is its own rule for retries, `on_exhausted` what is called when they are spent.
+    `permission` is what the user needs whom the message was sent for, "" for nothing.
     """
 
     interface: str
@@ -42,6 +57,7 @@ class Registration:
     origin: str
     retry: RetryRule | None = None
     on_exhausted: Exhausted | None = None
+    permission: str = ""
 
 
 class Registry:
@@ -69,7 +85,7 @@ class Registry:
 registry = Registry()
 
 
-def inbound(
+def inbound(  # noqa: PLR0913 - what a handler may declare about itself
     interface: str,
     *,
     batch: bool = False,
@@ -77,22 +93,30 @@ def inbound(
     at_least_once: bool = False,
     retry: Retries | None = None,
     on_exhausted: Exhausted | None = None,
+    permission: str = "",
 ) -> Callable[[Taker], Taker]:
     """Register a function, or a class whose instances are called, for an INTERFACE.
 
     A class is made once per process, without arguments. `retry` goes before the queue's policy,
     and what is set up for the service before both. `on_exhausted(message, failure)` is called once
-    for each message whose retries are spent, in the transaction that puts it on hold. Raises
-    HandlerConflictError.
+    for each message whose retries are spent, in the transaction that puts it on hold.
+
+    With a `permission`, such as "assets.change_asset", it is called for messages alone whose user
+    is proven and has it; others go on hold as USER_NOT_PROVEN or USER_NOT_ALLOWED. Raises
+    HandlerConflictError, BatchOfUsersError.
     """
+    if batch and permission:
+        raise BatchOfUsersError(interface=interface)
 
     def register(taker: Taker) -> Taker:
         call = taker() if isinstance(taker, type) else taker
+        call = with_permission(call, permission) if permission else call
         origin = f"{taker.__module__}.{taker.__qualname__}"
         rule = None if retry is None else retry.rule
         registry.add(
             Registration(
-                interface, call, batch, isolated, at_least_once, origin, rule, on_exhausted
+                *(interface, call, batch, isolated, at_least_once),
+                *(origin, rule, on_exhausted, permission),
             )
         )
         return taker

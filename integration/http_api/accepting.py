@@ -9,6 +9,7 @@ from integration.handlers.channels import UnknownChannelError
 from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
 from integration.handlers.payloads import PayloadRefusedError
 from integration.handlers.publishing import publish_document
+from integration.handlers.user_proof import PROOF, proof_of
 from integration.http_api import receipts
 from integration.http_api.bodies import Piece
 from integration.http_api.errors import NoSuchChannelError, NotPublishedError
@@ -37,7 +38,7 @@ def accept(post: Post, pieces: Sequence[Piece], queue: Queue) -> Answer:
             topic=queue.topic,
             value=piece.payload,
             key=post.key,
-            headers=headers_of(post, piece, message_id),
+            headers=headers_of(post, piece, message_id, queue.topic),
             provider_id=queue.provider_id,
             message_id=message_id,
             strict_queue=strict,
@@ -93,15 +94,22 @@ def message_ids(message_id: str, count: int) -> list[str]:
     return [f"{message_id}.{place}" for place in range(1, count + 1)]
 
 
-def headers_of(post: Post, piece: Piece, message_id: str) -> Headers:
-    """The facts of a bare payload, as the engine reads them; of the request only its trace."""
+def headers_of(post: Post, piece: Piece, message_id: str, topic: str) -> Headers:
+    """The facts of a bare payload, as the engine reads them; of the request only its trace.
+
+    A user that its sender may speak for comes with a proof.
+    """
     facts: list[tuple[str, bytes | None]] = [
         (MESSAGE_ID, message_id.encode()),
         (INTERFACE, post.service.encode()),
         (SENDER, post.system.encode()),
     ]
-    user = [(USER, piece.user.encode())] if piece.user else []
-    return [*facts, *user, *_context_headers(post)]
+    if piece.user:
+        facts.append((USER, piece.user.encode()))
+    if piece.user in post.users:
+        proof = proof_of(piece.user, message_id, post.service, topic, piece.payload)
+        facts.append((PROOF, proof.encode()))
+    return [*facts, *_context_headers(post)]
 
 
 def _context_headers(post: Post) -> Headers:

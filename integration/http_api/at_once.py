@@ -106,7 +106,7 @@ def _units(reader: Reader, post: Post, pieces: Sequence[Piece]) -> list[Unit]:
     now_ms = int(time.time() * 1000)
     ids = message_ids(post.message_id, len(pieces))
     for place, (piece, id_) in enumerate(zip(pieces, ids, strict=True)):
-        headers = headers_of(post, piece, id_)
+        headers = headers_of(post, piece, id_, "")
         record = Record(NO_PLACE, place, now_ms, post.key, piece.payload, headers)
         units.append(reader.unit(record))
     return units

@@ -30,7 +30,10 @@ _NOBODY: Final = hash_of("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """A known sender with what its token allows; `services` empty = all."""
+    """A known sender with what its token allows; `services` empty = all.
+
+    `users` are those that it may speak for.
+    """
 
     token_id: int
     token_name: str
@@ -38,6 +41,7 @@ class Caller:
     over: str
     doings: frozenset[Doing]
     services: frozenset[str]
+    users: frozenset[str]
     system_id: int
     system: str
     requests_per_minute: int | None
@@ -124,6 +128,7 @@ def _read(prefix: str) -> Caller | None:
         over=over,
         doings=frozenset(doing for doing in Doing if getattr(row, doing.value[0])),
         services=frozenset(row.services),
+        users=frozenset(row.users),
         system_id=row.system.pk,
         system=row.system.name,
         requests_per_minute=row.system.requests_per_minute,

@@ -57,7 +57,8 @@ class Post:
 
     `address` is how: into its queue, at once, or published. `format` is the announced one (json,
     xml or nothing), `most_bytes` what its system may post. `sent_context` is the place in a trace
-    that it came from, `context` the one that its messages carry; None for none.
+    that it came from, `context` the one that its messages carry; None for none. `users` are those
+    that its sender may speak for.
     """
 
     system_id: int
@@ -71,6 +72,7 @@ class Post:
     key: bytes | None = None
     sent_context: TraceContext | None = None
     context: TraceContext | None = None
+    users: frozenset[str] = frozenset()
 
     @cached_property
     def content_hash(self) -> bytes:

@@ -36,6 +36,9 @@ class ApiToken(models.Model):
     services = models.JSONField(
         default=list, blank=True, help_text="interfaces it is limited to; empty = all"
     )
+    users = models.JSONField(
+        default=list, db_default=[], blank=True, help_text="users it may speak for, by name"
+    )
     created_at = models.DateTimeField(editable=False)
     created_by = models.CharField(max_length=150, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)

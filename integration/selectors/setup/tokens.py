@@ -1,9 +1,11 @@
 """The tokens of a system as people see them: everything but what they were."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.db.models import Case, CharField, QuerySet, Value, When
 
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
@@ -52,6 +54,13 @@ def tokens_of(system: ExternalSystem) -> list[TokenRow]:
 def token_of(system: ExternalSystem, number: int) -> ApiToken | None:
     """One token, if it is this system's."""
     return ApiToken.objects.filter(system=system, pk=number).select_related("system").first()
+
+
+def users_named(names: Iterable[str]) -> Mapping[str, Any]:
+    """Return the accounts of these names; a name that nobody has is left out."""
+    model = get_user_model()
+    rows = model._default_manager.filter(**{f"{model.USERNAME_FIELD}__in": list(names)})
+    return {row.get_username(): row for row in rows}
 
 
 def services_at(system: ExternalSystem) -> list[str]:

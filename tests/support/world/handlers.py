@@ -19,6 +19,7 @@ from integration.handlers.failures import (
     TransientError,
 )
 from integration.handlers.publishing import publish_to
+from integration.handlers.user_proof import verified_user
 from integration.message import Message
 from integration.models import ArrivedObject
 from integration.policy.dependency import object_hash
@@ -190,6 +191,16 @@ def tell(message: Message, failure: Failure) -> None:
     told = {"interface": failure.code, "arrival_batch": 0, "arrival_place": 0}
     Effect.objects.create(message_id=message.message_id, n=-message.body["n"], **told)
     publish_to("out", {"n": message.body["n"]}, key=str(message.body["n"]))
+
+
+# None of the roles made at installation has it.
+ALLOWED_BY = "auth.add_group"
+
+
+@inbound("OBEY.USER", permission=ALLOWED_BY)
+def of_user(message: Message) -> None:
+    assert verified_user(message).has_perm(ALLOWED_BY)
+    write(message)
 
 
 @inbound("OBEY.TOLD", retry=Constant(0, retries=0), on_exhausted=tell)
