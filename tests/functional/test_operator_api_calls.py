@@ -80,6 +80,8 @@ def test_a_list_of_failures_tells_how_to_act_on_all_of_it(client: Client) -> Non
         ("cron", {"state": "paused", "q": "a"}),
         ("bulk", {"state": "DONE"}),
         ("changes", {"action": "create"}),
+        ("outbox", {"state": "PENDING", "topic": "a b"}),
+        ("tracking", {"id": "m/1~x y", "hours": "168"}),
     ],
 )
 def test_every_list_offers_a_call_that_is_understood(
