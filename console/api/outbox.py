@@ -15,13 +15,14 @@ from console.api.outbox_answers import (
     CommitChoice,
     CommitDecided,
     CommitDoubt,
-    Doubts,
+    CommitDoubts,
     OutboxFilters,
     OutboxOutcome,
     OutboxPage,
     Outgoing,
     OutgoingLine,
     RelayDoubt,
+    RelayDoubts,
     Rows,
 )
 from console.api.payload_answers import ShownMessage
@@ -61,14 +62,18 @@ def list_rows(request: HttpRequest, filters: Query[OutboxFilters]) -> OutboxPage
     )
 
 
-@reading(router, "/outbox/doubts", answer=Doubts)
-def list_doubts(request: HttpRequest) -> Doubts:
-    """Batches of relays and two-phase commits of which nobody knows how they ended."""
-    scope = scope_of(request.user)
-    return Doubts(
-        batches=[RelayDoubt.of(one) for one in outbox_rows.doubts(scope)],
-        commits=[CommitDoubt.of(one) for one in commits_in_doubt(scope)],
-    )
+@reading(router, "/outbox/doubts", answer=RelayDoubts)
+def list_doubts(request: HttpRequest) -> RelayDoubts:
+    """Batches of relays of which nobody knows whether they are in Kafka."""
+    found = outbox_rows.doubts(scope_of(request.user))
+    return RelayDoubts(batches=[RelayDoubt.of(one) for one in found])
+
+
+@reading(router, "/outbox/branches", answer=CommitDoubts)
+def list_branches(request: HttpRequest) -> CommitDoubts:
+    """Two-phase commits of which nobody knows how they ended."""
+    found = commits_in_doubt(scope_of(request.user))
+    return CommitDoubts(commits=[CommitDoubt.of(one) for one in found])
 
 
 @reading(router, ONE, answer=Outgoing)

@@ -164,10 +164,15 @@ class CommitDoubt(Schema):
         return cls(**own, tables=list(doubt.tables), why=told.why, next_step=told.next_step)
 
 
-class Doubts(Schema):
-    """What waits for a person's word; nothing for people who see some systems only."""
+class RelayDoubts(Schema):
+    """Batches that wait for a person's word; none for people who see some systems only."""
 
     batches: list[RelayDoubt]
+
+
+class CommitDoubts(Schema):
+    """Commits that wait for a person's word; none for people who see some systems only."""
+
     commits: list[CommitDoubt]
 
 

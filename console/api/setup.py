@@ -35,12 +35,12 @@ class SetUpLine(Schema):
     """One thing with its values by field; of secrets only whether they are set."""
 
     number: int
-    label: str
+    name: str
     values: dict[str, Any]
 
     @classmethod
     def of(cls, row: Any) -> "SetUpLine":
-        return cls(number=row.pk, label=str(row), values=facts(row))
+        return cls(number=row.pk, name=str(row), values=facts(row))
 
 
 class SetUpPage(Schema):

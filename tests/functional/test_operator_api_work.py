@@ -93,7 +93,7 @@ class TestOutbox:
         problem(program.post(address, asked), 409, "RELAY_NOT_IN_DOUBT")
         assert facts(program.post(address, {**asked, "batch": str(batch)})) == {"count": 2}
         assert states() == ["PUBLISHED", "PUBLISHED"]
-        assert facts(program.get("/outbox/doubts")) == {"batches": [], "commits": []}
+        assert facts(program.get("/outbox/doubts")) == {"batches": []}
 
     def test_a_commit_that_is_not_in_doubt_is_not_decided(self, program: Program) -> None:
         asked = {"name": "nothing", "choice": "commit", "reason": "x"}
@@ -278,14 +278,14 @@ class TestSetUp:
                 name=f"{name}-out", system=system, endpoint_type="http", secrets="a password"
             )
         listed = facts(program.get("/set-up/systems", words="ware"))["rows"]
-        assert [(row["label"], row["values"]["enabled"]) for row in listed] == [("warehouse", True)]
+        assert [(row["name"], row["values"]["enabled"]) for row in listed] == [("warehouse", True)]
         read = facts(program.get(f"/set-up/systems/{listed[0]['number']}"))
         assert [(use["kind"], use["name"]) for use in read["uses"]] == [
             ("endpoint", "warehouse-out")
         ]
         limited = limited_to(ExternalSystem.objects.get(name="plant"))
         [mine] = facts(limited.get("/set-up/endpoints"))["rows"]
-        assert (mine["label"], mine["values"]["secrets"]) == ("plant-out", "set")
+        assert (mine["name"], mine["values"]["secrets"]) == ("plant-out", "set")
         problem(limited.get(f"/set-up/systems/{listed[0]['number']}"), 404, "NOT_THERE")
         problem(program.get("/set-up/teapots"), 404, "NOT_THERE")
         problem(program.get(f"/set-up/systems/{2**70}"), 404, "NOT_THERE")
