@@ -13,9 +13,13 @@ NOUNS: Final[Mapping[str, frozenset[str]]] = {
     "failures": frozenset({"failure", "failures"}),
     "operations": frozenset({"operation", "operations"}),
     "queues": frozenset({"queue", "queues"}),
+    "outbox": frozenset({"row", "rows"}),
+    "endpoints": frozenset({"endpoint", "endpoints"}),
+    "messages": frozenset({"message", "messages"}),
     "notices": frozenset({"notice", "notices"}),
     "cron": frozenset({"instance", "instances"}),
     "bulk": frozenset({"run", "runs"}),
+    "setup": frozenset({"row", "rows"}),
     "configuration": frozenset({"configuration"}),
     "changes": frozenset({"change", "changes"}),
 }

@@ -16,9 +16,13 @@ TITLES: Final = {
     "failures": "Failures",
     "operations": "Operations",
     "queues": "Queues",
+    "outbox": "Outbox",
+    "endpoints": "Delivery",
+    "messages": "Messages",
     "notices": "Notices",
     "cron": "Cron tasks",
     "bulk": "Bulk jobs",
+    "setup": "Set-up",
     "configuration": "Configuration file",
     "changes": "Audit",
 }

@@ -70,6 +70,13 @@ class QueueDetail(QueueLine):
     partitions: list[PartitionLine]
 
 
+class QueueSetUp(Schema):
+    """The values of a queue by field; of secrets only whether they are set."""
+
+    queue: str
+    values: dict[str, Any]
+
+
 class QueuePage(Schema):
     """Queues by name; `next` is a value for `after`."""
 

@@ -22,6 +22,7 @@ from console.api.queue_answers import (
     QueueFilters,
     QueueLine,
     QueuePage,
+    QueueSetUp,
     StopQueue,
     facts_of,
 )
@@ -32,6 +33,7 @@ from console.queues.filters import QueueFilterForm
 from crontasks.health.live_processes import live_processes
 from integration.actions import blocks, positions, queue_stops
 from integration.actions import queues as actions
+from integration.actions.configuration import facts
 from integration.actions.queues import refuse_jms
 from integration.models import Queue
 from integration.selectors.queues import queues, rates, seeking
@@ -63,6 +65,12 @@ def list_queues(request: HttpRequest, filters: Query[QueueFilters]) -> QueuePage
 def read_queue(request: HttpRequest, name: str) -> QueueDetail:
     """One queue and how each of its partitions stands."""
     return _shown(request, name)
+
+
+@reading(router, f"{ONE}/set-up", answer=QueueSetUp)
+def read_set_up(request: HttpRequest, name: str) -> QueueSetUp:
+    """What people set up of a queue. The configuration file changes it."""
+    return QueueSetUp(queue=name, values=facts(_wanted(request, name)))
 
 
 @acting(router, "POST", f"{ONE}/pauses", Right.VIEW, Right.OPERATE, answer=QueueDetail)

@@ -12,11 +12,15 @@ from console.api import (
     changes,
     configuration,
     cron,
+    endpoints,
     failures,
+    messages,
     notices,
     operations,
+    outbox,
     problems,
     queues,
+    setup,
 )
 from console.api.document import DESCRIPTION, PREFIX, VERSION, Api, document_of
 
@@ -28,7 +32,11 @@ api: Final = Api(
     openapi_url=None,
     docs_url=None,
 )
-for _room in (failures, operations, queues, notices, cron, bulk, configuration, changes):
+_ROOMS: Final = (
+    *(failures, operations, queues, outbox, endpoints, messages, notices),
+    *(cron, bulk, setup, configuration, changes),
+)
+for _room in _ROOMS:
     api.add_router("", _room.router)
 problems.connect(api)
 

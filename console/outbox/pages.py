@@ -28,6 +28,8 @@ from integration.selectors.queues import queues
 # The audit's name of an outgoing message.
 KIND: Final = "outboxrow"
 GONE: Final = "This row is not in the outbox. Cleanup removes rows that were sent."
+NO_RELAY: Final = "A relay is shared by all partners. Ask an administrator without a limit."
+NO_COMMIT: Final = "A commit may concern all partners. Ask an administrator without a limit."
 
 
 @require_GET
@@ -84,7 +86,7 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     """A person's word on the batch a relay is in doubt about."""
     word = request.POST.get("word", "")
     if not scope_of(request.user).is_whole:
-        raise Http404("A relay is shared by all partners. Ask an administrator without a limit.")
+        raise Http404(NO_RELAY)
     if request.method != "POST" or word not in {"sent", "not-sent"}:
         return see("outbox")
     try:
@@ -111,7 +113,7 @@ def decide_branch(request: HttpRequest) -> HttpResponse:
     """A person's word on a two-phase commit that is in doubt."""
     word = request.POST.get("word", "")
     if not scope_of(request.user).is_whole:
-        raise Http404("A commit may concern all partners. Ask an administrator without a limit.")
+        raise Http404(NO_COMMIT)
     if request.method != "POST" or word not in {"commit", "roll-back"}:
         return see("outbox")
     try:

@@ -43,6 +43,7 @@ from integration.selectors.setup import nouns
 
 OWN: Final = ("name", "system")
 TEST_CHARACTERS: Final = 200
+TEST_REASON: Final = "Test of the endpoint"
 DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_after")
 NOT_YOUR_FOLDER: Final = (
     "Your account is limited to some external systems: choose the folder {own}, or one below it. "
@@ -236,7 +237,7 @@ def run_test(request: HttpRequest, number: int) -> HttpResponse:
     refuse(ENDPOINTS.hindrance(request.user))
     if request.method != "POST":
         return see("endpoint", number)
-    author = Author(actor_of(request), "Test of the endpoint")
+    author = Author(actor_of(request), TEST_REASON)
     if request.POST.get("kind") != "sample":
         _show_result(request, endpoint_test.run_test(row, author, None))
         return see("endpoint", number)

@@ -50,7 +50,7 @@ def track_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "page": page,
-        "known": _untried(wanted, page),
+        "known": untried(wanted, page),
         "wanted": wanted,
         "query": form.query(),
         "is_continued": cursor is not None,
@@ -69,7 +69,7 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
     if message is None:
         raise Http404(UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
-    last, until = message.last, reveals.revealed_until(request, KIND, _subject(message_id))
+    last, until = message.last, reveals.revealed_until(request, KIND, subject_of(message_id))
     kept = newest_payload(message.tracks[:RELATED]) if may_see else None
     if kept is not None:
         trail.note_view(request, KIND, "", message_id)
@@ -81,9 +81,10 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
         "events": message.events,
         "last": last if last is None or until is not None else masked([last])[0],
         "may_see": may_see,
-        "view": None if kept is None else _view(kept, mask),
+        "view": None if kept is None else view_of(kept, mask),
         "revealed_until": until,
         "is_masked": not mask.is_empty,
+        "api_query": urlencode({"id": message_id}),
         "asked_id": quote(message_id, safe=""),
         "schema": schema_of(shown),
         "trace": traces.shown(message.trace_id),
@@ -101,23 +102,23 @@ def reveal(request: HttpRequest) -> HttpResponse:
     if message is None:
         raise Http404(UNKNOWN)
     back = f"{reverse('tracked-message')}?{urlencode({'id': message_id})}"
-    about = (KIND, _subject(message_id), message_id)
+    about = (KIND, subject_of(message_id), message_id)
     kept = newest_payload(message.tracks[:RELATED])
     mask = mask_of(message.last if kept is None else kept.track)
     return reveals.decide(request, about, mask, lambda: SeeOther(back))
 
 
-def _view(kept: KeptPayload, mask: Mask) -> payloads.PayloadView:
+def view_of(kept: KeptPayload, mask: Mask) -> payloads.PayloadView:
     """The payload by the mask and the schema of the try that kept it, which may not be the last."""
     return payloads.show(kept.payload, [], reading_for(kept.track), mask=mask)
 
 
-def _subject(message_id: str) -> str:
+def subject_of(message_id: str) -> str:
     """A number of a message for the audit: its id may be of any length."""
     return hashlib.sha256(message_id.encode()).hexdigest()[:32]
 
 
-def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
+def untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
     """The message of this id where no try of it is listed: it may wait for one, or for Kafka.
 
     What more messages have than are counted names none of them: a site, an order's kind.

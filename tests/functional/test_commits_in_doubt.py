@@ -25,6 +25,7 @@ from integration.selectors.outbox import branches
 from integration.selectors.outbox.branches import LEFT_AFTER_SECONDS, commits_in_doubt
 from integration.store.sessions import raw_connection
 from tests.support.celery_world import eventually
+from tests.support.operator_api import a_program, facts
 from tests.support.prepared import prepare, roll_back
 from tests.support.rows import a_place, a_queue_row, some_live_processes
 from tests.support.set_up import limited_to, logged_in
@@ -94,6 +95,8 @@ def test_what_was_left_is_shown_with_all_that_hangs_on_it(name: str) -> None:
     assert (found.name, found.queue, found.partition) == (name, "orders", 0)
     assert (found.last_offset, found.second) == (14, "ledger")
     assert (found.tables, found.waiting) == ((Unique._meta.db_table,), 1)
+    [told] = facts(a_program().get("/outbox/branches"))["commits"]
+    assert (told["name"], told["last_offset"], told["second"]) == (name, 14, "ledger")
     page = " ".join(logged_in().get(reverse("outbox")).text.split())
     for words in (
         WHAT,

@@ -227,7 +227,7 @@ def test_the_pages_need_the_right_to_see_and_the_payload_its_own(provider: Provi
         assert Right.OPERATE.missing in seen.text
         assert "assetnum" not in seen.text
     assert "assetnum" in logged_in("Editors").get(pages[1]).text
-    assert logged_in("Viewers").get(reverse("outbox-row", args=[9])).status_code == 404
+    assert logged_in("Viewers").get(reverse("outbox-row", args=[row.pk + 1])).status_code == 404
 
 
 def test_no_page_asks_more_for_more_rows(

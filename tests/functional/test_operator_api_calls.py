@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -11,11 +12,11 @@ from django.urls import reverse
 
 from console.api.calls import call_of
 from console.api.document import PREFIX
-from integration.models import MessageError
+from integration.models import Endpoint, ExternalSystem, MessageError
 from sluice_cli.main import built
 from sluice_cli.operations import every
 from tests.support.operator_api import a_program, facts
-from tests.support.rows import a_held, a_person, a_queue_row
+from tests.support.rows import a_held, a_message_to_send, a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -80,6 +81,8 @@ def test_a_list_of_failures_tells_how_to_act_on_all_of_it(client: Client) -> Non
         ("cron", {"state": "paused", "q": "a"}),
         ("bulk", {"state": "DONE"}),
         ("changes", {"action": "create"}),
+        ("outbox", {"state": "PENDING", "topic": "a b"}),
+        ("tracking", {"id": "m/1~x y", "hours": "168"}),
     ],
 )
 def test_every_list_offers_a_call_that_is_understood(
@@ -100,6 +103,23 @@ def test_a_thing_is_named_in_its_address(client: Client) -> None:
         address, command = call_on(client.get(reverse(page, args=[name])).text)
         facts(a_program().get(address.removeprefix(PREFIX)))
         assert command[-1] == str(name)
+
+
+def test_the_page_of_a_message_or_an_endpoint_offers_what_finds_just_that(client: Client) -> None:
+    queue = a_queue_row()
+    row = a_message_to_send(queue, message_id="m/1~x y")
+    system = ExternalSystem.objects.create(name="plant")
+    Endpoint.objects.create(name="orders", system=system, endpoint_type="file")
+    tracked = f"{reverse('tracked-message')}?{urlencode({'id': row.message_id})}"
+    for page, member, value in (
+        (reverse("outbox-row", args=[row.pk]), "id", row.pk),
+        (reverse("delivery-endpoint", args=["orders"]), "name", "orders"),
+        (tracked, "id", row.message_id),
+    ):
+        address, command = call_on(client.get(page).text)
+        assert facts(a_program().get(address.removeprefix(PREFIX)))[member] == value
+        group = built().commands[command[1]]
+        group.commands[command[2]].make_context(command[2], command[3:])  # type: ignore[attr-defined]
 
 
 def test_no_call_is_of_an_operation_that_is_not_there() -> None:

@@ -21,7 +21,7 @@ from console.api.document import PREFIX
 from console.api.urls import document
 from devstack.servers import Servers
 from tests.support.every_page import a_cluster_for_it, a_world
-from tests.support.operator_api import Program, a_program, application
+from tests.support.operator_api import Program, a_program, application, samples_of_api
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(300)]
 EXAMPLES = 3
@@ -43,7 +43,7 @@ def named() -> list[str]:
 
 def samples_for(operation: Any, world: dict[str, Any]) -> dict[str, Any]:
     """The parts of the address that lead somewhere."""
-    parts = {**world, "number": world["change:number"]}
+    parts = {**world, **samples_of_api(world)}
     return {part.name: str(parts[part.name]) for part in operation.path_parameters}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -16,9 +17,11 @@ from devstack.servers import Servers
 from tests.support.contents import content
 from tests.support.every_page import a_cluster_for_it, a_world
 from tests.support.http_api import problem
-from tests.support.operator_api import a_program
+from tests.support.operator_api import a_program, samples_of_api
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(300)]
+# What a query has to say leads somewhere by the sample of this name.
+QUERY = {"id": "message_id"}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 HARMLESS = frozenset({200, 201, 202, 404, 409, 422, 503})
 
@@ -36,20 +39,23 @@ class Operation:
 def every_operation(samples: dict[str, Any]) -> Iterator[Operation]:
     by_word = {right.word: right for right in Right}
     for path, methods in document()["paths"].items():
-        filled = path.removeprefix(PREFIX).format_map(
-            {**samples, "number": samples["change:number"]}
-        )
+        filled = path.removeprefix(PREFIX).format_map({**samples, **samples_of_api(samples)})
         for method, said in methods.items():
             rights = frozenset(by_word[word] for word in said[RIGHTS])
-            yield Operation(said["operationId"], method.upper(), filled, rights)
+            needed = {one["name"] for one in said.get("parameters", ()) if one["required"]}
+            asked = {name: samples[key] for name, key in QUERY.items() if name in needed}
+            query = urlencode(asked)
+            address = f"{filled}?{query}" if query else filled
+            yield Operation(said["operationId"], method.upper(), address, rights)
 
 
 def test_every_operation_needs_a_right_and_no_address_is_left_out() -> None:
     found = list(every_operation(a_world()))
     assert len({one.name for one in found}) == len(found)
     assert all(Right.VIEW in one.rights for one in found)
-    rooms = {one.path.split("/")[1] for one in found}
+    rooms = {one.path.partition("?")[0].split("/")[1] for one in found}
     work = {"failures", "operations", "queues", "notices", "cron", "bulk"}
+    work |= {"outbox", "endpoints", "messages", "set-up"}
     assert rooms == work | {"configuration", "changes"}
     acting = [one for one in found if one.method != "GET"]
     assert all(len(one.rights) > 1 for one in acting), "who may only see changes nothing"

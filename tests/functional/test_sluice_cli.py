@@ -17,7 +17,7 @@ from sluice_cli.asking import Connection, NotConnectedError, connected
 from sluice_cli.main import built
 from tests.support.http_api import problem
 from tests.support.operator_api import Program, a_program, application
-from tests.support.rows import a_blocked_queue, a_held, a_queue_row
+from tests.support.rows import a_blocked_queue, a_held, a_message_to_send, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 Sluice = Callable[..., Result]
@@ -85,6 +85,19 @@ def test_a_failure_is_released_and_what_is_refused_says_why(sluice: Sluice) -> N
     assert refused.exit_code == 1
     assert refused.stderr.startswith("STATE_MISMATCH: ")
     assert sluice("failures", "hold", str(error.pk)).exit_code == 2
+
+
+def test_a_row_is_given_up_and_a_message_is_found_and_told_of(sluice: Sluice) -> None:
+    queue = a_queue_row(direction="outbound")
+    row = a_message_to_send(queue, "DEAD", message_id="m/1~x y")
+    assert "m/1~x y" in sluice("outbox", "list", "--queue", queue.name).output
+    done = sluice("outbox", "give-up", str(row.pk), "--reason", "obsolete")
+    assert (done.exit_code, "CANCELLED" in done.output) == (0, True)
+    again = sluice("outbox", "send-again", str(row.pk))
+    assert (again.exit_code, again.stderr.partition(":")[0]) == (1, "OUTBOX_MISMATCH")
+    found = json.loads(sluice("messages", "find", "--id", "m/1~x y", "--json").output)
+    told = sluice("messages", "read", "--id", found["untried"])
+    assert str(row.pk) in told.output
 
 
 def test_an_operation_is_planned_by_json_and_by_a_file(sluice: Sluice, tmp_path: Path) -> None:

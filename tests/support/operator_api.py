@@ -71,6 +71,11 @@ def a_program(
     return Program(whose, made.token, made.text)
 
 
+def samples_of_api(world: dict[str, Any]) -> dict[str, Any]:
+    """Parts of the API's addresses that pages name otherwise, of a world of `a_world`."""
+    return {"number": world["change:number"], "kind": "systems"}
+
+
 def application() -> Callable[..., Any]:
     """The installation as WSGI, within the test's transaction: like Django's client.
 
