@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from crontasks.builtin import events
 from crontasks.builtin.events import Events
+from crontasks.configfile import applying, facts
 from crontasks.definitions import NoParameters
 from crontasks.outcome import Context, RunState
 from integration.actions import configuration, failures, queues
@@ -22,6 +23,7 @@ from integration.actions.configuration import Author
 from integration.endpoint_types.http.signing import signed
 from integration.models import (
     BulkRun,
+    ConfigurationChange,
     Event,
     EventKind,
     EventSubscription,
@@ -188,7 +190,17 @@ def test_the_receiver_in_the_guide_knows_our_signature_and_no_other():
     assert not is_ours("new", dict(signed(["new"], "m1", now - 600, b"{}")), b"{}")
 
 
-def test_a_subscription_is_set_up_with_its_audit_and_is_in_the_configuration_file():
+def test_a_subscription_is_part_of_the_configuration_file():
+    row = subscribed(EventKind.HELD, system=ExternalSystem.objects.create(name="erp"))
+    file = facts.export().encode()
+    EventSubscription.objects.all().delete()
+    steps = applying.apply(file, lookup=lambda _: "", author=Author("otto"))
+    assert [(step.action, step.name) for step in steps] == [("create", "all")]
+    again = EventSubscription.objects.get()
+    assert (again.kinds, again.channel, again.system) == (["failure.held"], row.channel, row.system)
+
+
+def test_a_subscription_is_set_up_with_its_audit():
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     channel = a_channel("EVENTS", "watcher")
@@ -198,6 +210,8 @@ def test_a_subscription_is_set_up_with_its_audit_and_is_in_the_configuration_fil
     client.post(reverse("event-subscription-new"), form)
     row = EventSubscription.objects.get()
     assert (row.kinds, row.system) == (["failure.held"], None)
+    change = ConfigurationChange.objects.get(kind="eventsubscription", subject=str(row.pk))
+    assert (change.actor, change.after["kinds"]) == ("root", ["failure.held"])
     assert "failure.held" in client.get(reverse("event-subscription", args=[row.pk])).text
     assert client.get(reverse("event-subscriptions")).status_code == 200
     type(channel).objects.filter(pk=channel.pk).update(format="xml")
