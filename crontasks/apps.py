@@ -17,6 +17,7 @@ class CrontasksConfig(AppConfig):
             consumers,
             dead_letters,
             errors_cleanup,
+            events,
             history_cleanup,
             lag_monitor,
             relay,

@@ -108,6 +108,11 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "rollback": ("branch rolled back", "branches rolled back"),
             "failed": ("not settled now", "not settled now"),
         },
+        "events": {
+            "published": ("event published", "events published"),
+            "dropped": ("event dropped", "events dropped"),
+            "failed": ("subscription waits", "subscriptions wait"),
+        },
         "reprocessing": {"RELEASED": ("released", "released")},
         "dead_letters": {
             "queues": ("error queue made", "error queues made"),

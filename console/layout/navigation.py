@@ -73,6 +73,7 @@ MENU: Final[Mapping[str, tuple[Page, ...]]] = {
         Page("Notice rules", "notice-rules", is_shared=True),
         Page("Recipients", "notice-recipients", is_shared=True),
         Page("Masking", "masking-rules"),
+        Page("Events", "event-subscriptions"),
         Page("Changes", "changes"),
     ),
     "Administration": (

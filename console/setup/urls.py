@@ -8,6 +8,7 @@ from console.setup import (
     channels,
     connections,
     endpoints,
+    event_subscriptions,
     masking_rules,
     notice_recipients,
     pages,
@@ -36,6 +37,7 @@ NOUNS: Final = (
     RULES,
     notice_recipients.RECIPIENTS,
     masking_rules.MASKING_RULES,
+    event_subscriptions.SUBSCRIPTIONS,
 )
 
 

@@ -16,6 +16,7 @@ from integration.models import (
     ConnectionFactory,
     Endpoint,
     EnterpriseService,
+    EventSubscription,
     ExternalSystem,
     MaskingRule,
     ObjectStructure,
@@ -88,6 +89,7 @@ SECTIONS: Final = (
     Section("notice_recipients", NoticeRecipient),
     Section("notice_rules", NoticeRule),
     Section("masking_rules", MaskingRule),
+    Section("event_subscriptions", EventSubscription),
 )
 NAMES: Final = tuple(section.name for section in SECTIONS)
 

@@ -21,6 +21,7 @@ SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
     ("Lag monitor", "lag_monitor", "", 15),
     ("Rescue", "rescue", "", 60),
     ("Recovery of branches", "xa_recovery", "", 60),
+    ("Events", "events", "", 5),
 )
 
 

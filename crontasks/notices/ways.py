@@ -1,8 +1,5 @@
 """The ways to a recipient: a mail, or a request to a webhook or a chat."""
 
-import base64
-import hashlib
-import hmac
 import json
 from datetime import datetime
 from typing import Final
@@ -15,13 +12,12 @@ from crontasks.notices import messages
 from crontasks.notices.messages import Message
 from integration.endpoint_types.http.endpoint import HttpEndpoint
 from integration.endpoint_types.http.properties import HttpProperties
+from integration.endpoint_types.http.signing import ID_HEADER, TIMESTAMP_HEADER
 from integration.endpoints.port import Accepted, OutboundMessage
 
 # A receiver that never answers costs so much time, and nobody else's.
 CONNECT_SECONDS: Final = 5.0
 TOTAL_SECONDS: Final = 10.0
-ID_HEADER: Final = "webhook-id"
-PREFIX: Final = "whsec_"
 
 
 def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> str:
@@ -36,22 +32,6 @@ def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> s
     body = messages.as_chat(message) if is_chat else messages.as_json(message)
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     return _posted(recipient, message, content, at)
-
-
-def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
-    """The signature as Standard Webhooks has it: of id, time and body, by HMAC-SHA256.
-
-    A secret that begins with "whsec_" is base64; any other is taken as it is.
-    """
-    key = secret.encode()
-    if secret.startswith(PREFIX):
-        try:
-            key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
-        except ValueError:
-            # Not base64, or not even ASCII: then it is a secret that only begins so.
-            key = secret.encode()
-    signed = b".".join([message_id.encode(), timestamp.encode(), content])
-    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"
 
 
 def _mailed(addresses: list[str], message: Message) -> str:
@@ -73,16 +53,12 @@ def _mailed(addresses: list[str], message: Message) -> str:
 
 
 def _posted(recipient: NoticeRecipient, message: Message, content: bytes, at: datetime) -> str:
-    timestamp = str(int(at.timestamp()))
-    headers = {"webhook-timestamp": timestamp}
-    if recipient.secret:
-        headers["webhook-signature"] = signature(
-            recipient.secret, str(message.id), timestamp, content
-        )
     properties = HttpProperties(
         url=recipient.url,
-        headers=headers,
+        # What is not signed has a time, too; the endpoint puts its own where it signs.
+        headers={TIMESTAMP_HEADER: str(int(at.timestamp()))},
         id_header=ID_HEADER,
+        signing_secret=recipient.secret,
         connect_seconds=CONNECT_SECONDS,
         read_seconds=TOTAL_SECONDS,
         total_seconds=TOTAL_SECONDS,

@@ -6,6 +6,7 @@ from integration.models.configuration_change import ConfigurationChange
 from integration.models.connection_factory import ConnectionFactory
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
+from integration.models.event import Event, EventKind, EventSubscription
 from integration.models.http_api import ApiToken, Receipt
 from integration.models.jms_receipt import JmsReceipt
 from integration.models.masking_rule import MaskingRule
@@ -42,6 +43,9 @@ __all__ = [
     "EnterpriseService",
     "ErrorAttempt",
     "ErrorChange",
+    "Event",
+    "EventKind",
+    "EventSubscription",
     "ExternalSystem",
     "Gap",
     "JmsReceipt",

@@ -1,5 +1,7 @@
 """Bad partners over HTTP: each way of failing has its answer, its code, and an end."""
 
+import base64
+import hmac
 import ssl
 import time
 from datetime import timedelta
@@ -67,6 +69,31 @@ def test_a_trace_goes_with_the_request_unless_the_endpoint_names_another(partner
     asked(partner, "take", message=an_outbound_message("m2", headers={"traceparent": "none"}))
     got = [(r.headers.get("traceparent"), r.headers.get("tracestate")) for r in partner.requests]
     assert got == [(sent, "v=1"), ("ours", "v=1"), (None, None)]
+
+
+def signature_by(secret, request):
+    """The signature of a request that arrived, reckoned as a receiver does."""
+    moment = request.headers["webhook-timestamp"]
+    signed = f"{request.headers['webhook-id']}.{moment}.".encode() + request.body
+    return "v1," + base64.b64encode(hmac.digest(secret.encode(), signed, "sha256")).decode()
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_requests_are_signed_with_each_secret_so_that_one_can_be_replaced(partner, method):
+    secrets = {"signing_secret": "new-secret", "former_signing_secret": "old-secret"}
+    headers = {"Webhook-Signature": "forged", "Webhook-Id": "forged"}
+    begun = time.time()
+    asked(partner, "take", method=method, headers=headers, secrets=secrets)
+    [request] = partner.requests
+    expected = [signature_by(secret, request) for secret in ("new-secret", "old-secret")]
+    assert request.headers["webhook-signature"] == " ".join(expected)
+    assert request.headers["webhook-id"] == "m1"
+    assert begun - 2 < int(request.headers["webhook-timestamp"]) < begun + 60
+
+
+def test_without_a_secret_nothing_is_signed(partner):
+    asked(partner, "take")
+    assert not [name for name in partner.requests[0].headers if name.lower().startswith("webhook")]
 
 
 def test_the_beginning_of_an_answer_is_kept_as_text_that_can_be_stored(partner):

@@ -18,8 +18,8 @@ from crontasks.models.notice import NoticeKind
 from crontasks.notices import actions, book, selectors, sending
 from crontasks.notices.condition import Condition
 from crontasks.notices.courier import Courier
-from crontasks.notices.ways import signature
 from integration.actions.configuration import Author
+from integration.endpoint_types.http.signing import signature
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.store.sessions import database_time
 from tests.support.http_partner import HttpPartner

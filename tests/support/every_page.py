@@ -22,6 +22,7 @@ from integration.models import (
     ConnectionFactory,
     Endpoint,
     EnterpriseService,
+    EventSubscription,
     ExternalSystem,
     Gap,
     MaskingRule,
@@ -290,6 +291,9 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "notice-recipient": recipient.pk,
         "notice-rule": rule.pk,
         "masking-rule": MaskingRule.objects.create(name="shared-mask", path="$.shared").pk,
+        "event-subscription": EventSubscription.objects.create(
+            name="shared-events", channel=target.channel, kinds=["failure.held"]
+        ).pk,
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}

@@ -129,6 +129,7 @@ def test_every_shipped_cron_task_reads_its_own_defaults_and_says_what_it_does():
         "error_queue_consumer",
         "relay",
         "errors_cleanup",
+        "events",
         "history_cleanup",
         "reprocessing",
         "rescue",

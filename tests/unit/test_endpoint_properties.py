@@ -90,7 +90,8 @@ def test_a_mistake_is_told(properties, told):
 def test_secrets_are_judged_beside_the_properties():
     secrets = [name for name, one in declarations(ENDPOINT_TYPES["http"]).items() if one.is_secret]
     of_login = ("password", "token", "api_key", "client_secret")
-    assert tuple(secrets) == (*of_login, "proxy_password", "client_key")
+    of_signing = ("signing_secret", "former_signing_secret")
+    assert tuple(secrets) == (*of_login, "proxy_password", *of_signing, "client_key")
     assert not secret_mistakes("http", URL, {})
     assert "token" in secret_mistakes("http", {**URL, "auth": "bearer"}, {})
     assert "odd" in secret_mistakes("http", URL, {"odd": "x"})

@@ -12,7 +12,7 @@ import pytest
 
 from crontasks.notices import messages
 from crontasks.notices.messages import Message, Told
-from crontasks.notices.ways import signature
+from integration.endpoint_types.http.signing import signature
 
 pytestmark = pytest.mark.fast
 AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)

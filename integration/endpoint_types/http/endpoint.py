@@ -22,6 +22,7 @@ from integration.endpoint_types.http.answers import (
 )
 from integration.endpoint_types.http.login import login_for
 from integration.endpoint_types.http.properties import HttpProperties
+from integration.endpoint_types.http.signing import signed
 from integration.endpoint_types.network import Call, Network
 from integration.endpoint_types.proxying import Proxy, default_proxy, own_proxy
 from integration.endpoints.codes import EndpointCode
@@ -73,6 +74,8 @@ class HttpEndpoint:
         # Without fields it is the same for every message, and read once.
         self._plain_url = _plain(self._url.text)
         self._headers = {name: Template(text) for name, text in properties.headers.items()}
+        secrets = (properties.signing_secret, properties.former_signing_secret)
+        self._signing_secrets = [secret for secret in secrets if secret]
         self._success = ranges_of(properties.success)
         self._is_closed = False
 
@@ -129,9 +132,20 @@ class HttpEndpoint:
         named = {name.lower() for name in headers}
         headers |= {n: v for n, v in texts_of(message.headers).items() if n not in named}
         headers[self._properties.id_header] = message.message_id
+        headers = self._with_signature(message, headers)
         for name, value in headers.items():
             _check_header(name, value)
         return url, headers
+
+    def _with_signature(self, message: OutboundMessage, headers: dict[str, str]) -> dict[str, str]:
+        """The headers, signed if the endpoint signs: its own take the place of any other's."""
+        if not self._signing_secrets:
+            return headers
+        content = b"" if self._properties.method in WITHOUT_BODY else message.body
+        # Each try has a time of its own: receivers refuse what was signed long ago.
+        now = int(timezone.now().timestamp())
+        ours = signed(self._signing_secrets, message.message_id, now, content)
+        return {n: v for n, v in headers.items() if n.lower() not in ours} | dict(ours)
 
     def _address(self, fields: Fields) -> httpx.URL:
         """Raises FieldMissingError, NotDeliveredError."""
@@ -227,7 +241,8 @@ class HttpEndpoint:
         own = self._properties
         login = sent.get("Authorization", "").partition(" ")[2]
         of_proxy = [] if self._proxy is None else self._proxy.secrets
-        return [login, own.password, own.token, own.api_key, own.client_secret, *of_proxy]
+        logins = [login, own.password, own.token, own.api_key, own.client_secret]
+        return [*logins, *self._signing_secrets, *of_proxy]
 
 
 def _proxy_of(properties: HttpProperties) -> Proxy | None:

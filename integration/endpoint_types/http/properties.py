@@ -35,6 +35,7 @@ class HttpProperties(Properties):
             "auth username password token api_key_header api_key token_url client_id client_secret "
             "scope",
         ),
+        part("Signature", "signing_secret former_signing_secret"),
         part(
             "Certificates and network",
             "private_network ca_certificate client_certificate client_key",
@@ -161,4 +162,14 @@ class HttpProperties(Properties):
     api_key: str = secret("API key", only=("auth", ("api_key",)), is_needed=True)
     client_secret: str = secret("Client secret", only=("auth", ("oauth2",)), is_needed=True)
     proxy_password: str = secret("Password at the proxy", only=("proxy", ("own",)))
+    signing_secret: str = secret(
+        "Signing secret",
+        help="Each request is signed with it, as Standard Webhooks has it: webhook-id, "
+        "webhook-timestamp, webhook-signature. One that begins with whsec_ is taken for base64. "
+        "Empty: no signature.",
+    )
+    former_signing_secret: str = secret(
+        "Former signing secret",
+        help="While the partner still knows the old one: requests are signed with both.",
+    )
     client_key: str = secret("Our private key", shape=Shape.PEM, help="PEM, of our certificate.")

@@ -59,6 +59,10 @@ def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
     hidden = channel.targets.count() - len(uses)
     if hidden:
         uses.append(Use("", 0, so_many(hidden, "target"), "of systems that are hidden from you"))
+    uses += [
+        Use("eventsubscription", one.pk, one.name, "publishes events by it")
+        for one in channel.event_subscriptions.all()
+    ]
     return uses
 
 

@@ -13,6 +13,7 @@ from integration.models import (
     ConnectionFactory,
     Endpoint,
     EnterpriseService,
+    EventSubscription,
     ExternalSystem,
     MaskingRule,
     MessageError,
@@ -89,6 +90,11 @@ def masking_rules(_scope: Scope = EVERYTHING) -> QuerySet[MaskingRule]:
     )
 
 
+def event_subscriptions(_scope: Scope = EVERYTHING) -> QuerySet[EventSubscription]:
+    """Every subscription to events; all people share them."""
+    return EventSubscription.objects.select_related("channel", "system").order_by("name")
+
+
 def documents_of(structure: ObjectStructure) -> int:
     """Count the documents stored under it, deletions that are remembered left out.
 
@@ -131,7 +137,7 @@ def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
         Use("channeltarget", t.pk, str(t), "gets the channel's messages")
         for t in system.targets.select_related("channel")
     ]
-    return queues + ends + targets + _masked_by(system)
+    return queues + ends + targets + _masked_by(system) + _subscribed(system)
 
 
 def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
@@ -157,6 +163,13 @@ def _masked_by(row: ExternalSystem | EnterpriseService | ObjectStructure) -> lis
     return [
         Use("maskingrule", rule.pk, rule.name, "hides values of its messages")
         for rule in row.masking_rules.all()
+    ]
+
+
+def _subscribed(system: ExternalSystem) -> list[Use]:
+    return [
+        Use("eventsubscription", one.pk, one.name, "publishes its events")
+        for one in system.event_subscriptions.all()
     ]
 
 

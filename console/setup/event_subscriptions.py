@@ -1,0 +1,91 @@
+"""Subscriptions to events: which kinds, of which systems, are published by which channel."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import django_tables2 as tables
+from django import forms
+from django.http import HttpRequest
+
+from console.forms.setup_form import SetupForm, names_in
+from console.setup.lists import Named, Switched, SwitchFilter, filters_by
+from console.setup.noun import Noun
+from integration.models import EventKind, EventSubscription
+from integration.selectors.setup import nouns
+
+PARTS: Final = (
+    ("", "", ("name", "description", "enabled")),
+    ("What is published", "", ("kinds", "system")),
+    ("Where", "", ("channel",)),
+)
+
+
+class EventSubscriptionForm(SetupForm):
+    """A subscription."""
+
+    parts = PARTS
+    kinds = forms.MultipleChoiceField(
+        choices=[(kind.value, f"{kind.label} ({kind.value})") for kind in EventKind],
+        widget=forms.CheckboxSelectMultiple,
+        label="Kinds of events",
+    )
+
+    class Meta:
+        model = EventSubscription
+        fields = names_in(PARTS)
+        labels: ClassVar[dict[str, str]] = {
+            "enabled": "Switched on",
+            "system": "External system",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Letters, digits, - and _.",
+            "description": "Who hears of it, in a few words.",
+            "enabled": "Off: nothing is published, and what waits is dropped.",
+            "system": "Only events of its queues and of its own set-up.",
+            "channel": "Its targets get the events. Failures of their queues are no events.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["system"]
+        field.empty_label = "All"
+
+
+class EventSubscriptionTable(tables.Table):
+    """The list of subscriptions."""
+
+    name = Named("event-subscription")
+    enabled = Switched()
+    kinds = tables.Column("Kinds of events", orderable=False)
+    system = tables.Column("External system", empty_values=())
+    channel = tables.Column()
+    description = tables.Column()
+
+    def render_kinds(self, value: list[str]) -> str:
+        return ", ".join(value)
+
+    def render_system(self, value: object) -> str:
+        return str(value or "all")
+
+
+def _more(_request: HttpRequest, _row: EventSubscription) -> Mapping[str, object]:
+    return {}
+
+
+def _stopped(subscription: EventSubscription) -> str:
+    return f"every event of {subscription}. What waits for it is dropped."
+
+
+SUBSCRIPTIONS: Final = Noun(
+    one="event-subscription",
+    title="Event subscriptions",
+    about="Events that other systems hear of, by a publish channel: a failure on hold, a queue "
+    "that is blocked, a change. They hold no payloads, keys or texts.",
+    form=EventSubscriptionForm,
+    table=EventSubscriptionTable,
+    filters=filters_by("name", "description", enabled=SwitchFilter()),
+    rows=nouns.event_subscriptions,
+    stops=_stopped,
+    more=_more,
+    is_shared=True,
+)

@@ -1,0 +1,105 @@
+"""Events: publishes what subscriptions wait for, by their channels."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import transaction
+
+from crontasks.definitions import NoParameters, crontask
+from crontasks.outcome import Context, Outcome, RunState
+from integration.errors import IntegrationError
+from integration.handlers.publishing import publish
+from integration.models import Event, EventSubscription
+
+logger = logging.getLogger(__name__)
+VERSION: Final = 1
+# What a subscription has in one commit, and of that singly for one kind and queue.
+AT_ONCE: Final = 5_000
+SINGLY: Final = 100
+
+
+@crontask("events", title="Events", parameters=NoParameters)
+class Events:
+    """Publishes events to other systems, each by the channel of its subscription.
+
+    An event leaves the list in the commit that writes its message to the outbox. Of more than a
+    hundred of one kind and queue at a time, one event tells the number.
+    """
+
+    def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
+        counts: Counter[str] = Counter()
+        for subscription in EventSubscription.objects.order_by("pk"):
+            if context.should_stop():
+                break
+            try:
+                counts += publish_waiting(subscription)
+            except IntegrationError as problem:
+                # What waits for it stays, and the others have theirs all the same.
+                context.say(f"{subscription.name}: {problem.code}: {problem.sentence}")
+                counts["failed"] += 1
+        state = RunState.FAILED if counts["failed"] else RunState.DONE
+        return Outcome(counts=+counts, state=state)
+
+
+def publish_waiting(subscription: EventSubscription) -> Counter[str]:
+    """Publish what waits for it, or drop it where it is off; how many of each.
+
+    Raises what publish() raises; nothing is published or taken away then.
+    """
+    counts: Counter[str] = Counter()
+    with transaction.atomic(using=settings.SLUICE_DATABASE):
+        # One at a time, so that order holds; what notes events meanwhile does not wait for it.
+        locked = EventSubscription.objects.select_for_update(skip_locked=True, no_key=True)
+        current = locked.filter(pk=subscription.pk).first()
+        if current is None:
+            return counts
+        rows = list(Event.objects.filter(subscription=current).order_by("id")[:AT_ONCE])
+        if current.enabled:
+            for told, mark in bodies(rows):
+                publication = publish(current.channel.name, told, key=mark)
+                counts["published" if publication.ids else "dropped"] += 1
+        else:
+            counts["dropped"] += len(rows)
+        Event.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    return counts
+
+
+def bodies(rows: Sequence[Event]) -> Iterator[tuple[dict[str, Any], str]]:
+    """What is told of these events, with the key of each: singly, or as a number of them."""
+    crowded = {
+        group
+        for group, count in Counter((row.kind, row.mark) for row in rows).items()
+        if count > SINGLY
+    }
+    summed: dict[tuple[str, str], list[Event]] = {}
+    for row in rows:
+        group = row.kind, row.mark
+        if group in crowded:
+            summed.setdefault(group, []).append(row)
+        else:
+            yield _told(row, row.subject, 1), row.mark
+    for (_, mark), many in summed.items():
+        # Of a summary only what all have in common is true.
+        first = many[0].subject
+        common = {
+            name: value
+            for name, value in first.items()
+            if all(row.subject.get(name) == value for row in many)
+        }
+        yield _told(many[-1], common, len(many)), mark
+
+
+def _told(row: Event, subject: dict[str, Any], count: int) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "id": str(row.event),
+        "kind": row.kind,
+        "time": row.at.isoformat(),
+        "deployment": settings.SLUICE_DEPLOYMENT,
+        "actor": (row.actor or None) if count == 1 else None,
+        "count": count,
+        "subject": subject,
+    }
