@@ -11,6 +11,7 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable, UndefinedTable
 
 from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME, TABLE, parts_of
+from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import Rule
 from spark_jobs.archive.shelving import Manifest
 from spark_jobs.archive.sources import KEY, columns_of, rule_of
@@ -153,8 +154,10 @@ def _archived(
     """Key and digest of every row, as they are read back from the files."""
     if not manifest["files"]:
         return iter(())
-    paths = archive.shelf.paths(manifest)
-    rows = parquet.read(archive.spark, archive.shelf.folder, paths, columns)
+    shelf = archive.shelf
+    if isinstance(shelf, ObjectShelf):
+        return iter(shelf.archived(manifest, columns).toLocalIterator())
+    rows = parquet.read(archive.spark, shelf.folder, shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
     pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())

@@ -34,10 +34,16 @@ class ArchiveRequest:
         most=36_500,
     )
 
+    to: str = option(
+        "",
+        "The folder of an object storage that takes the archive, such as s3://bucket/archive/; "
+        "none: the shared folder.",
+    )
+
     def parameters(self) -> dict[str, Any]:
         """The job's parameters: the moment it judges by, and the rule of the cleanup.
 
-        Raises BulkError NO_BULK_ROOT.
+        Raises BulkError NO_BULK_ROOT, BAD_STORAGE_NAME.
         """
         at = database_time()
         rule = RULES.get(self.kind)
@@ -46,7 +52,7 @@ class ArchiveRequest:
             before = first_kept({"at": at, "tracking_days": self.older_than_days})
         parameters = {
             "kind": self.kind,
-            "folder": str(storage.root() / FOLDER),
+            "folder": storage.object_folder(self.to) if self.to else str(storage.root() / FOLDER),
             "at": at.isoformat(),
             "before": before.isoformat(),
             "rule": rule and _rule_parameters(rule),
