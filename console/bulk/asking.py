@@ -92,7 +92,7 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
     asked = job_request_in(job_request)
     try:
         within(entry, asked, asker_of(request))
-        if job == ARCHIVE and not may_reveal(request):
+        if job == ARCHIVE and not (asked.get("masked") or may_reveal(request)):
             refuse_archive(str(asked.get("kind", "")))
     except BulkError as problem:
         return f"{problem.job_code}: {problem}"

@@ -14,7 +14,7 @@ from spark_jobs.archive.parameters import ArchivedKind
 EXPORT: Final = "export"
 REPAIR: Final = "repair"
 ARCHIVE: Final = "archive"
-REVEALING: Final = "Have somebody ask for it who may reveal masked values."
+REVEALING: Final = "Ask for a masked archive, or have somebody ask who may reveal masked values."
 NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with a reason."
 
 
@@ -35,7 +35,7 @@ def refuse_masked(
         if run.job == REPAIR:
             run.parameters.pop("masked", None)
         return
-    if run.job == ARCHIVE and not is_scheduled:
+    if run.job == ARCHIVE and not (is_scheduled or run.parameters.get("masked")):
         refuse_archive(run.parameters["kind"])
     if run.job == REPAIR:
         _refuse_telling(run.parameters)

@@ -1,36 +1,28 @@
-"""The folder of an archive's files in an object storage, and how its files are written there.
+"""The folder of an archive's files in an object storage.
 
-No folder is shared: each task writes its files where it runs and hands them over, into a hidden
-folder of the try. What has been handed over is fetched once more, and that is what counts.
+No folder is shared: tasks hand files over into a hidden folder of the try. What has been handed
+over is fetched once more, and that is what counts.
 """
 
 import json
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from spark_jobs.archive.planning import Range
+from spark_jobs.archive.by_task import Keep, Written, looked_at
 from spark_jobs.archive.shelving import Manifest, Shelf, damaged
-from spark_jobs.archive.sources import DAY, KEY, Source
+from spark_jobs.archive.sources import KEY
 from spark_jobs.errors import JobError
 from spark_jobs.storage import READ_AHEAD_BYTES, Storage
 from spark_jobs.tables import arrow, keeping
 from spark_jobs.tables.columns import Column, digest
-from spark_jobs.tables.reading import rows
 from spark_jobs.work import Work
 
 if TYPE_CHECKING:
     from pyspark import RDD
-
-# Days that a task writes side by side: each may hold a group of rows in memory.
-DAYS_AT_ONCE: Final = 8
-Row = Sequence[Any]
-Written = dict[str, Any]
 
 
 class ObjectShelf(Shelf):
@@ -55,34 +47,9 @@ class ObjectShelf(Shelf):
         self._work.each("place", manifest["files"], act, lambda: (0, 0))
         self.remove(manifest["work"])
 
-    def write(self, source: Source, snapshot: str, parts: Sequence[Range], work: str) -> list[Any]:
-        """Write all ranges into a hidden folder; what each file holds, as it was fetched back.
-
-        Raises JobError STORAGE_FAILED.
-        """
-        database, folder = self._work.arguments.database, f"{self.folder}{work}/"
-        storage = self.storage
-        done, count = self._work.counter(), self._work.counter()
-
-        def task(numbered: tuple[int, Range]) -> list[Written]:
-            number, one = numbered
-            statement, values = source.statement(one)
-            read = rows(database, snapshot, statement, values, source.dated)
-            with tempfile.TemporaryDirectory(prefix="sluice-") as own:
-                files = _by_day(read, source.columns, Path(own))
-                kept = [
-                    _hand_over(
-                        storage, folder, f"{DAY}={day}/{number:05}-{path.name}", path, source
-                    )
-                    for day, path in files
-                ]
-            count.add(sum(file["rows"] for file in kept))
-            done.add(1)
-            return kept
-
-        progress = partial(_so_far, done, count)
-        written = self._work.each("write", list(enumerate(parts)), task, progress)
-        return [file for files in written for file in files]
+    def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
+        """What hands a task's file over into a hidden folder."""
+        return partial(_hand_over, self.storage, f"{self.folder}{work}/", columns)
 
     def archived(self, manifest: Manifest, columns: Sequence[Column]) -> "RDD[tuple[Any, str]]":
         """Key and digest of every row, as the files in their places tell them."""
@@ -105,36 +72,17 @@ class ObjectShelf(Shelf):
         self.storage.remove(f"{self.folder}{name}")
 
 
-def _so_far(done: Any, count: Any) -> tuple[int, int]:
-    return done.value, count.value
-
-
-def _by_day(read: Iterable[Row], columns: Sequence[Column], folder: Path) -> list[tuple[str, Path]]:
-    """Write rows, whose last value is their day, into files of one day each."""
-    files: list[tuple[str, Path]] = []
-    writers: dict[str, arrow.Writer] = {}
-    with ExitStack() as stack:
-        for *values, day in read:
-            if day not in writers:
-                if len(writers) >= DAYS_AT_ONCE:
-                    writers.pop(next(iter(writers))).close()
-                path = folder / f"{len(files):05}.parquet"
-                files.append((day, path))
-                writers[day] = stack.enter_context(arrow.Writer(path, columns))
-            writers[day].add(values)
-    return files
-
-
-def _hand_over(storage: Storage, folder: str, name: str, path: Path, source: Source) -> Written:
+def _hand_over(
+    storage: Storage, folder: str, columns: Sequence[Column], path: Path, name: str
+) -> Written:
     """Hand a file over, and tell what it is and holds out of what the storage gives back."""
     storage.hand_over(path, f"{folder}{name}")
     path.unlink()
     with storage.open(f"{folder}{name}") as there, path.open("wb") as back:
         shutil.copyfileobj(there, back, READ_AHEAD_BYTES)
-    sealed, tally = keeping.sealed(path, path.parent), arrow.tally(path, source.columns)
+    told = looked_at(path, columns, name)
     path.unlink()
-    facts = {"bytes": sealed.bytes, "sha256": sealed.sha256}
-    return {"from": name, "rows": tally.rows, "sum": tally.sum, **facts}
+    return told
 
 
 def _place(storage: Storage, folder: str, work: str, file: Mapping[str, Any]) -> None:

@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spark_jobs.archive.by_task import Keep, keeping_on_disk, write_files
+from spark_jobs.archive.hiding import hiding_of
 from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Range
@@ -40,26 +42,18 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
     Raises JobError ARCHIVE_DAMAGED where the files do not hold exactly what SQL finds, and
     STORAGE_FAILED.
     """
-    work, shelf = archive.work, archive.shelf
+    work = archive.work
     with moment(work.arguments.database) as held:
         if not hold(held.session, part.table):
             work.tell.say(f"{part.table} is gone: the cleanup removed it before it was archived.")
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
         expected = _tally(held, source)
-        if isinstance(shelf, ObjectShelf):
-            written = shelf.write(source, held.snapshot, part.ranges, folder)
-        else:
-            _write(archive, part, source, held.snapshot, shelf.folder / folder / ROWS)
-            written = []
-    if isinstance(shelf, DiskShelf):
-        written = _read_back(archive, source, shelf.folder / folder)
+        written, total = _written(archive, part, source, held.snapshot, folder)
     files = [
         {**file, "name": f"{PurePath(file['from']).parent.name}/{_name(archive, part, number)}"}
         for number, file in enumerate(written)
     ]
-    # Of the files as the manifest names them: what is dropped is compared with that.
-    total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
     if total != expected:
         raise damaged(
             f"What was written of {part.table}",
@@ -67,6 +61,29 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
             f"(sum {expected.sum})",
         )
     return _manifest(archive, part, source.columns, files)
+
+
+def _written(
+    archive: Archive, part: Part, source: Source, snapshot: str, folder: str
+) -> tuple[list[dict[str, Any]], Tally]:
+    """Write the files; each as it was read back, and the tally that has to be what SQL finds."""
+    work, shelf = archive.work, archive.shelf
+    hide = hiding_of(archive.parameters, source.columns)
+    if hide is not None or isinstance(shelf, ObjectShelf):
+        keep = _keeping(archive, folder, source.columns)
+        return write_files(work, source, snapshot, part.ranges, keep, hide=hide)
+    _write(archive, part, source, snapshot, shelf.folder / folder / ROWS)
+    written = _read_back(archive, source, shelf.folder / folder)
+    # Of the files as the manifest names them: what is dropped is compared with that.
+    total = Tally(sum(file["rows"] for file in written), sum(file["sum"] for file in written))
+    return written, total
+
+
+def _keeping(archive: Archive, folder: str, columns: Sequence[Column]) -> Keep:
+    shelf = archive.shelf
+    if isinstance(shelf, ObjectShelf):
+        return shelf.keeping(folder, columns)
+    return keeping_on_disk(shelf.folder / folder, columns)
 
 
 def _tally(held: Moment, source: Source) -> Tally:
@@ -141,6 +158,7 @@ def _manifest(
         "table": part.table,
         "at": archive.parameters.at,
         "before": archive.parameters.before,
+        "masked": archive.parameters.masked,
         "rows": sum(file["rows"] for file in files),
         "bytes": sum(file["bytes"] for file in files),
         "columns": [[column.name, str(column.kind), column.sql] for column in columns],

@@ -3,7 +3,7 @@
 Arrow is imported where it is used, as in `spark_jobs.storage`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,10 +20,13 @@ class Writer:
     It is whole once the block has ended without an exception.
     """
 
-    def __init__(self, path: Path, columns: Sequence[Column]) -> None:
+    def __init__(
+        self, path: Path, columns: Sequence[Column], told: Mapping[str, str] | None = None
+    ) -> None:
+        """`told` is what the file's metadata say."""
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - see above
 
-        self._schema = _schema(columns)
+        self._schema = _schema(columns).with_metadata(told or None)
         self._file = ParquetWriter(path, self._schema)
         self._rows: list[Sequence[Any]] = []
         self._batches: list[Any] = []
@@ -51,7 +54,7 @@ class Writer:
         """Write what is left, and the end of the file."""
         self._pack()
         self._flush()
-        self._file.close()
+        self._file.close()  # Once more, it does nothing.
 
     def _pack(self) -> None:
         from pyarrow import RecordBatch, array  # noqa: PLC0415 - see above

@@ -244,6 +244,8 @@ class TestArchives:
             ask_in_console(entry, wanted, otto, number=uuid4())
         assert refused.value.job_code == "MASKED_SOURCE"
         ask_in_console(entry, {**wanted, "kind": "runs"}, otto, number=uuid4())
+        masked = ask_in_console(entry, {**wanted, "masked": True}, otto, number=uuid4())
+        assert [rule["path"] for rule in masked.parameters["masking"]] == ["$.card"]
         ask_in_console(entry, wanted, rita, number=uuid4())
         ask_by_schedule("archive", wanted, actor="nightly", instance=None)
 
