@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spark_jobs.archive.by_task import Keep, keeping_on_disk, write_files
+from spark_jobs.archive.by_task import Keep, Written, keeping_on_disk, write_files
 from spark_jobs.archive.hiding import hiding_of
 from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
@@ -23,6 +23,8 @@ from spark_jobs.work import Work
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Each file as it was read back, and the tally that has to be what SQL finds.
+Proven = tuple[list[Written], Tally]
 # The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
@@ -49,7 +51,9 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
         expected = _tally(held, source)
-        written, total = _written(archive, part, source, held.snapshot, folder)
+        proven = _written(archive, part, source, held.snapshot, folder)
+    # Not while the moment is held: files are read back for as long as it takes.
+    written, total = proven or _read_back(archive, source, folder)
     files = [
         {**file, "name": f"{PurePath(file['from']).parent.name}/{_name(archive, part, number)}"}
         for number, file in enumerate(written)
@@ -65,18 +69,15 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
 
 def _written(
     archive: Archive, part: Part, source: Source, snapshot: str, folder: str
-) -> tuple[list[dict[str, Any]], Tally]:
-    """Write the files; each as it was read back, and the tally that has to be what SQL finds."""
+) -> Proven | None:
+    """Write the files; what they are, where each task has read back its own."""
     work, shelf = archive.work, archive.shelf
     hide = hiding_of(archive.parameters, source.columns)
     if hide is not None or isinstance(shelf, ObjectShelf):
         keep = _keeping(archive, folder, source.columns)
         return write_files(work, source, snapshot, part.ranges, keep, hide=hide)
     _write(archive, part, source, snapshot, shelf.folder / folder / ROWS)
-    written = _read_back(archive, source, shelf.folder / folder)
-    # Of the files as the manifest names them: what is dropped is compared with that.
-    total = Tally(sum(file["rows"] for file in written), sum(file["sum"] for file in written))
-    return written, total
+    return None
 
 
 def _keeping(archive: Archive, folder: str, columns: Sequence[Column]) -> Keep:
@@ -119,20 +120,23 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     return list(watched(work.session, work.owned.run, tasks.collect, work.tell.go_on))
 
 
-def _read_back(archive: Archive, source: Source, folder: Path) -> list[dict[str, Any]]:
+def _read_back(archive: Archive, source: Source, work: str) -> Proven:
     """Tell where each file is, what it holds out of its own values, and how it is known again."""
+    folder = Path(archive.shelf.folder) / work
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     if not paths:
-        return []
+        return [], Tally(0, 0)
     # In this order: what is read back comes from the disk, and is what is known again later.
     forced = _forced(archive.work, folder, paths)
     frame = parquet.read(archive.spark, folder / ROWS, paths, source.columns)
     act = partial(parquet.tallies, frame)
     tallies = archive.work.watched("check", len(paths), act, lambda: (0, 0))
-    return [_file(file, tallies) for file in forced]
+    files = [_file(file, tallies) for file in forced]
+    # Of the files as the manifest names them: what is dropped is compared with that.
+    return files, Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
 
 
-def _file(file: Sealed, tallies: Mapping[str, Tally]) -> dict[str, Any]:
+def _file(file: Sealed, tallies: Mapping[str, Tally]) -> Written:
     tally = tallies.get("/".join(PurePath(file.name).parts[-2:]), Tally(0, 0))
     return {
         "from": file.name,
