@@ -31,9 +31,12 @@ class ObjectStorage:
         self.port = ports.choose()
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self._log = (folder / "object-storage.log").open("wb")
-        words = ["-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        words = ["-m", "bench.object_storage_server", str(self.port)]
         self._process = subprocess.Popen(
-            [sys.executable, *words], stdout=self._log, stderr=subprocess.STDOUT
+            [sys.executable, *words],
+            cwd=Path(__file__).parents[1],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
         )
         self._wait()
         self._asked("PUT", BUCKET, b"")

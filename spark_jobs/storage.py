@@ -146,17 +146,62 @@ class Storage:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small object. Raises JobError STORAGE_FAILED."""
-        with _told(name), self._system().open_output_stream(_key(name)) as stream:
+        with self.created(name) as stream:
             stream.write(content)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a small object; None where there is none. Raises as `facts` does."""
+        if self.facts(name) is None:
+            return None
+        with self.open(name) as file:
+            return file.read()
 
     def hand_over(self, path: Path, name: str) -> None:
         """Copy a file into the storage, under this name. Raises JobError STORAGE_FAILED."""
+        with path.open("rb") as file, self.created(name) as stream:
+            shutil.copyfileobj(file, stream, READ_AHEAD_BYTES)
+        facts, size = self.facts(name), path.stat().st_size
+        if facts is None or facts[0] != size:
+            with _told(name):
+                raise OSError(f"it has {facts and facts[0]} bytes of {size}")
+
+    @contextmanager
+    def created(self, name: str) -> Iterator[Any]:
+        """A stream into a new object; where the block fails, there is none afterwards.
+
+        Raises JobError STORAGE_FAILED.
+        """
         with _told(name):
-            with path.open("rb") as file, self._system().open_output_stream(_key(name)) as stream:
-                shutil.copyfileobj(file, stream, READ_AHEAD_BYTES)
-            found = self._system().get_file_info(_key(name))
-            if not found.is_file or found.size != path.stat().st_size:
-                raise OSError(f"it has {found.size} bytes of {path.stat().st_size}")
+            stream = self._system().open_output_stream(_key(name))
+            try:
+                yield stream
+                stream.close()
+            except BaseException:
+                # Arrow offers no way to abort: whatever closes a stream completes its object.
+                with suppress(OSError):
+                    stream.close()
+                with suppress(OSError):
+                    self._system().delete_file(_key(name))
+                raise
+
+    def copy(self, name: str, to: str) -> None:
+        """Copy an object within the storage. Raises JobError OBJECT_GONE, STORAGE_FAILED."""
+        with _told(name):
+            self._system().copy_file(_key(name), _key(to))
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there. Raises JobError STORAGE_FAILED."""
+        if self.facts(name) is not None:
+            with _told(name):
+                self._system().delete_file(_key(name))
+
+    def inside(self, folder: str) -> list[str]:
+        """The names of what lies right inside a folder. Raises JobError STORAGE_FAILED."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above
+
+        with _told(folder):
+            selector = FileSelector(_key(folder).rstrip("/"), allow_not_found=True)
+            return [str(entry.base_name) for entry in self._system().get_file_info(selector)]
 
     def remove_folders(self, beginning: str, *, is_needed: bool = True) -> None:
         """Remove each folder whose name begins so. Raises JobError STORAGE_FAILED if needed."""

@@ -19,7 +19,7 @@ from crontasks.instances.selectors import runs_with
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
-from integration.selectors.masking.limits import FIELDS, is_reached
+from integration.selectors.masking.limits import FIELDS, is_reached, named_frees
 
 router: Final = Router(tags=["configuration"])
 YAML: Final = "application/yaml"
@@ -121,6 +121,8 @@ def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
 
 def _loosens(step: Step) -> bool:
     """Return whether a step takes something out of the reach of a rule."""
+    if step.action == "remove":
+        return named_frees(step.word, step.name)
     field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
     return step.action == "change" and any(
         one.field == field and one.before and is_reached(f"{field}__name", one.before)

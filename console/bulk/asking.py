@@ -26,6 +26,7 @@ from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
+from crontasks.bulk.masking import ARCHIVE, refuse_archive
 from crontasks.parameters import describe
 from integration.selectors.bulk import runs
 
@@ -88,8 +89,11 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
         return ""
     if why := hindrance(request, entry):
         return why
+    asked = job_request_in(job_request)
     try:
-        within(entry, job_request_in(job_request), asker_of(request))
+        within(entry, asked, asker_of(request))
+        if job == ARCHIVE and not (asked.get("masked") or may_reveal(request)):
+            refuse_archive(str(asked.get("kind", "")))
     except BulkError as problem:
         return f"{problem.job_code}: {problem}"
     return ""

@@ -22,11 +22,12 @@ from integration.actions.errors import ChangedMeanwhileError, InUseError, Nothin
 from integration.actions.operations import release_held
 from integration.errors import IntegrationError
 from integration.selectors import changes
-from integration.selectors.masking.limits import loosens
+from integration.selectors.masking.limits import frees, loosens
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
 LOOSENS: Final = "A masking rule is limited to what was chosen here before, and would end with it."
+FREES: Final = "A masking rule is for its messages, and would not be once another has its name."
 UNEXPLAINED: Final = "Enter a reason, for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
 TRIALS: Final = frozenset({"show", "show-effect", "try"})
@@ -118,6 +119,9 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     mistake = "" if author.reason else UNEXPLAINED
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
         mistake = f"Type “{row}” to confirm. {mistake}".strip()
+    if not has(request.user, Right.REVEAL) and frees(row):
+        mistake = f"{FREES} {Right.REVEAL.missing}"
+        return _show_deletion(request, noun, row, mistake=mistake, status=403)
     if mistake:
         return _show_deletion(request, noun, row, mistake=mistake, status=422)
     try:

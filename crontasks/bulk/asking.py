@@ -115,7 +115,7 @@ def ask_by_schedule(
     entry = _entry(job)
     run = _made(entry, within(entry, job_request, Asker(name=actor)))
     # Nobody gives a reason by schedule.
-    refuse_masked(run, may_reveal=False, reason="")
+    refuse_masked(run, may_reveal=False, reason="", is_scheduled=True)
     run.instance = instance
     return _stored(run, Author(actor, "by schedule"))
 

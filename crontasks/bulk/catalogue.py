@@ -83,6 +83,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Archive",
             sentence="What is long over goes into Parquet by the day, and then from here.",
             job_request=archive.ArchiveRequest,
+            targets=("to",),
         ),
         Entry(
             job="replay",

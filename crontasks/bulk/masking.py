@@ -9,23 +9,34 @@ from integration.models import BulkRun
 from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
 from integration.selectors.masking.rules import any_masked
+from spark_jobs.archive.parameters import ArchivedKind
 
 EXPORT: Final = "export"
 REPAIR: Final = "repair"
+ARCHIVE: Final = "archive"
+REVEALING: Final = "Ask for a masked archive, or have somebody ask who may reveal masked values."
 NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with a reason."
 
 
-def refuse_masked(run: BulkRun, *, may_reveal: bool, reason: str) -> None:
+def refuse_masked(
+    run: BulkRun, *, may_reveal: bool, reason: str, is_scheduled: bool = False
+) -> None:
     """Refuse a run that would hand out masked values. Raises BulkError.
 
     What stays inside (a replay, a repair, an export into a queue) carries true values, each where
-    it stood: under another name no rule would find it.
+    it stood: under another name no rule would find it. An archive has true values as well, and
+    lies where files can be taken from; by schedule it was judged when the schedule was stored.
     """
     if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
         why = "Masking rules hide values of what the files would hold, and they would be unmasked."
         raise BulkError("MASKED_EXPORT", why, NEXT_STEP)
     if may_reveal:
+        # What it wraps or unwraps was theirs to see: no message is left out for that.
+        if run.job == REPAIR:
+            run.parameters.pop("masked", None)
         return
+    if run.job == ARCHIVE and not (is_scheduled or run.parameters.get("masked")):
+        refuse_archive(run.parameters["kind"])
     if run.job == REPAIR:
         _refuse_telling(run.parameters)
     if run.job == EXPORT and run.parameters.get("target"):
@@ -42,6 +53,13 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
     rules, _ = rules_of(parameters)
     masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
     return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
+
+
+def refuse_archive(kind: str) -> None:
+    """Refuse an archive of true values to who may not reveal them. Raises BulkError."""
+    if kind != ArchivedKind.RUNS and any_masked(()):
+        why = f"An archive holds true values, and masking rules hide values of {kind}."
+        raise BulkError(MaskedSourceError.code, why, REVEALING)
 
 
 def _refuse_renaming(parameters: Mapping[str, Any]) -> None:

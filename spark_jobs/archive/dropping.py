@@ -11,6 +11,8 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable, UndefinedTable
 
 from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME, TABLE, parts_of
+from spark_jobs.archive.hiding import Hide, hiding_of
+from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import Rule
 from spark_jobs.archive.shelving import Manifest
 from spark_jobs.archive.sources import KEY, columns_of, rule_of
@@ -19,7 +21,15 @@ from spark_jobs.contract import Progress
 from spark_jobs.errors import JobError
 from spark_jobs.staging import Session
 from spark_jobs.tables import parquet
-from spark_jobs.tables.columns import Column, ColumnKind, digest, digest_sql, select, tally_sql
+from spark_jobs.tables.columns import (
+    Column,
+    ColumnKind,
+    digest,
+    digest_sql,
+    select,
+    summed,
+    tally_sql,
+)
 
 ROWS_AT_ONCE: Final = 1_000
 PATIENT: Final = "SET LOCAL lock_timeout = '5s'"
@@ -93,10 +103,27 @@ def _is_same(archive: Archive, manifest: Manifest) -> bool:
     """Return whether the day has as many rows as its files, and these sum up to the same."""
     if not _has_all(archive, manifest):
         return False
-    statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
-    tallies = _ask(archive.work.database, statement, {})
+    columns, source = _columns(manifest), f"{manifest['table']} t"
+    hide = hiding_of(archive.parameters, columns)
+    if hide is None:
+        tallies = _ask(archive.work.database, tally_sql(columns, source, "true"), {})
+    else:
+        tallies = [_tally_hidden(archive.work.database, source, columns, hide)]
     expected = manifest["rows"], sum(file["sum"] for file in manifest["files"])
     return [tuple(map(int, row)) for row in tallies] == [expected]
+
+
+def _tally_hidden(
+    session: Session, source: str, columns: Sequence[Column], hide: Hide
+) -> tuple[int, int]:
+    """The same of the rows as they would be archived now: no file has a sum of true values."""
+    copying = f"COPY ({select(columns, source, 'true')}) TO STDOUT (FORMAT BINARY)"
+    count = total = 0
+    with session.cursor() as cursor, cursor.copy(copying.encode()) as copy:
+        copy.set_types([column.database_type for column in columns])
+        for row in copy.rows():
+            count, total = count + 1, total + summed(digest(hide(row)))
+    return count, total
 
 
 def _detach(archive: Archive, table: str) -> None:
@@ -153,8 +180,10 @@ def _archived(
     """Key and digest of every row, as they are read back from the files."""
     if not manifest["files"]:
         return iter(())
-    paths = archive.shelf.paths(manifest)
-    rows = parquet.read(archive.spark, archive.shelf.folder, paths, columns)
+    shelf = archive.shelf
+    if isinstance(shelf, ObjectShelf):
+        return iter(shelf.archived(manifest, columns).toLocalIterator())
+    rows = parquet.read(archive.spark, shelf.folder, shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
     pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())
@@ -176,13 +205,24 @@ def _drop_lot(
     with archive.work.claimed():
         session.execute(PATIENT)
         _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", values)
-        digests = dict(_ask(session, _digests(here, columns), values))
+        digests = _digests_now(archive, here, columns, values)
         over = _ask(session, _keys(rule.source, condition), values)
         same = {str(key) for key, now in digests.items() if lot.get(key) == now}
         gone = [key for (key,) in over if str(key) in same]
         for statement in rule.removals:
             session.execute(statement.encode(), {"keys": gone})
     return len(digests) - len(gone)
+
+
+def _digests_now(
+    archive: Archive, here: str, columns: Sequence[Column], values: Mapping[str, Any]
+) -> dict[Any, str]:
+    """The digest of each row as it would be archived now, by its key."""
+    session, hide = archive.work.database, hiding_of(archive.parameters, columns)
+    if hide is None:
+        return dict(_ask(session, _digests(here, columns), values))
+    place = [column.name for column in columns].index(KEY)
+    return {row[place]: digest(hide(row)) for row in _ask(session, here, values)}
 
 
 def _keys(source: str, condition: str) -> str:

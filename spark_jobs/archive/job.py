@@ -1,5 +1,6 @@
 """The job itself: part by part, its files are written, verified and placed; then its rows go."""
 
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -8,13 +9,15 @@ from psycopg.errors import LockNotAvailable
 
 from spark_jobs.archive import planning
 from spark_jobs.archive.dropping import drop
+from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
-from spark_jobs.archive.shelving import Manifest, Shelf
+from spark_jobs.archive.shelving import DiskShelf, Manifest, Shelf
 from spark_jobs.archive.writing import Archive, write
 from spark_jobs.errors import JobError
 from spark_jobs.fencing import Outcome, apply
 from spark_jobs.staging import Session
+from spark_jobs.storage import Storage, is_object
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work
 
@@ -26,9 +29,9 @@ _ALONE: Final = "SELECT pg_advisory_lock(hashtextextended('sluice archive ' || %
 def run(work: Work) -> Outcome:
     """Archive what is old enough. Raises JobError, Stopped, and the database's errors."""
     parameters = ArchiveParameters.of(work.arguments.parameters)
-    shelf = Shelf(Path(parameters.folder) / parameters.kind, work.owned.run)
+    shelf, room = _shelf(work, parameters)
     archive = Archive(work, parameters, shelf, parquet.settled(work.session))
-    with keeping.room(shelf.folder):
+    with keeping.room(room):
         shelf.make()
         _be_alone(work.database, parameters, shelf)
         plan = work.planned(Plan, partial(planning.plan, work.database, parameters))
@@ -37,6 +40,16 @@ def run(work: Work) -> Outcome:
     with work.claimed():
         apply(work.database, work.owned, outcome)
     return outcome
+
+
+def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[DiskShelf | ObjectShelf, Path]:
+    """The folder of the kind, and the one whose disk may be full."""
+    if is_object(parameters.folder):
+        folder = f"{parameters.folder}{parameters.kind}/"
+        storage = Storage.of(work.arguments.storage)
+        return ObjectShelf(storage, folder, work), Path(tempfile.gettempdir())
+    place = Path(parameters.folder) / parameters.kind
+    return DiskShelf(place, work.owned.run), place
 
 
 def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) -> None:
@@ -86,15 +99,15 @@ def _sealed(archive: Archive, part: Part) -> Manifest:
     """Write the part's files; from here on they are never written again."""
     work, shelf = archive.work, archive.shelf
     with work.claimed():
-        folder = keeping.work_folder(shelf.folder, shelf.run)
+        folder = shelf.work_folder()
     try:
-        manifest = {**write(archive, part, folder), "work": folder.name}
+        manifest = {**write(archive, part, folder), "work": folder}
         with work.claimed():
             shelf.seal(part.number, manifest)
     except BaseException:
         # A lost answer of the database must not cost what the sealed manifest names.
         if shelf.pending(part.number) is None:
-            keeping.remove(folder)
+            shelf.remove(folder)
         raise
     return manifest
 
@@ -104,7 +117,9 @@ def _outcome(parameters: ArchiveParameters, ended: list[Manifest]) -> Outcome:
     files = [file for part in ended for file in part["files"]]
     counts = {"read": rows, "sent": rows - kept, "rejected": 0, "skipped": kept}
     facts: dict[str, Any] = {
-        "folder": f"archive/{parameters.kind}",
+        "folder": f"{parameters.folder}{parameters.kind}/"
+        if is_object(parameters.folder)
+        else f"archive/{parameters.kind}",
         "files": len(files),
         "bytes": sum(file["bytes"] for file in files),
         "days": len({file["name"].partition("/")[0] for file in files}),

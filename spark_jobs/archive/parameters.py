@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from spark_jobs.parameters import JobParameters
+from spark_jobs.tables.masking import Masking
 
 
 class ArchivedKind(StrEnum):
@@ -38,6 +39,7 @@ class ArchiveParameters(JobParameters):
     """The rows to archive: everything of a kind from before `before`, by the rule's moment `at`.
 
     Both are ISO texts. `folder` has a folder for each kind. Messages go by day and have no rule.
+    Of a `masked` archive `masking` are the rules whose values are hidden in its files.
     """
 
     JOB: ClassVar[str] = "archive"
@@ -46,6 +48,8 @@ class ArchiveParameters(JobParameters):
     at: str
     before: str
     rule: Rule | None = None
+    masked: bool = False
+    masking: tuple[Masking, ...] = ()
 
     def check(self) -> None:
         """Raise JobError for what does not go together."""

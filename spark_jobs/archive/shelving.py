@@ -5,7 +5,8 @@ names them: from then on the part is never written again, only brought to its en
 gone from the database, the manifest says so in its last place.
 """
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,91 @@ ENDED: Final = "_manifests"
 Manifest = dict[str, Any]
 
 
-class Shelf:
-    """The folder of one kind, as one run sees it."""
+class Shelf(ABC):
+    """The folder of one kind, as one run sees it: on a disk, or in an object storage.
+
+    Whoever implements it keeps small files of JSON whole or not at all.
+    """
+
+    run: str
+
+    @abstractmethod
+    def make(self) -> None:
+        """Have the folder there."""
+
+    @abstractmethod
+    def work_folder(self) -> str:
+        """The name of a new hidden folder; what earlier tries of this run left is removed."""
+
+    @abstractmethod
+    def remove(self, work: str) -> None:
+        """Remove a hidden folder, as far as that is possible."""
+
+    @abstractmethod
+    def place(self, manifest: Mapping[str, Any]) -> None:
+        """Bring the files to their places and look at each there. Raises JobError ARCHIVE_DAMAGED.
+
+        Another driver may do the same: a file that is there already is looked at all the same.
+        """
+
+    def others(self) -> list[str]:
+        """Runs whose files are there and whose rows may be here as well."""
+        names = set(self._names(PENDING)) - set(self._names(ENDED))
+        return sorted({name.rsplit("-", 1)[0] for name in names} - {self.run})
+
+    def ended(self, part: int) -> Manifest | None:
+        return self._read(self._manifest(ENDED, part))
+
+    def pending(self, part: int) -> Manifest | None:
+        return self._read(self._manifest(PENDING, part))
+
+    def seal(self, part: int, manifest: Mapping[str, Any]) -> None:
+        """The part's files are verified: nothing of it is written again."""
+        self._write(self._manifest(PENDING, part), manifest)
+
+    def end(self, part: int, manifest: Mapping[str, Any]) -> None:
+        """The part's rows are gone, or stay for good reasons."""
+        self._write(self._manifest(ENDED, part), manifest)
+        self.forget(part)
+
+    def forget(self, part: int) -> None:
+        """Take away what says that the part is not at its end."""
+        self._forget(self._manifest(PENDING, part))
+
+    def tidy(self) -> None:
+        """Take away what drivers that died left of other runs, where `others` names none.
+
+        A driver may die between the last manifest of a part and the end of the first. Only for a
+        caller that is alone here: nobody has left the hidden folder of a run at work.
+        """
+        for name in set(self._names(PENDING)) & set(self._names(ENDED)):
+            self._forget(f"{PENDING}/{name}")
+        for name in self._names(""):
+            if name[:1] == "." and "-" in name and not name.startswith(f".{self.run}-"):
+                self.remove(name)
+
+    def _manifest(self, where: str, part: int) -> str:
+        return f"{where}/{self.run}-{part:03}.json"
+
+    @abstractmethod
+    def _names(self, folder: str) -> Sequence[str]:
+        """What lies right inside a folder of this one; of manifests those that are whole."""
+
+    @abstractmethod
+    def _read(self, name: str) -> Manifest | None:
+        """A manifest, or None where there is none."""
+
+    @abstractmethod
+    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
+        """Keep a manifest, whole or not at all."""
+
+    @abstractmethod
+    def _forget(self, name: str) -> None:
+        """Remove a manifest, if it is there."""
+
+
+class DiskShelf(Shelf):
+    """A folder of a disk, or of one that several machines share."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
@@ -32,47 +116,13 @@ class Shelf:
         for folder in (self.folder, *list(self.folder.parents)[:2]):
             keeping.force(folder)
 
-    def others(self) -> list[str]:
-        """Runs whose files are there and whose rows may be here as well."""
-        names = (path.name for path in self._pendings() if not self._has_ended(path))
-        return sorted({name.rsplit("-", 1)[0] for name in names} - {self.run})
+    def work_folder(self) -> str:
+        return keeping.work_folder(self.folder, self.run).name
 
-    def ended(self, part: int) -> Manifest | None:
-        return keeping.read_json(self._manifest(ENDED, part))
-
-    def pending(self, part: int) -> Manifest | None:
-        return keeping.read_json(self._manifest(PENDING, part))
-
-    def seal(self, part: int, manifest: Mapping[str, Any]) -> None:
-        """The part's files are verified: nothing of it is written again."""
-        keeping.write_json(self._manifest(PENDING, part), manifest)
-
-    def end(self, part: int, manifest: Mapping[str, Any]) -> None:
-        """The part's rows are gone, or stay for good reasons."""
-        keeping.write_json(self._manifest(ENDED, part), manifest)
-        self.forget(part)
-
-    def forget(self, part: int) -> None:
-        """Take away what says that the part is not at its end."""
-        self._manifest(PENDING, part).unlink(missing_ok=True)
-
-    def tidy(self) -> None:
-        """Take away what drivers that died left of other runs, where `others` names none.
-
-        Only for a caller that is alone here: nobody has left the hidden folder of a run at work.
-        """
-        for path in self._pendings():
-            if self._has_ended(path):
-                path.unlink(missing_ok=True)
-        for folder in self.folder.glob(".*-*"):
-            if not folder.name.startswith(f".{self.run}-"):
-                keeping.remove(folder)
+    def remove(self, work: str) -> None:
+        keeping.remove(self.folder / work)
 
     def place(self, manifest: Mapping[str, Any]) -> None:
-        """Bring the files to their places and look at each there. Raises JobError ARCHIVE_DAMAGED.
-
-        Another driver may do the same: a file that is there already is looked at all the same.
-        """
         work = self.folder / manifest["work"]
         for file in manifest["files"]:
             place = self.folder / file["name"]
@@ -88,12 +138,18 @@ class Shelf:
     def paths(self, manifest: Manifest) -> list[Path]:
         return [self.folder / file["name"] for file in manifest["files"]]
 
-    def _pendings(self) -> list[Path]:
-        return list((self.folder / PENDING).glob("[!.]*.json"))
+    def _names(self, folder: str) -> Sequence[str]:
+        pattern = "[!.]*.json" if folder else ".*-*"
+        return [path.name for path in (self.folder / folder).glob(pattern)]
 
-    def _has_ended(self, pending: Path) -> bool:
-        """A driver may die, or the machine, between the last manifest and the end of the first."""
-        return (self.folder / ENDED / pending.name).exists()
+    def _read(self, name: str) -> Manifest | None:
+        return keeping.read_json(self.folder / name)
+
+    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
+        keeping.write_json(self.folder / name, manifest)
+
+    def _forget(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
 
     def _move(self, beside: Path, place: Path) -> None:
         with suppress(FileNotFoundError):
@@ -107,14 +163,11 @@ class Shelf:
         if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
             raise damaged(file["name"], "it is not the file that was verified")
 
-    def _manifest(self, where: str, part: int) -> Path:
-        return self.folder / where / f"{self.run}-{part:03}.json"
-
 
 def damaged(name: str, why: str) -> JobError:
     """Make the error of files that are not what was written: nothing more is dropped."""
     return JobError(
         "ARCHIVE_DAMAGED",
         f"{name} cannot be trusted: {why}. Nothing more is removed here.",
-        "Look at the disk of SLUICE_BULK_ROOT, then let the run go on.",
+        "Look at the disk or the storage of the archive, then let the run go on.",
     )

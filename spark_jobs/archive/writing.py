@@ -5,9 +5,12 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spark_jobs.archive.by_task import Keep, Written, keeping_on_disk, write_files
+from spark_jobs.archive.hiding import hiding_of
+from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Range
-from spark_jobs.archive.shelving import Manifest, Shelf, damaged
+from spark_jobs.archive.shelving import DiskShelf, Manifest, damaged
 from spark_jobs.archive.sources import DAY, Source, source_of
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.tables.columns import Column, tally_sql
@@ -20,6 +23,8 @@ from spark_jobs.work import Work
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Each file as it was read back, and the tally that has to be what SQL finds.
+Proven = tuple[list[Written], Tally]
 # The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
@@ -29,14 +34,15 @@ class Archive(NamedTuple):
 
     work: Work
     parameters: ArchiveParameters
-    shelf: Shelf
+    shelf: DiskShelf | ObjectShelf
     spark: "SparkSession"
 
 
-def write(archive: Archive, part: Part, folder: Path) -> Manifest:
+def write(archive: Archive, part: Part, folder: str) -> Manifest:
     """Write the files of a part into its hidden folder; what they hold is verified.
 
-    Raises JobError ARCHIVE_DAMAGED where the files do not hold exactly what SQL finds.
+    Raises JobError ARCHIVE_DAMAGED where the files do not hold exactly what SQL finds, and
+    STORAGE_FAILED.
     """
     work = archive.work
     with moment(work.arguments.database) as held:
@@ -45,14 +51,13 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
         expected = _tally(held, source)
-        _write(archive, part, source, held.snapshot, folder / ROWS)
-    paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
-    # In this order: what is read back comes from the disk, and is what is known again later.
-    forced = _forced(work, folder, paths)
-    tallies = _read_back(archive, source, folder / ROWS, paths)
-    files = [_file(archive, part, number, file, tallies) for number, file in enumerate(forced)]
-    # Of the files as the manifest names them: what is dropped is compared with that.
-    total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
+        proven = _written(archive, part, source, held.snapshot, folder)
+    # Not while the moment is held: files are read back for as long as it takes.
+    written, total = proven or _read_back(archive, source, folder)
+    files = [
+        {**file, "name": f"{PurePath(file['from']).parent.name}/{_name(archive, part, number)}"}
+        for number, file in enumerate(written)
+    ]
     if total != expected:
         raise damaged(
             f"What was written of {part.table}",
@@ -60,6 +65,26 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
             f"(sum {expected.sum})",
         )
     return _manifest(archive, part, source.columns, files)
+
+
+def _written(
+    archive: Archive, part: Part, source: Source, snapshot: str, folder: str
+) -> Proven | None:
+    """Write the files; what they are, where each task has read back its own."""
+    work, shelf = archive.work, archive.shelf
+    hide = hiding_of(archive.parameters, source.columns)
+    if hide is not None or isinstance(shelf, ObjectShelf):
+        keep = _keeping(archive, folder, source.columns)
+        return write_files(work, source, snapshot, part.ranges, keep, hide=hide)
+    _write(archive, part, source, snapshot, shelf.folder / folder / ROWS)
+    return None
+
+
+def _keeping(archive: Archive, folder: str, columns: Sequence[Column]) -> Keep:
+    shelf = archive.shelf
+    if isinstance(shelf, ObjectShelf):
+        return shelf.keeping(folder, columns)
+    return keeping_on_disk(shelf.folder / folder, columns)
 
 
 def _tally(held: Moment, source: Source) -> Tally:
@@ -87,8 +112,6 @@ def _write(archive: Archive, part: Part, source: Source, snapshot: str, folder: 
 
 def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     """Each file as it lies on the disk, in the order of the paths."""
-    if not paths:
-        return []
 
     def task(path: Path) -> Sealed:
         return keeping.sealed(path, folder)
@@ -97,32 +120,35 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     return list(watched(work.session, work.owned.run, tasks.collect, work.tell.go_on))
 
 
-def _read_back(
-    archive: Archive, source: Source, folder: Path, paths: Sequence[Path]
-) -> Mapping[str, Tally]:
-    """Tell what each file holds, by its day and name, out of its own values."""
+def _read_back(archive: Archive, source: Source, work: str) -> Proven:
+    """Tell where each file is, what it holds out of its own values, and how it is known again."""
+    folder = Path(archive.shelf.folder) / work
+    paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     if not paths:
-        return {}
-    frame = parquet.read(archive.spark, folder, paths, source.columns)
+        return [], Tally(0, 0)
+    # In this order: what is read back comes from the disk, and is what is known again later.
+    forced = _forced(archive.work, folder, paths)
+    frame = parquet.read(archive.spark, folder / ROWS, paths, source.columns)
     act = partial(parquet.tallies, frame)
-    return archive.work.watched("check", len(paths), act, lambda: (0, 0))
+    tallies = archive.work.watched("check", len(paths), act, lambda: (0, 0))
+    files = [_file(file, tallies) for file in forced]
+    # Of the files as the manifest names them: what is dropped is compared with that.
+    return files, Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
 
 
-def _file(
-    archive: Archive, part: Part, number: int, file: Sealed, tallies: Mapping[str, Tally]
-) -> dict[str, Any]:
-    """Note where a file is, where it goes, what it holds, and how it is known again there."""
-    place = PurePath(file.name)
-    day = place.parent.name
-    tally = tallies.get(f"{day}/{place.name}", Tally(0, 0))
+def _file(file: Sealed, tallies: Mapping[str, Tally]) -> Written:
+    tally = tallies.get("/".join(PurePath(file.name).parts[-2:]), Tally(0, 0))
     return {
         "from": file.name,
-        "name": f"{day}/{archive.shelf.run}-{part.number:03}-{number:05}.parquet",
         "rows": tally.rows,
         "sum": tally.sum,
         "bytes": file.bytes,
         "sha256": file.sha256,
     }
+
+
+def _name(archive: Archive, part: Part, number: int) -> str:
+    return f"{archive.shelf.run}-{part.number:03}-{number:05}.parquet"
 
 
 def _manifest(
@@ -136,6 +162,7 @@ def _manifest(
         "table": part.table,
         "at": archive.parameters.at,
         "before": archive.parameters.before,
+        "masked": archive.parameters.masked,
         "rows": sum(file["rows"] for file in files),
         "bytes": sum(file["bytes"] for file in files),
         "columns": [[column.name, str(column.kind), column.sql] for column in columns],

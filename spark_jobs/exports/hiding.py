@@ -5,14 +5,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from integration.envelope import Flaw, body_of, read
-from integration.masking.documents import hidden_in, hides_beside, is_xml
-from integration.masking.mask import HIDDEN, NOTHING, Mask, Part, Rule, mask_of
-from integration.masking.matcher import Style
-from integration.wrapping import with_text
+from integration.envelope import Flaw, body_of
+from integration.masking.documents import is_xml
+from integration.masking.mask import HIDDEN, NOTHING, Mask
 from spark_jobs.exports.parameters import ExportParameters, Format, Wanted
 from spark_jobs.exports.selecting import Selection
 from spark_jobs.tables.columns import ColumnKind
+from spark_jobs.tables.masking import mask_by, masked_record
 
 Row = Sequence[Any]
 _Hide = Callable[[Any], Any]
@@ -21,15 +20,13 @@ _HIDDEN_JSON: Final = json.dumps(HIDDEN, ensure_ascii=False)
 
 def mask_in(parameters: ExportParameters) -> Mask:
     """The mask that an export was asked for with."""
-    return mask_of(
-        frozenset(Rule(Part(r.part), r.path, Style(r.style)) for r in parameters.masking)
-    )
+    return mask_by(parameters.masking)
 
 
 def hiding_of_records(parameters: ExportParameters) -> Callable[[bytes], bytes] | None:
     """What makes of a record one without masked values; None where there are no rules."""
     mask = mask_in(parameters)
-    return partial(_record, mask) if mask.hides_payload else None
+    return partial(masked_record, mask) if mask.hides_payload else None
 
 
 def hiding_of_documents(parameters: ExportParameters, selection: Selection) -> Callable[[Row], Row]:
@@ -82,16 +79,3 @@ def _value(mask: Mask, text: str) -> str:
         return text
     hidden = mask.document(text, is_xml=False)
     return HIDDEN if hidden is None else hidden.text
-
-
-def _record(mask: Mask, record: bytes) -> bytes:
-    """What cannot be read is hidden whole, as on pages."""
-    document = read(record)
-    hidden = None if isinstance(document, Flaw) else hidden_in(document, mask)
-    if hidden is None or isinstance(document, Flaw):
-        return HIDDEN.encode()
-    if hides_beside(record, document, mask):
-        return hidden.text.encode()
-    if not hidden.places:
-        return record
-    return with_text(record, document, hidden.text) if document.wrapped else hidden.text.encode()

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from integration.paths import plain_steps
 from spark_jobs.parameters import JobParameters
+from spark_jobs.tables.masking import Masking
 from spark_jobs.topics.target import Target
 
 # PostgreSQL takes no more columns, and nobody reads as many.
@@ -45,15 +46,6 @@ class Wanted:
     @property
     def is_path(self) -> bool:
         return self.source.startswith("$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Masking:
-    """A masking rule: the part of a message, the path in it, and what is left of a value."""
-
-    part: str
-    path: str
-    style: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Writes one range as lines of text, in a task of Spark: streamed, whatever its size."""
+"""Writes the file of one range in a task of Spark: streamed, whatever its size."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,6 +9,7 @@ from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Range
 from spark_jobs.exports.reading import Source, rows_of
 from spark_jobs.exports.shaping import csv_lines, header, json_lines, shaped
+from spark_jobs.tables import arrow
 
 ROWS_AT_ONCE: Final = 100
 
@@ -18,20 +19,31 @@ def write(source: Source, part: Range, folder: Path) -> int:
 
     A task that is tried again writes the same once more: only the whole file gets its name.
     """
+    place = folder / f"part-{part.number:05}.{source.parameters.format}"
+    beside = folder / f".{place.name}-{uuid4().hex[:8]}"
+    is_parquet = source.parameters.format is Format.PARQUET
+    count = _write_parquet(source, part, beside) if is_parquet else _write(source, part, beside)
+    beside.replace(place)
+    return count
+
+
+def _write_parquet(source: Source, part: Range, path: Path) -> int:
+    columns = shaped(source.parameters, source.selection).columns
+    return arrow.write(path, columns, rows_of(source, part))
+
+
+def _write(source: Source, part: Range, path: Path) -> int:
     parameters = source.parameters
     columns = shaped(parameters, source.selection).columns
-    place = folder / f"part-{part.number:05}.{parameters.format}"
-    beside = folder / f".{place.name}-{uuid4().hex[:8]}"
     is_json = parameters.format is Format.JSON_LINES
     text = json_lines(columns) if is_json else csv_lines(columns, parameters)
     count = 0
-    with beside.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         file.write("" if is_json else header(columns, parameters))
         rows = rows_of(source, part)
         while lot := list(islice(rows, ROWS_AT_ONCE)):
             file.write(text(lot))
             count += len(lot)
-    beside.replace(place)
     return count
 
 

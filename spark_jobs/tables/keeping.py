@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 from uuid import uuid4
 
 from spark_jobs.errors import JobError
@@ -44,15 +44,20 @@ def remove(folder: Path) -> None:
 
 def sealed(path: Path, folder: Path) -> Sealed:
     """Force a file to the disk and read it back from there, past the system's memory of it."""
-    digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         os.fsync(file.fileno())
         with suppress(OSError, AttributeError):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return Sealed(str(path.relative_to(folder)), size, digest.hexdigest())
+        return Sealed(str(path.relative_to(folder)), *read_through(file))
+
+
+def read_through(file: BinaryIO) -> tuple[int, str]:
+    """The number of a file's bytes and their SHA-256, as they are read to its end."""
+    digest, size = hashlib.sha256(), 0
+    while block := file.read(_BLOCK_BYTES):
+        digest.update(block)
+        size += len(block)
+    return size, digest.hexdigest()
 
 
 def force(folder: Path) -> None:

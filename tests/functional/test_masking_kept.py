@@ -10,9 +10,10 @@ from django.db.models import Value
 from django.urls import reverse
 
 from console.api.configuration import _loosens
+from console.bulk.asking import schedule_hindrance
 from console.failures.checks import Made, shown
 from console.layout.access import Right
-from crontasks.bulk.asking import Asker, ask_in_console, within
+from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.applying import Difference, Step
@@ -35,7 +36,7 @@ from integration.store.reads import reading_standby
 from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
-from tests.functional.test_masking_planted import somebody
+from tests.functional.test_masking_planted import person_without, somebody
 from tests.support.rows import a_queue_row, an_envelope
 from tests.support.tracks import a_track_row
 
@@ -211,6 +212,65 @@ class TestReach:
         change = Difference("structure", "order", None)
         assert _loosens(Step("change", word, "ORDERS", (change,)))
         assert not _loosens(Step("change", word, "ORDERS", (Difference("enabled", True, False),)))
+
+    @pytest.mark.parametrize("limit", ["structure", "service"])
+    def test_a_name_is_given_up_by_who_may_reveal(self, limit: str) -> None:
+        """Under the old name another row, which no rule is for, would show what is hidden."""
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
+        word = str(EnterpriseService._meta.verbose_name)
+        service.interface = "RENAMED"
+        assert not loosens(service)
+        assert not _loosens(Step("remove", word, "ORDERS"))
+        a_rule(**{limit: {"structure": structure, "service": service}[limit]})
+        assert loosens(service)
+        assert _loosens(Step("remove", word, "ORDERS"))
+        assert not _loosens(Step("create", word, "ORDERS"))
+        address, client = reverse("service-delete", args=[service.pk]), somebody(Right.REVEAL)
+        said = {"reason": "to add it again", "name": "ORDERS"}
+        assert client.post(address, said).status_code == 403
+        assert EnterpriseService.objects.filter(interface="ORDERS").exists()
+
+
+class TestArchives:
+    def test_true_values_are_archived_by_who_may_reveal(self, settings: Any, tmp_path: Any) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        entry = CATALOGUE["archive"]
+        wanted = {"kind": "failures", "older_than_days": 30}
+        otto, rita = Asker(name="otto"), Asker(name="rita", may_reveal=True)
+        ask_in_console(entry, wanted, otto, number=uuid4())
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            ask_in_console(entry, wanted, otto, number=uuid4())
+        assert refused.value.job_code == "MASKED_SOURCE"
+        ask_in_console(entry, {**wanted, "kind": "runs"}, otto, number=uuid4())
+        masked = ask_in_console(entry, {**wanted, "masked": True}, otto, number=uuid4())
+        assert [rule["path"] for rule in masked.parameters["masking"]] == ["$.card"]
+        ask_in_console(entry, wanted, rita, number=uuid4())
+        ask_by_schedule("archive", wanted, actor="nightly", instance=None)
+
+    def test_a_schedule_of_it_is_stored_by_who_may_reveal(self, rf: Any) -> None:
+        request = rf.get("/")
+        request.session = {}
+        wanted = json.dumps({"kind": "messages"})
+        for but, word in (((), ""), ((Right.REVEAL,), "MASKED_SOURCE")):
+            MaskingRule.objects.all().delete()
+            request.user = person_without(*but)
+            assert not schedule_hindrance(request, "archive", wanted)
+            a_rule()
+            assert schedule_hindrance(request, "archive", wanted).partition(":")[0] == word
+
+
+class TestRepairs:
+    def test_who_may_reveal_leaves_no_message_out(self) -> None:
+        queue = a_queue_row()
+        a_rule(queue=queue)
+        entry = CATALOGUE["repair"]
+        wanted = {"queue": queue.name, "recipe": json.dumps(WRAPPING)}
+        left = ask_in_console(entry, wanted, Asker(name="otto"), number=uuid4())
+        assert left.parameters["masked"] == [queue.pk]
+        taken = ask_in_console(entry, wanted, Asker(name="rita", may_reveal=True), number=uuid4())
+        assert "masked" not in taken.parameters
 
 
 class TestKeys:

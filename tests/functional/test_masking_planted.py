@@ -40,13 +40,17 @@ def planted(servers: Servers) -> Planted:
 
 
 def somebody(*but: Right) -> Client:
-    """A person with every right but these."""
+    """The browser of a person with every right but these."""
+    client = Client()
+    client.force_login(person_without(*but))
+    return client
+
+
+def person_without(*but: Right) -> User:
     person = a_person()
     codes = [right.permission.split(".")[1] for right in Right if right not in but]
     person.user_permissions.set(Permission.objects.filter(codename__in=codes))
-    client = Client()
-    client.force_login(person)
-    return client
+    return User.objects.get(pk=person.pk)
 
 
 def leaving(

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,23 @@ def test_a_preview_lists_so_many_objects_and_asks_for_none_alone(
     with pytest.raises(BulkError) as told:
         preview("import", said)
     assert told.value.job_code == "TOO_MANY_FILES"
+
+
+def test_an_upload_of_several_parts_is_whole_or_not_there(
+    object_storage: ObjectStorage, place: str, tmp_path: Path
+) -> None:
+    """Arrow sends what is larger than 10 MB in parts of so many."""
+    storage, path = Storage.of(object_storage.settings), tmp_path / "large.csv"
+    content = b"0123456789abcdef" * (12 * 2**16)
+    path.write_bytes(content)
+    name = f"s3://{BUCKET}/{place}/large.csv"
+    storage.hand_over(path, name)
+    assert object_storage.get(name) == content
+    torn = f"s3://{BUCKET}/{place}/torn.csv"
+    with suppress(ArithmeticError), storage.created(torn) as stream:
+        stream.write(content)
+        raise ArithmeticError
+    assert storage.find(f"s3://{BUCKET}/{place}/") == [(name, len(content))]
 
 
 def test_an_object_that_changed_is_not_what_was_planned(

@@ -18,7 +18,7 @@ from crontasks.bulk.driving import drive
 from integration.models import BulkRun, ErrorChange, MessageError, MessageTrack, Queue
 from integration.store import track_days
 from spark_jobs.archive import dropping, job
-from spark_jobs.archive.shelving import Shelf
+from spark_jobs.archive.shelving import DiskShelf
 from spark_jobs.tables import parquet
 from tests.support.archives import (
     DAY,
@@ -122,14 +122,14 @@ def test_what_the_cleanup_removes_first_is_in_the_archive(
     a_day_of_tracking(queue, 40, 30)
     fill(queue, timezone.now() - 60 * DAY, 5)
     fill(queue, timezone.now(), 6)
-    place = Shelf.place
+    place = DiskShelf.place
 
-    def and_clean(self: Shelf, manifest: Any) -> None:
+    def and_clean(self: DiskShelf, manifest: Any) -> None:
         place(self, manifest)
         if manifest["part"] == part:
             cleaned()
 
-    monkeypatch.setattr(Shelf, "place", and_clean)
+    monkeypatch.setattr(DiskShelf, "place", and_clean)
     run = done(an_archive("messages"))
     assert run.counts == counts(rows)
     assert len(archived_ids(run)) == rows
@@ -269,16 +269,16 @@ def test_a_file_that_is_not_what_was_verified_drops_nothing(
     """Bytes on the disk change between the check and the drop."""
     some_failures(queue, 50)
     run = an_archive("failures")
-    seal = Shelf.seal
+    seal = DiskShelf.seal
 
-    def and_spoil(self: Shelf, part: int, manifest: Any) -> None:
+    def and_spoil(self: DiskShelf, part: int, manifest: Any) -> None:
         seal(self, part, manifest)
         for path in self.folder.glob(".*/rows/day=*/*.parquet"):
             content = bytearray(path.read_bytes())
             content[len(content) // 2] ^= 1
             path.write_bytes(bytes(content))
 
-    monkeypatch.setattr(Shelf, "seal", and_spoil)
+    monkeypatch.setattr(DiskShelf, "seal", and_spoil)
     ended = driven(run)
     assert ended.problem[0] == "ARCHIVE_DAMAGED"
     assert MessageError.objects.count() == 50
@@ -288,13 +288,13 @@ def test_a_rerun_archives_no_row_twice(queue: Queue, monkeypatch: pytest.MonkeyP
     """Cancelled when the files were in place and nothing was dropped; another run is refused."""
     some_failures(queue, 50)
     run = an_archive("failures")
-    place = Shelf.place
+    place = DiskShelf.place
 
-    def and_cancel(self: Shelf, manifest: Any) -> None:
+    def and_cancel(self: DiskShelf, manifest: Any) -> None:
         place(self, manifest)
         cancel(run.pk)
 
-    monkeypatch.setattr(Shelf, "place", and_cancel)
+    monkeypatch.setattr(DiskShelf, "place", and_cancel)
     assert driven(run).state == "CANCELLED"
     monkeypatch.undo()
     assert (MessageError.objects.count(), len(manifests_of(run, "_pending"))) == (50, 1)
@@ -343,13 +343,13 @@ def test_a_driver_that_lost_the_run_drops_nothing(
 ) -> None:
     some_failures(queue, 20)
     run = an_archive("failures")
-    place = Shelf.place
+    place = DiskShelf.place
 
-    def and_lose(self: Shelf, manifest: Any) -> None:
+    def and_lose(self: DiskShelf, manifest: Any) -> None:
         place(self, manifest)
         BulkRun.objects.filter(pk=run.pk).update(epoch=99)
 
-    monkeypatch.setattr(Shelf, "place", and_lose)
+    monkeypatch.setattr(DiskShelf, "place", and_lose)
     monkeypatch.setattr(driving.RowTell, "go_on", lambda _: None)
     drive(run.pk, owner="too slow")
     assert MessageError.objects.count() == 20

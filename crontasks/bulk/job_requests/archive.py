@@ -10,6 +10,7 @@ from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.removing import first_kept
 from crontasks.cleanup.rules import Rule
 from crontasks.parameters import option
+from integration.selectors.masking.rules import masks
 from integration.store.sessions import database_time
 from spark_jobs.archive.parameters import ArchivedKind, ArchiveParameters
 
@@ -34,23 +35,39 @@ class ArchiveRequest:
         most=36_500,
     )
 
+    to: str = option(
+        "",
+        "The folder of an object storage that takes the archive, such as s3://bucket/archive/; "
+        "none: the shared folder.",
+    )
+
+    masked: bool = option(
+        False,
+        "With placeholders for what masking rules hide, and without texts that may repeat it: "
+        "such messages cannot be restored. Else true values: takes the right to reveal.",
+    )
+
     def parameters(self) -> dict[str, Any]:
         """The job's parameters: the moment it judges by, and the rule of the cleanup.
 
-        Raises BulkError NO_BULK_ROOT.
+        Raises BulkError NO_BULK_ROOT, BAD_STORAGE_NAME.
         """
         at = database_time()
         rule = RULES.get(self.kind)
         before = at - timedelta(days=self.older_than_days)
         if rule is None:
             before = first_kept({"at": at, "tracking_days": self.older_than_days})
-        parameters = {
+        parameters: dict[str, Any] = {
             "kind": self.kind,
-            "folder": str(storage.root() / FOLDER),
+            "folder": storage.object_folder(self.to) if self.to else str(storage.root() / FOLDER),
             "at": at.isoformat(),
             "before": before.isoformat(),
             "rule": rule and _rule_parameters(rule),
         }
+        if self.masked:
+            rules = masks().fitting([(None, None)], ())
+            told = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in rules]
+            parameters |= {"masked": True, "masking": sorted(told, key=lambda r: sorted(r.items()))}
         ArchiveParameters.of(parameters)
         return parameters
 

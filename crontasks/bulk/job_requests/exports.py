@@ -64,7 +64,7 @@ class ExportRequest:
     to: str = option(
         "",
         "The folder of an object storage that takes the files, such as s3://bucket/out/; none: the "
-        "shared folder. JSON lines and CSV only.",
+        "shared folder.",
     )
     unmasked: bool = option(
         False,
@@ -105,10 +105,6 @@ class ExportRequest:
             return "" if self.into_queue else str(storage.root() / storage.EXPORTS)
         if self.into_queue:
             raise bad_job_request("it names a queue and a folder, and only one of them can be")
-        if self.format is Format.PARQUET:
-            raise bad_job_request(
-                "Parquet is written by Spark into the shared folder; ask for JSON lines or CSV"
-            )
         return storage.object_folder(self.to)
 
     def _documents(self) -> dict[str, Any]:

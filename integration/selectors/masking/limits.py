@@ -15,16 +15,51 @@ FIELDS: Final[Mapping[type[Model], str]] = {
 }
 
 
+# The field by which messages name such a row: what names another one is not of it any more.
+NAMES: Final[Mapping[type[Model], str]] = {
+    EnterpriseService: "interface",
+    PublishChannel: "name",
+}
+
+
 def loosens(row: Model) -> bool:
-    """Return whether storing a changed row would take it out of the reach of a rule."""
+    """Return whether storing a changed row would take it, or its messages, from a rule's reach."""
     model = row._meta.concrete_model
     field = FIELDS.get(model) if model is not None else None
     if model is None or field is None or row.pk is None:
         return False
-    old = model._default_manager.filter(pk=row.pk).values_list(field, flat=True).first()
-    return old not in {None, getattr(row, f"{field}_id")} and is_reached(field, old)
+    stored = model._default_manager.filter(pk=row.pk).first()
+    if stored is None:
+        return False
+    old = getattr(stored, f"{field}_id")
+    is_moved = old not in {None, getattr(row, f"{field}_id")} and is_reached(field, old)
+    name = NAMES.get(model)
+    is_renamed = name is not None and getattr(stored, name) != getattr(row, name)
+    return is_moved or (is_renamed and frees(stored))
+
+
+def frees(row: Model) -> bool:
+    """Return whether another row under its name would not be in the reach of a rule for this one.
+
+    So it is with a service or a channel that is deleted or renamed: messages keep the old name.
+    """
+    if isinstance(row, EnterpriseService) and is_reached("service", row.pk):
+        return True
+    if not isinstance(row, EnterpriseService | PublishChannel):
+        return False
+    return row.structure_id is not None and is_reached("structure", row.structure_id)
+
+
+def named_frees(word: str, name: str) -> bool:
+    """The same of a row by the word for its kind and its name, as a configuration file has them."""
+    rows = (
+        model._default_manager.filter(**{field: name}).first()
+        for model, field in NAMES.items()
+        if str(model._meta.verbose_name) == word
+    )
+    return any(row is not None and frees(row) for row in rows)
 
 
 def is_reached(field: str, limit: Any) -> bool:
-    """Return whether a rule that is switched on is limited to this structure or system."""
+    """Return whether a rule that is switched on is limited to this structure, system or service."""
     return MaskingRule.objects.filter(enabled=True, **{field: limit}).exists()

@@ -1,0 +1,107 @@
+"""The folder of an archive's files in an object storage.
+
+No folder is shared: tasks hand files over into a hidden folder of the try. What has been handed
+over is fetched once more, and that is what counts.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from spark_jobs.archive.by_task import Keep, Written, looked_at
+from spark_jobs.archive.shelving import Manifest, Shelf, damaged
+from spark_jobs.archive.sources import KEY
+from spark_jobs.errors import JobError
+from spark_jobs.storage import READ_AHEAD_BYTES, Storage
+from spark_jobs.tables import arrow, keeping
+from spark_jobs.tables.columns import Column, digest
+from spark_jobs.work import Work
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+
+class ObjectShelf(Shelf):
+    """A folder of an object storage; objects are there whole or not at all."""
+
+    def __init__(self, storage: Storage, folder: str, work: Work) -> None:
+        self.storage, self.folder, self.run = storage, folder, work.owned.run
+        self._work = work
+
+    def make(self) -> None:
+        """A storage has no folders of its own."""
+
+    def work_folder(self) -> str:
+        self.storage.remove_folders(f"{self.folder}.{self.run}-")
+        return f".{self.run}-{uuid4().hex[:8]}"
+
+    def remove(self, work: str) -> None:
+        self.storage.remove_folders(f"{self.folder}{work}", is_needed=False)
+
+    def place(self, manifest: Mapping[str, Any]) -> None:
+        act = partial(_place, self.storage, self.folder, manifest["work"])
+        self._work.each("place", manifest["files"], act, lambda: (0, 0))
+        self.remove(manifest["work"])
+
+    def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
+        """What hands a task's file over into a hidden folder."""
+        return partial(_hand_over, self.storage, f"{self.folder}{work}/", columns)
+
+    def archived(self, manifest: Manifest, columns: Sequence[Column]) -> "RDD[tuple[Any, str]]":
+        """Key and digest of every row, as the files in their places tell them."""
+        names = [f"{self.folder}{file['name']}" for file in manifest["files"]]
+        act = partial(_digests, self.storage, columns)
+        return self._work.session.sparkContext.parallelize(names, len(names)).flatMap(act)
+
+    def _names(self, folder: str) -> Sequence[str]:
+        return self.storage.inside(f"{self.folder}{folder}")
+
+    def _read(self, name: str) -> Manifest | None:
+        content = self.storage.read(f"{self.folder}{name}")
+        return None if content is None else dict(json.loads(content))
+
+    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
+        content = json.dumps(manifest, ensure_ascii=False, indent=1).encode()
+        self.storage.write(f"{self.folder}{name}", content)
+
+    def _forget(self, name: str) -> None:
+        self.storage.remove(f"{self.folder}{name}")
+
+
+def _hand_over(
+    storage: Storage, folder: str, columns: Sequence[Column], path: Path, name: str
+) -> Written:
+    """Hand a file over, and tell what it is and holds out of what the storage gives back."""
+    storage.hand_over(path, f"{folder}{name}")
+    path.unlink()
+    with storage.open(f"{folder}{name}") as there, path.open("wb") as back:
+        shutil.copyfileobj(there, back, READ_AHEAD_BYTES)
+    told = looked_at(path, columns, name)
+    path.unlink()
+    return told
+
+
+def _place(storage: Storage, folder: str, work: str, file: Mapping[str, Any]) -> None:
+    """Copy a file to its place unless it is there, and look at it there."""
+    place = f"{folder}{file['name']}"
+    if storage.facts(place) is None:
+        try:
+            storage.copy(f"{folder}{work}/{file['from']}", place)
+        except JobError as e:
+            if e.code == "OBJECT_GONE":
+                raise damaged(file["name"], "it is neither in its place nor beside it") from e
+            raise
+    with storage.open(place) as there:
+        sealed = keeping.read_through(there)
+    if sealed != (file["bytes"], file["sha256"]):
+        raise damaged(file["name"], "it is not the file that was verified")
+
+
+def _digests(storage: Storage, columns: Sequence[Column], name: str) -> Iterator[tuple[Any, str]]:
+    key = [column.name for column in columns].index(KEY)
+    for values in arrow.read(storage.arrow(name), columns):
+        yield values[key], digest(values)

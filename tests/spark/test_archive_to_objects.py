@@ -1,0 +1,181 @@
+"""Archives in an object storage on a real Spark: rows go once their objects are proven."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+from django.utils import timezone
+
+from bench.object_storage import BUCKET, ObjectStorage
+from crontasks.bulk import asking
+from crontasks.bulk.asking import Asker, ask
+from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.deciding import again
+from crontasks.bulk.errors import BulkError
+from integration.models import BulkRun, MessageError, MessageTrack, Queue
+from integration.store import track_days
+from spark_jobs.archive import job
+from spark_jobs.archive.object_shelf import ObjectShelf
+from spark_jobs.storage import Storage
+from tests.support.archives import (
+    DAY,
+    DAYS,
+    a_day_of_tracking,
+    counts,
+    fill,
+    some_failures,
+    when,
+)
+from tests.support.bulk import driven, shared_session
+from tests.support.exports import a_plain_queue
+
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    # The first one also waits for the servers and for Spark.
+    pytest.mark.timeout(600),
+]
+HIDDEN: Final = "."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Any:
+    return shared_session()
+
+
+@pytest.fixture
+def queue(servers: Any) -> Iterator[Queue]:
+    yield a_plain_queue("orders")
+    track_days.drop_before(timezone.now() - 5 * DAY)
+
+
+@pytest.fixture
+def storage(object_storage: ObjectStorage, settings: Any) -> Storage:
+    """Of an installation whose machines share no folder."""
+    settings.SLUICE_S3 = object_storage.settings
+    settings.SLUICE_BULK_ROOT = None
+    return Storage.of(object_storage.settings)
+
+
+def an_archive(kind: str, place: str) -> BulkRun:
+    said = {"kind": kind, "older_than_days": 30, "to": f"s3a://{BUCKET}/{place}"}
+    return ask("archive", said, actor="tester")
+
+
+def archived(storage: Storage, run: BulkRun) -> list[dict[str, Any]]:
+    """Every row of the archive of a kind."""
+    folder = f"{run.parameters['folder']}{run.parameters['kind']}/day=*/*.parquet"
+    # Threads of Arrow would be torn apart by the forks of tests that come later.
+    files = [pq.ParquetFile(io.BytesIO(content(storage, name))) for name, _ in storage.find(folder)]
+    return [row for file in files for row in file.read(use_threads=False).to_pylist()]
+
+
+def content(storage: Storage, name: str) -> bytes:
+    with storage.open(name) as file:
+        return file.read()
+
+
+def inside(storage: Storage, run: BulkRun, folder: str = "") -> set[str]:
+    return set(storage.inside(f"{run.parameters['folder']}{run.parameters['kind']}/{folder}"))
+
+
+def test_closed_failures_go_into_objects_by_the_day(
+    queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = some_failures(queue, 40)
+    some_failures(queue, 3, days=5)
+
+    def change() -> None:
+        MessageError.objects.filter(pk=rows[1].pk).update(text="another")
+
+    when(monkeypatch, "place", change)
+    run = driven(an_archive("failures", "closed"))
+
+    assert (run.problem, run.state, run.counts) == (None, "DONE", counts(40, skipped=1))
+    assert run.facts["folder"] == f"s3://{BUCKET}/closed/failures/"
+    assert (run.facts["files"], run.facts["days"]) == (DAYS, DAYS)
+    assert MessageError.objects.count() == 3 + 1, "what changed meanwhile stays"
+    kept = {row["id"]: row for row in archived(storage, run)}
+    assert set(kept) == {str(row.pk) for row in rows}
+    first = kept[str(rows[0].pk)]
+    assert (first["payload"], first["closed_at"]) == (rows[0].payload, rows[0].closed_at)
+    assert json.loads(first["errorchange"])[0]["payload_before"] == "\\x00ff"
+    assert not any(name.startswith(HIDDEN) for name in inside(storage, run))
+    assert inside(storage, run, "_pending") - {""} == set()
+    [name] = inside(storage, run, "_manifests")
+    told = content(storage, f"{run.facts['folder']}_manifests/{name}")
+    assert sum(file["rows"] for file in json.loads(told)["files"]) == 40
+
+
+def test_days_of_tracking_and_what_lies_in_none_go_into_objects(
+    queue: Queue, storage: Storage
+) -> None:
+    oldest = a_day_of_tracking(queue, 40, 300)
+    for days in range(10):
+        fill(queue, oldest - (7 + days) * DAY, 4)
+    fill(queue, timezone.now(), 6)
+
+    run = driven(an_archive("messages", "tracked"))
+
+    assert (run.problem, run.state, run.counts) == (None, "DONE", counts(340))
+    assert MessageTrack.objects.count() == 6
+    assert len({row["id"] for row in archived(storage, run)}) == 340
+    assert run.facts["days"] == 11
+
+
+def dies(*_: object) -> None:
+    raise OSError("the driver's machine is in trouble")
+
+
+@pytest.mark.parametrize(
+    ("where", "step"), [(ObjectShelf, "seal"), (ObjectShelf, "place"), (job, "drop")]
+)
+def test_a_driver_that_dies_drops_nothing_and_another_goes_on(
+    queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch, where: Any, step: str
+) -> None:
+    some_failures(queue, 20)
+    run = an_archive("failures", f"died-at-{step}")
+    with monkeypatch.context() as patch:
+        patch.setattr(where, step, dies)
+        assert driven(run).state == "FAILED"
+    assert MessageError.objects.count() == 20
+    assert (archived(storage, run) == []) == (step != "drop")
+    assert again(run.pk)
+
+    ended = driven(run)
+
+    assert (ended.problem, ended.state, ended.counts) == (None, "DONE", counts(20))
+    assert len(archived(storage, ended)) == 20
+    assert MessageError.objects.count() == 0
+    assert not any(name.startswith(HIDDEN) for name in inside(storage, ended))
+
+
+def test_an_object_that_is_not_what_was_verified_drops_nothing(
+    queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_failures(queue, 20)
+    monkeypatch.setattr(ObjectShelf, "seal", and_spoil(ObjectShelf.seal))
+    run = driven(an_archive("failures", "spoilt"))
+    assert (run.problem or [""])[0] == "ARCHIVE_DAMAGED"
+    assert MessageError.objects.count() == 20
+
+
+def and_spoil(seal: Callable[..., None]) -> Callable[..., None]:
+    def spoil(self: ObjectShelf, part: int, manifest: Any) -> None:
+        seal(self, part, manifest)
+        file = manifest["files"][0]
+        self.storage.write(f"{self.folder}{manifest['work']}/{file['from']}", b"another")
+
+    return spoil
+
+
+@pytest.mark.usefixtures("storage")
+def test_the_console_archives_into_its_places_alone(settings: Any) -> None:
+    settings.SLUICE_S3_PLACES = [f"s3://{BUCKET}/out/"]
+    said = {"kind": "runs", "to": f"s3://{BUCKET}/elsewhere/"}
+    with pytest.raises(BulkError) as told:
+        asking.within(CATALOGUE["archive"], said, Asker(name="anna"))
+    assert told.value.job_code == "OUTSIDE_PLACES"
