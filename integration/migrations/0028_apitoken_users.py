@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('integration', '0026_masking'),
+        ('integration', '0027_events'),
     ]
 
     operations = [
