@@ -1,6 +1,7 @@
 """The configuration as a file over HTTP: read it, plan a file, apply one."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn
 
 from django.core.exceptions import PermissionDenied
@@ -9,13 +10,16 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.routes import Reason, acting, operation
+from console.cron.forms import judges_for
 from console.layout.access import Right, require, require_all_of, scope_of
 from console.layout.answers import actor_of
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.secrets import SecretReferenceError
-from crontasks.instances.selectors import runs_with
+from crontasks.definitions import registry
+from crontasks.errors import BadParametersError
+from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
@@ -102,9 +106,9 @@ def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -
     _refuse_limited(request)
     author = Author(actor_of(request), how.reason)
     if carry is applying.apply:
-        planned = applying.plan(request.body, lookup=_no_variable, author=author, prune=how.prune)
-        _refuse_unmasking(request, planned)
-        _refuse_acting_for(request, planned)
+        steps = applying.plan(request.body, lookup=_no_variable, author=author, prune=how.prune)
+        _refuse_unmasking(request, steps)
+        _refuse_cron_tasks(request, steps)
     steps = carry(request.body, lookup=_no_variable, author=author, prune=how.prune)
     return ConfigSteps(
         steps=[ConfigStep.model_validate(step, from_attributes=True) for step in steps]
@@ -130,15 +134,23 @@ def _loosens(step: Step) -> bool:
     )
 
 
-def _refuse_acting_for(request: HttpRequest, steps: list[Step]) -> None:
-    """Let cron tasks get only rights that this person has. Raises PermissionDenied."""
-    word = str(CronInstance._meta.verbose_name)
+def _refuse_cron_tasks(request: HttpRequest, steps: list[Step]) -> None:
+    """Let cron tasks get only rights and jobs that this person has. Raises PermissionDenied."""
+    word, hindrance = str(CronInstance._meta.verbose_name), judges_for(request).hindrance
     for step in steps:
         if step.word != word or step.action == "remove":
             continue
-        user = runs_with(step.name, {one.field: one.after for one in step.differences})
-        if user is not None:
-            require_all_of(request.user, user)
+        said = {one.field: one.after for one in step.differences}
+        one = planned(step.name, said)
+        if one.user is not None:
+            require_all_of(request.user, one.user)
+        definition = registry.get(one.task)
+        if definition is None or said.keys().isdisjoint({"task", "parameters"}):
+            continue
+        # What cannot be read is told by its lines when the file is applied.
+        with suppress(BadParametersError):
+            if why := hindrance(definition, one.parameters):
+                raise PermissionDenied(why)
 
 
 def _no_variable(_: str) -> NoReturn:

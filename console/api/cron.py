@@ -157,7 +157,7 @@ def run_now(request: HttpRequest, instance_id: int, asked: RunNow) -> Requested:
         require(request.user, Right.CONFIGURE)
         if not scope_of(request.user).is_whole or row.is_consumer or row.task not in _installed():
             raise BadInputError(NO_PARAMETERS)
-        user = selectors.runs_with(row.name, {})
+        user = selectors.planned(row.name, {}).user
         if user is not None:
             require_all_of(request.user, user)
     author = Author(actor_of(request), asked.reason)

@@ -174,19 +174,33 @@ def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
     return [d for d in registry if d.name not in CONSUMERS] if scope.is_whole else []
 
 
-def runs_with(name: str, said: Mapping[str, object]) -> Any:
-    """Return the user with whose rights an instance would run if its fields were as said, or None.
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An instance as it would be: its task by name, and the user whose rights it would have."""
+
+    task: str
+    parameters: Mapping[str, object]
+    user: Any
+
+
+def planned(name: str, said: Mapping[str, object]) -> Planned:
+    """Return an instance as it would be if its fields were as said.
 
     `said` are fields as a configuration file writes them; the others are as they are stored.
     """
     stored = CronInstance.objects.select_related("run_as").filter(name=name).first()
-    with_rights = said.get("with_rights", stored is not None and stored.with_rights)
-    if not with_rights:
-        return None
-    if "run_as" not in said:
-        return None if stored is None else stored.run_as
-    model = get_user_model()
-    return model._default_manager.filter(**{model.USERNAME_FIELD: said["run_as"]}).first()
+    default = CronInstance() if stored is None else stored
+    user = default.run_as
+    if "run_as" in said:
+        model = get_user_model()
+        rows = model._default_manager.filter(**{model.USERNAME_FIELD: said["run_as"]})
+        user = rows.first()
+    given = said.get("parameters", default.parameters)
+    return Planned(
+        task=str(said.get("task", default.task)),
+        parameters=given if isinstance(given, Mapping) else {},
+        user=user if said.get("with_rights", default.with_rights) else None,
+    )
 
 
 def names() -> list[str]:

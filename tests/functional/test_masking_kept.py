@@ -37,6 +37,8 @@ from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
 from tests.functional.test_masking_planted import person_without, somebody
+from tests.support.http_api import problem
+from tests.support.operator_api import a_program, facts
 from tests.support.rows import a_queue_row, an_envelope
 from tests.support.tracks import a_track_row
 
@@ -259,6 +261,18 @@ class TestArchives:
             assert not schedule_hindrance(request, "archive", wanted)
             a_rule()
             assert schedule_hindrance(request, "archive", wanted).partition(":")[0] == word
+
+    def test_nor_by_the_configuration_over_http(self) -> None:
+        wanted = {"job": "archive", "job_request": json.dumps({"kind": "messages"})}
+        parameters = json.dumps(wanted)
+        file = "format: 1\ncron_instances:\n- name: Nightly\n  task: bulk_job\n"
+        file += f"  interval_seconds: 3600\n  parameters: {parameters}\n"
+        a_rule()
+        program = a_program(person=person_without(Right.REVEAL))
+        said = problem(program.put("/configuration", file.encode()), 403, "RIGHT_MISSING")
+        assert "MASKED_SOURCE" in said["detail"]
+        MaskingRule.objects.all().delete()
+        assert facts(program.put("/configuration", file.encode()))["steps"]
 
 
 class TestRepairs:
