@@ -153,6 +153,14 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_PROXIES": env.proxies,
         "SLUICE_HTTP_PROXY": env.http_proxy,
         "SLUICE_NO_PROXY": list(env.no_proxy),
+        "SLUICE_NOTIFY_EMAILS": list(env.notify_emails),
+        **_logins_from(env),
+    }
+
+
+def _logins_from(env: Engine) -> dict[str, object]:
+    """The settings that decide how people log in."""
+    return {
         # Nobody could log in with none; Valkey counts in whole seconds.
         "SLUICE_LOGIN_TRIES": max(env.login_tries, 1),
         "SLUICE_LOGIN_WINDOW_SECONDS": max(round(env.login_window_seconds), 1),
@@ -169,7 +177,6 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_OIDC_TOKEN_DAYS": env.oidc_token_days,
         "SLUICE_OIDC_SKEW_SECONDS": env.oidc_skew_seconds,
         "SLUICE_LOCAL_LOGIN": env.local_login,
-        "SLUICE_NOTIFY_EMAILS": list(env.notify_emails),
     }
 
 

@@ -90,18 +90,29 @@ def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpRes
     token = None if known is None else personal_tokens.token_of(known, token_id)
     if known is None or token is None:
         raise Http404("There is no such token.")
-    if request.method == "POST":
-        try:
-            accounts.refuse_above(known, request.user)
-        except PersonProtectedError as problem:
-            tell_problem(request, problem)
-            return see("person", person_id)
-        author = Author(actor_of(request), request.POST.get("reason", ""))
+    author = author_over(request, known)
+    if author is not None:
         if personal_tokens.revoke(token, author):
             messages.success(request, f"{token.name} was revoked and does not work any more.")
         else:
             messages.info(request, f"{token.name} was already revoked.")
     return see("person", person_id)
+
+
+def author_over(request: HttpRequest, person: User) -> Author | None:
+    """Who posts a change of the person's access, and why.
+
+    None where nothing is posted, or where the person's rights are above those of who asks, which
+    a message tells.
+    """
+    if request.method != "POST":
+        return None
+    try:
+        accounts.refuse_above(person, request.user)
+    except PersonProtectedError as problem:
+        tell_problem(request, problem)
+        return None
+    return Author(actor_of(request), request.POST.get("reason", ""))
 
 
 def refuse_limited(request: HttpRequest) -> None:

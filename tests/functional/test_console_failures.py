@@ -212,6 +212,18 @@ class TestPage:
         MessageError.objects.update(message_id="hub~assets.in~0~x")
         assert "names a record" not in client.get(reverse("failure", args=[error.pk])).text
 
+    def test_a_message_without_an_id_is_said_to_have_none(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        own = f"{queue.provider.name}~{queue.topic}~0~10"
+        error = a_held(queue, offset=10, message_id=own)
+        page = client.get(reverse("failure", args=[error.pk])).text
+        assert "has no id of its own" in page
+        assert "names a record" not in page
+        MessageError.objects.update(message_id=own.replace("~10", "~11"))
+        page = client.get(reverse("failure", args=[error.pk])).text
+        assert "has no id of its own" not in page
+        assert "names a record" in page
+
     def test_where_its_copy_stands_on_the_error_queue_is_told(self, client: Client) -> None:
         errors = a_queue_row(name="plant-errors", is_error_queue=True)
         queue = a_queue_row("continuous", error_queue=errors)

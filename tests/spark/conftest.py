@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from integration.models import ObjectStructure, Queue
 from tests.support import class_archive
+from tests.support.builders import a_queue
+from tests.support.bulk import an_asset_structure, shared_session, storing
 from tests.support.every_job import World
 from tests.support.kafka_world import Kafka
 from tests.support.spark_driver import Drivers
@@ -37,3 +40,20 @@ def world(servers: Any, yesterday: None, settings: Any, tmp_path: Path) -> World
     root.mkdir()
     settings.SLUICE_BULK_ROOT = root
     return World(Kafka(servers.kafka_bootstrap), root)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    """The session that a module's tests share; a module may have one of its own."""
+    return shared_session()
+
+
+@pytest.fixture
+def structure() -> ObjectStructure:
+    return an_asset_structure()
+
+
+@pytest.fixture
+def queue(servers: Any, structure: ObjectStructure) -> Queue:
+    """A queue that stores assets into the structure."""
+    return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)

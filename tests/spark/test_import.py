@@ -24,10 +24,8 @@ from tests.support.bulk import (
     an_asset_structure,
     an_import,
     driven,
-    shared_session,
     stages,
     stored,
-    storing,
 )
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
@@ -36,22 +34,8 @@ pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
+    pytest.mark.usefixtures("spark"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    return shared_session()
-
-
-@pytest.fixture
-def structure() -> ObjectStructure:
-    return an_asset_structure()
-
-
-@pytest.fixture
-def queue(servers: Any, structure: ObjectStructure) -> Queue:
-    return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
 
 
 def test_every_row_is_stored_or_a_failure_and_the_counts_balance(

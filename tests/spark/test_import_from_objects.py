@@ -8,40 +8,21 @@ import pytest
 from django.core import serializers
 
 from bench.object_storage import ACCESS_KEY, SECRET_KEY, ObjectStorage
-from integration.models import BulkRun, ConfigurationChange, MessageError, ObjectStructure, Queue
-from tests.support.builders import a_queue
+from integration.models import BulkRun, ConfigurationChange, MessageError, Queue
 from tests.support.bulk import (
     a_csv,
-    an_asset_structure,
     an_import,
     driven,
     event_log,
-    shared_session,
     stored,
-    storing,
 )
-from tests.support.kafka_world import Kafka
 
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
+    pytest.mark.usefixtures("spark"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    return shared_session()
-
-
-@pytest.fixture
-def structure() -> ObjectStructure:
-    return an_asset_structure()
-
-
-@pytest.fixture
-def queue(servers: Any, structure: ObjectStructure) -> Queue:
-    return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
 
 
 def test_every_row_of_every_object_is_stored_or_a_failure_and_nothing_keeps_the_secret(

@@ -27,7 +27,6 @@ from tests.support.bulk import (
     an_asset_structure,
     an_import,
     driven,
-    shared_session,
     stages,
     stored,
     storing,
@@ -40,6 +39,7 @@ pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
+    pytest.mark.usefixtures("spark"),
 ]
 
 TERMINATE = """
@@ -51,19 +51,9 @@ END $$
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    return shared_session()
-
-
 @pytest.fixture
 def structure() -> ObjectStructure:
     return an_asset_structure(version_path="$.seen")
-
-
-@pytest.fixture
-def queue(servers: Any, structure: ObjectStructure) -> Queue:
-    return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from django.urls import reverse
 
 from console.layout import trail
 from console.layout.access import Right, needs
-from console.layout.answers import SeeOther, actor_of, own_page, see, tell_problem
+from console.layout.answers import SeeOther, actor_of, own_page, see
 from console.layout.trail import address_of
 from console.people import accounts, recent
-from console.people.accounts import PersonProtectedError
 from console.people.company import connecting, entering, provider, rechecks
 from console.people.company.errors import (
     CompanyLoginError,
@@ -25,7 +24,7 @@ from console.people.company.errors import (
     IdentityProviderDownError,
 )
 from console.people.company.told import Told
-from console.people.pages import refuse_limited
+from console.people.pages import author_over, refuse_limited
 from console.people.recent import needs_recent
 from console.people.sessions import WAY, Way
 from console.people.tries import TooManyLoginsError, count_nameless, forgive_nameless
@@ -103,15 +102,9 @@ def disconnect_person(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
-    if request.method == "POST":
-        try:
-            accounts.refuse_above(known, request.user)
-        except PersonProtectedError as problem:
-            tell_problem(request, problem)
-            return see("person", person_id)
-        author = Author(actor_of(request), request.POST.get("reason", ""))
-        if entering.disconnect(known, author):
-            messages.success(request, f"{known.get_username()} was disconnected.")
+    author = author_over(request, known)
+    if author is not None and entering.disconnect(known, author):
+        messages.success(request, f"{known.get_username()} was disconnected.")
     return see("person", person_id)
 
 

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
-from integration.envelope import FlawCode, parse_founding_id
+from integration.envelope import FlawCode, FoundingId, parse_founding_id
 from integration.envelope.dead_letters import DeadLetter, dead_letter_of
 from integration.handlers.outgoing import SENDER
 from integration.masking.mask import NOTHING, Mask
@@ -111,14 +111,28 @@ class FailureDetail:
 
     @property
     def record_named_by_id(self) -> str:
-        """The record that an id `<provider>~<topic>~<partition>~<offset>` names; else empty."""
+        """The record that an id `<provider>~<topic>~<partition>~<offset>` names; else empty.
+
+        Where it names the failure's own position the sender gave no id: the reader made this one.
+        """
         place = parse_founding_id(self.error.message_id)
         if place is None:
             return ""
+        if place == self._position:
+            is_jms = self.error.queue.provider.is_jms
+            known_by = "address and number" if is_jms else "topic, partition and offset"
+            return f"The message has no id of its own; it is known by its {known_by}."
         return (
             f"The sender's id names a record: provider {place.provider}, topic {place.topic}, "
             f"partition {place.partition}, offset {place.offset:,}."
         )
+
+    @property
+    def _position(self) -> FoundingId:
+        """Where the message stood, as the reader writes it into the id of one without any."""
+        error, queue = self.error, self.error.queue
+        topic = queue.name if queue.provider.is_jms else queue.topic
+        return FoundingId(queue.provider.name, topic, error.partition, error.offset)
 
 
 AFTER_CLASS: Final[Mapping[str, str]] = {
