@@ -22,10 +22,11 @@ from crontasks.errors import BadParametersError
 from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
-from integration.models import MaskingRule
-from integration.selectors.masking.limits import FIELDS, is_reached, named_frees
+from integration.models import EnterpriseService, MaskingRule
+from integration.selectors.masking.limits import FIELDS, claims, is_reached, named_frees
 
 router: Final = Router(tags=["configuration"])
+SERVICE: Final = str(EnterpriseService._meta.verbose_name)
 YAML: Final = "application/yaml"
 FILE: Final = {"required": True, "content": {YAML: {"schema": {"type": "object"}}}}
 LIMITED: Final = (
@@ -127,8 +128,10 @@ def _loosens(step: Step) -> bool:
     """Return whether a step takes something out of the reach of a rule."""
     if step.action == "remove":
         return named_frees(step.word, step.name)
+    if step.action == "create":
+        return step.word == SERVICE and claims(step.name)
     field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
-    return step.action == "change" and any(
+    return any(
         one.field == field and one.before and is_reached(f"{field}__name", one.before)
         for one in step.differences
     )

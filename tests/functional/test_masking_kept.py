@@ -215,6 +215,18 @@ class TestReach:
         assert _loosens(Step("change", word, "ORDERS", (change,)))
         assert not _loosens(Step("change", word, "ORDERS", (Difference("enabled", True, False),)))
 
+    def test_nor_is_a_name_taken_that_held_messages_have(self) -> None:
+        """While nobody knows their service, every rule for a service hides what they hold."""
+        a_failure()
+        new = EnterpriseService(interface="ORDERS")
+        word = str(EnterpriseService._meta.verbose_name)
+        assert not loosens(new)
+        a_rule(service=EnterpriseService.objects.create(interface="OTHER"))
+        assert loosens(new)
+        assert _loosens(Step("create", word, "ORDERS"))
+        assert not loosens(EnterpriseService(interface="UNHEARD-OF"))
+        assert not _loosens(Step("create", word, "UNHEARD-OF"))
+
     @pytest.mark.parametrize("limit", ["structure", "service"])
     def test_a_name_is_given_up_by_who_may_reveal(self, limit: str) -> None:
         """Under the old name another row, which no rule is for, would show what is hidden."""

@@ -3,9 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.db.models import Model
+from django.db.models import Model, Q
 
-from integration.models import EnterpriseService, MaskingRule, PublishChannel, Queue
+from integration.models import (
+    EnterpriseService,
+    MaskingRule,
+    MessageError,
+    PublishChannel,
+    Queue,
+)
 
 # The field by which a rule reaches what such a row stands for, beside the row itself.
 FIELDS: Final[Mapping[type[Model], str]] = {
@@ -23,11 +29,13 @@ NAMES: Final[Mapping[type[Model], str]] = {
 
 
 def loosens(row: Model) -> bool:
-    """Return whether storing a changed row would take it, or its messages, from a rule's reach."""
+    """Return whether storing a row would take it, or its messages, from a rule's reach."""
     model = row._meta.concrete_model
     field = FIELDS.get(model) if model is not None else None
-    if model is None or field is None or row.pk is None:
+    if model is None or field is None:
         return False
+    if row.pk is None:
+        return isinstance(row, EnterpriseService) and claims(row.interface)
     stored = model._default_manager.filter(pk=row.pk).first()
     if stored is None:
         return False
@@ -36,6 +44,19 @@ def loosens(row: Model) -> bool:
     name = NAMES.get(model)
     is_renamed = name is not None and getattr(stored, name) != getattr(row, name)
     return is_moved or (is_renamed and frees(stored))
+
+
+def claims(interface: str) -> bool:
+    """Return whether a new service of that name would take messages from the reach of some rule.
+
+    As long as nobody knows a message's service, every rule for a service or a structure hides.
+    """
+    is_limited = Q(service__isnull=False) | Q(structure__isnull=False)
+    return (
+        MaskingRule.objects.filter(is_limited, enabled=True).exists()
+        and not EnterpriseService.objects.filter(interface=interface).exists()
+        and MessageError.objects.filter(interface=interface).exists()
+    )
 
 
 def frees(row: Model) -> bool:
