@@ -184,6 +184,10 @@ BY_CODE: Final[Mapping[str, str]] = {
     "QUEUE_LOCK_TIMEOUT": LOCKED,
     "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
     "handler's author clean the text.",
+    "USER_NOT_PROVEN": "See that its sender posts it with a token that may speak for this user; "
+    "then have it sent again, and delete this one. After an edit nothing proves the user any more.",
+    "USER_NOT_ALLOWED": "Give the user who is named the right that is named, then release it; or "
+    "delete it, if the user was not meant to do this.",
     "FOREIGN_DATABASE": AUTHOR,
     "SWALLOWED_DATABASE_ERROR": AUTHOR,
     "UNKNOWN_VERDICT": AUTHOR,
