@@ -28,7 +28,9 @@ OF_ROOT: Final = {
     "CHANGELOG.md": "changelog.md",
 }
 SETTINGS: Final = "reference/settings.md"
-ELSEWHERE: Final = OF_ROOT | {".env.example": SETTINGS}
+FIELDS: Final = "reference/configuration-file.md"
+# What a page of the checkout links to, and the page that tells of it on the site.
+ELSEWHERE: Final = OF_ROOT | {".env.example": SETTINGS, "crontasks/configfile/sections.py": FIELDS}
 OUR_APPS: Final = ("console", "crontasks", "integration")
 # What every command takes.
 OF_DJANGO: Final = frozenset(
@@ -54,7 +56,7 @@ def on_files(files: Files, config: Any) -> Files:
     )
     made["reference/handlers.md"] = site_reference.handlers(import_module("integration.handlers"))
     form = import_module("console.setup.queues.fields")
-    made["reference/configuration-file.md"] = site_reference.configuration(
+    made[FIELDS] = site_reference.configuration(
         import_string("crontasks.configfile.sections.SECTIONS"), form.LABELS, form.HELPS
     )
     made["decisions/README.md"] = decisions(sorted((ROOT / "docs" / "decisions").glob("0*.md")))

@@ -26,8 +26,35 @@ _KINDS: Final = {
     "PositiveSmallIntegerField": "a whole number",
     "PositiveBigIntegerField": "a whole number",
     "DateTimeField": "a time with its zone",
-    "JSONField": "a list or a mapping",
     "ArrayField": "a list",
+    "SecretField": "a [secret](../configuration-file.md#secrets)",
+}
+# What the type of a column does not tell.
+_WRITTEN: Final = {
+    ("endpoints", "secrets"): "a mapping of names and [secrets](../configuration-file.md#secrets)",
+    ("cron_instances", "task"): "the name of a [cron task](cron-tasks.md)",
+}
+_MORE: Final = {
+    ("endpoints", "properties"): "Those of its [type](../endpoints.md).",
+    ("cron_instances", "parameters"): "Those of its [cron task](cron-tasks.md).",
+    ("providers", "properties"): "[Which](../kafka-security.md#settings-of-the-kafka-client).",
+    ("event_subscriptions", "kinds"): "[Which](../webhooks.md).",
+}
+# Each column of JSON has one, or the site is not built.
+_EXAMPLES: Final = {
+    "addresses": "[night@example.org]",
+    "json_schema": "{type: object, required: [assetnum]}",
+    "key_paths": "[$.assetnum, $.siteid]",
+    "kinds": "[failure.held]",
+    "parameters": "{tracking_days: 30}",
+    "recipients": "[on-call]",
+    "retry_delays_seconds": "[1, 10, 60]",
+    "search_paths": "[$.vendor]",
+    "secrets": "{password: kept}",
+}
+_EXAMPLES_OF: Final = {
+    ("providers", "properties"): "{socket.timeout.ms: 10000}",
+    ("endpoints", "properties"): "{url: 'https://erp.example.org/in', read_seconds: 60}",
 }
 _OPERATIONS: Final = """\
 Each operation by the words of its [command](../api.md#the-command-line), with its address below the
@@ -108,19 +135,41 @@ def configuration(
         for name, column in section.columns.items():
             label = f"*{labels[name]}*. " if is_queue and name in labels else ""
             text = (helps.get(name) if is_queue else "") or str(column.help_text)
-            written, default = _kind(column, places), _default(column)
-            lines.append(f"| `{name}` | {written} | {default} | {label}{_in_a_cell(text)} |")
+            text = " ".join([text, _MORE.get((section.name, name), "")])
+            written = _written(section.name, column, places)
+            cells = [f"`{name}`", written, _default(column), f"{label}{_in_a_cell(text)}"]
+            lines.append(f"| {' | '.join(cells)} |")
         page += [f"## `{section.name}`", "\n".join(lines)]
     return "\n\n".join(page) + "\n"
 
 
+def _written(section: str, column: Any, places: Mapping[type, str]) -> str:
+    """What a file says for this column, with an example where a structure is meant.
+
+    Raises KeyError for a column of JSON that nobody has given an example.
+    """
+    place = (section, column.name)
+    kind = _WRITTEN.get(place) or _kind(column, places)
+    if column.get_internal_type() == "JSONField":
+        example = _EXAMPLES_OF.get(place) or _EXAMPLES[column.name]
+        kind = "a list" if example.startswith("[") else "a mapping"
+    elif column.name in _EXAMPLES:
+        example = _EXAMPLES[column.name]
+    else:
+        return kind
+    return f"{kind}, such as `{example}`"
+
+
 def _kind(column: Any, places: Mapping[type, str]) -> str:
+    if column.name == "endpoint_type":
+        return " or ".join(f"`{value}` (*{label}*)" for value, label in column.choices)
     if column.choices:
         return " or ".join(f"`{value}`" for value, _ in column.choices if value)
     if column.is_relation:
         place = places.get(column.related_model)
         return f"the name of one of `{place}`" if place else "the name of a user"
-    return _KINDS.get(column.get_internal_type(), "text")
+    name = type(column).__name__
+    return _KINDS.get(name) or _KINDS.get(column.get_internal_type(), "text")
 
 
 def _default(column: Any) -> str:

@@ -50,6 +50,17 @@ def test_the_reference_tells_of_each_operation_figure_and_name_for_handlers(site
     assert not [name for name in author_names if f"<code>{name}</code>" not in handlers]
 
 
+def test_the_reference_tells_how_each_field_of_the_configuration_file_is_written(
+    site: Path,
+) -> None:
+    fields = (site / "reference" / "configuration-file.html").read_text()
+    assert "a list or a mapping" not in fields
+    assert "<code>{password: kept}</code>" in fields
+    assert "<code>amqp</code> (<em>JMS queue or topic (AMQP 1.0)</em>)" in fields
+    assert '<a href="cron-tasks.html">cron task</a>' in fields
+    assert '<a href="../endpoints.html">type</a>' in fields
+
+
 def test_each_picture_is_on_a_page_taken_by_the_script_and_small() -> None:
     taken = {path.stem: path.stat().st_size for path in pictures.IMAGES.glob("*.png")}
     assert set(taken) == pictures.EVERY

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management import get_commands
@@ -355,3 +356,11 @@ def test_the_target_starts_every_unit() -> None:
     assert not started & set(ON_REQUEST.values())
     assert all(unit(file)["Install"]["WantedBy"] == "sluice.target" for file in UNITS)
     assert {file for _, file in PROCESSES.values()} == {file.name for file in UNITS}
+
+
+def test_the_servers_of_the_tutorial_are_those_of_the_compose_file() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    [found] = re.findall(r"(?ms)^```yaml\n(services:\n.*?)^```$", page)
+    services = yaml.safe_load(found)["services"]
+    images = {name: service["image"] for name, service in services.items()}
+    assert images == {name: COMPOSE["services"][name]["image"] for name in SERVERS}
