@@ -40,9 +40,9 @@ class EventSubscriptionForm(SetupForm):
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _.",
             "description": "Who hears of it, in a few words.",
-            "enabled": "Off: nothing is published, and what waits is dropped.",
+            "enabled": "Off: nothing is published, and events that wait are dropped.",
             "system": "Only events of its queues and of its own set-up.",
-            "channel": "Its targets get the events. Failures of their queues are no events.",
+            "channel": "Its targets get the events. What happens to their queues causes no events.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class EventSubscriptionTable(tables.Table):
 
     name = Named("event-subscription")
     enabled = Switched()
-    kinds = tables.Column("Kinds of events", orderable=False)
+    kinds = tables.Column("Kinds of events", orderable=False, attrs={"td": {"class": "wide long"}})
     system = tables.Column("External system", empty_values=())
     channel = tables.Column()
     description = tables.Column()
@@ -73,14 +73,14 @@ def _more(_request: HttpRequest, _row: EventSubscription) -> Mapping[str, object
 
 
 def _stopped(subscription: EventSubscription) -> str:
-    return f"every event of {subscription}. What waits for it is dropped."
+    return f"every event of {subscription}. Events that wait for it are dropped."
 
 
 SUBSCRIPTIONS: Final = Noun(
     one="event-subscription",
     title="Event subscriptions",
-    about="Events that other systems hear of, by a publish channel: a failure on hold, a queue "
-    "that is blocked, a change. They hold no payloads, keys or texts.",
+    about="Which events other systems are told of through a publish channel: a failure on hold, "
+    "a blocked queue, a change. Events contain no payloads, keys or texts.",
     form=EventSubscriptionForm,
     table=EventSubscriptionTable,
     filters=filters_by("name", "description", enabled=SwitchFilter()),

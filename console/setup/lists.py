@@ -20,7 +20,7 @@ class Named(tables.Column):
         super().__init__(
             label,
             linkify=(one, [tables.A("pk")]),
-            attrs={"a": {"class": "fw-bold long"}, "td": {"class": "wide"}},
+            attrs={"a": {"class": "fw-bold long"}, "td": {"class": "wide named"}},
         )
 
 

@@ -94,8 +94,8 @@ class TokenForm(forms.Form):
     users = forms.CharField(
         required=False,
         label="Users it may speak for",
-        help_text="Names, with blanks between them. Where it posts in the name of one of them "
-        "(USER), handlers may rely on that user's rights. Any other name stays a label.",
+        help_text="Names, separated by spaces. If it posts in the name of one of them (USER), "
+        "handlers may rely on that user's rights. Any other name is only a label.",
     )
     days = forms.ChoiceField(
         required=False,

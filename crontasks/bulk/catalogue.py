@@ -81,7 +81,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
         Entry(
             job="archive",
             title="Archive",
-            sentence="What is long over goes into Parquet by the day, and then from here.",
+            sentence="What ended long ago is written to Parquet files by the day, then removed.",
             job_request=archive.ArchiveRequest,
             targets=("to",),
         ),

@@ -38,13 +38,13 @@ class ArchiveRequest:
     to: str = option(
         "",
         "The folder of an object storage that takes the archive, such as s3://bucket/archive/; "
-        "none: the shared folder.",
+        "empty: the shared folder.",
     )
 
     masked: bool = option(
         False,
         "With placeholders for what masking rules hide, and without texts that may repeat it: "
-        "such messages cannot be restored. Else true values: takes the right to reveal.",
+        "such messages cannot be restored. Off: true values, which needs the right to reveal.",
     )
 
     def parameters(self) -> dict[str, Any]:

@@ -139,9 +139,9 @@ class HttpProperties(Properties):
         "Forward proxy",
         "default",
         shape=Shape.CHOICE,
-        help="The proxy by which the partner is reached.",
+        help="How the partner is reached. That of this installation is SLUICE_HTTP_PROXY.",
         choices=(
-            ("default", "As this installation says (SLUICE_HTTP_PROXY)"),
+            ("default", "That of this installation"),
             ("none", "None"),
             ("own", "Another one"),
         ),
