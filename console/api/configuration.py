@@ -22,11 +22,11 @@ from crontasks.errors import BadParametersError
 from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
-from integration.models import EnterpriseService, MaskingRule
-from integration.selectors.masking.limits import FIELDS, claims, is_reached, named_frees
+from integration.models import MaskingRule
+from integration.selectors.masking.limits import FIELDS, NAMES, claims, is_reached, named_frees
 
 router: Final = Router(tags=["configuration"])
-SERVICE: Final = str(EnterpriseService._meta.verbose_name)
+NAMED: Final = {str(model._meta.verbose_name) for model in NAMES}
 YAML: Final = "application/yaml"
 FILE: Final = {"required": True, "content": {YAML: {"schema": {"type": "object"}}}}
 LIMITED: Final = (
@@ -129,7 +129,7 @@ def _loosens(step: Step) -> bool:
     if step.action == "remove":
         return named_frees(step.word, step.name)
     if step.action == "create":
-        return step.word == SERVICE and claims(step.name)
+        return step.word in NAMED and claims(step.name)
     field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
     return any(
         one.field == field and one.before and is_reached(f"{field}__name", one.before)

@@ -3,12 +3,14 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.errors import BadInputError
 from console.api.routes import Decision, acting, reading
+from console.cron.forms import judges_for
 from console.cron.pages import known_instance
 from console.layout.access import Right, require, require_all_of, scope_of
 from console.layout.answers import actor_of
@@ -157,6 +159,8 @@ def run_now(request: HttpRequest, instance_id: int, asked: RunNow) -> Requested:
         require(request.user, Right.CONFIGURE)
         if not scope_of(request.user).is_whole or row.is_consumer or row.task not in _installed():
             raise BadInputError(NO_PARAMETERS)
+        if why := judges_for(request).hindrance(registry.named(row.task), asked.parameters):
+            raise PermissionDenied(why)
         user = selectors.planned(row.name, {}).user
         if user is not None:
             require_all_of(request.user, user)

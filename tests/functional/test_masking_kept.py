@@ -17,10 +17,17 @@ from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.applying import Difference, Step
+from crontasks.models import CronInstance
 from integration.actions.check import Check, DocumentChange, Ending
 from integration.masking.mask import Part, Rule, mask_of
 from integration.masking.matcher import Style
-from integration.models import EnterpriseService, ExternalSystem, MaskingRule, ObjectStructure
+from integration.models import (
+    EnterpriseService,
+    ExternalSystem,
+    MaskingRule,
+    ObjectStructure,
+    PublishChannel,
+)
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
@@ -224,6 +231,12 @@ class TestReach:
         a_rule(service=EnterpriseService.objects.create(interface="OTHER"))
         assert loosens(new)
         assert _loosens(Step("create", word, "ORDERS"))
+        assert loosens(PublishChannel(name="ORDERS"))
+        renamed = EnterpriseService.objects.create(interface="HARMLESS")
+        renamed.interface = "ORDERS"
+        assert loosens(renamed)
+        renamed.interface = "HARMLESS-TOO"
+        assert not loosens(renamed)
         assert not loosens(EnterpriseService(interface="UNHEARD-OF"))
         assert not _loosens(Step("create", word, "UNHEARD-OF"))
 
@@ -273,6 +286,15 @@ class TestArchives:
             assert not schedule_hindrance(request, "archive", wanted)
             a_rule()
             assert schedule_hindrance(request, "archive", wanted).partition(":")[0] == word
+
+    def test_nor_for_one_run_over_http(self) -> None:
+        instance = CronInstance(name="Nightly", task="bulk_job", interval_seconds=3600)
+        instance.save()
+        a_rule()
+        wanted = {"job": "archive", "job_request": json.dumps({"kind": "messages"})}
+        program = a_program(person=person_without(Right.REVEAL))
+        answer = program.post(f"/cron/{instance.pk}/runs", {"parameters": wanted})
+        assert "MASKED_SOURCE" in problem(answer, 403, "RIGHT_MISSING")["detail"]
 
     def test_nor_by_the_configuration_over_http(self) -> None:
         wanted = {"job": "archive", "job_request": json.dumps({"kind": "messages"})}

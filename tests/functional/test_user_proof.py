@@ -151,6 +151,46 @@ def test_rights_are_asked_for_again_at_a_release(broker: Kafka, queue: Queue, cl
     assert Effect.objects.count() == 1
 
 
+@pytest.mark.parametrize("payload", [b'{"n": 2}', b'{"n": 1}'], ids=["edited", "undone"])
+def test_an_edit_proves_nothing_until_it_is_undone(
+    broker: Kafka, queue: Queue, clerk: User, payload: bytes
+) -> None:
+    own = b'{"n": 1}'
+    broker.send(queue.topic, [own], headers=headers_of(own, queue))
+    clerk.user_permissions.clear()
+    run_queue(queue.pk)
+    failure = MessageError.objects.get(code="USER_NOT_ALLOWED")
+    app, _, codename = ALLOWED_BY.partition(".")
+    found = Permission.objects.get(content_type__app_label=app, codename=codename)
+    clerk.user_permissions.add(found)
+    version = failure.version
+    for text in (b'{"n": 2}', payload):
+        version = failures.edit(failure.pk, version=version, actor="anna", payload=text)
+    failures.release(failure.pk, version=version, actor="anna", reason="mended")
+    run_queue(queue.pk)
+    failure.refresh_from_db()
+    is_own = payload == own
+    ended = ("RESOLVED", 1) if is_own else ("HOLD", 0)
+    assert (failure.state, Effect.objects.count()) == ended
+    assert is_own or failure.code == "USER_NOT_PROVEN"
+
+
+def test_a_proof_counts_as_long_as_its_key_is_a_fallback(
+    broker: Kafka, queue: Queue, settings: Any
+) -> None:
+    payload, now, before = b'{"n": 1}', settings.SECRET_KEY, "k" * 50
+    settings.SECRET_KEY = before
+    headers = headers_of(payload, queue)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = now, []
+    broker.send(queue.topic, [payload], headers=headers)
+    run_queue(queue.pk)
+    failure = MessageError.objects.get(code="USER_NOT_PROVEN")
+    settings.SECRET_KEY_FALLBACKS = [before]
+    failures.release(failure.pk, version=failure.version, actor="anna", reason="old key")
+    run_queue(queue.pk)
+    assert Effect.objects.count() == 1
+
+
 def test_batches_have_no_one_user() -> None:
     with pytest.raises(BatchOfUsersError):
         inbound("NEVER", batch=True, permission=ALLOWED_BY)

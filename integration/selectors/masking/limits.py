@@ -34,20 +34,21 @@ def loosens(row: Model) -> bool:
     field = FIELDS.get(model) if model is not None else None
     if model is None or field is None:
         return False
+    name = NAMES.get(model)
     if row.pk is None:
-        return isinstance(row, EnterpriseService) and claims(row.interface)
+        return name is not None and claims(getattr(row, name))
     stored = model._default_manager.filter(pk=row.pk).first()
     if stored is None:
         return False
     old = getattr(stored, f"{field}_id")
     is_moved = old not in {None, getattr(row, f"{field}_id")} and is_reached(field, old)
-    name = NAMES.get(model)
-    is_renamed = name is not None and getattr(stored, name) != getattr(row, name)
-    return is_moved or (is_renamed and frees(stored))
+    if is_moved or name is None or getattr(stored, name) == getattr(row, name):
+        return is_moved
+    return frees(stored) or claims(getattr(row, name))
 
 
 def claims(interface: str) -> bool:
-    """Return whether a new service of that name would take messages from the reach of some rule.
+    """Return whether that name for a service or channel would take held messages from a rule.
 
     As long as nobody knows a message's service, every rule for a service or a structure hides.
     """
@@ -55,6 +56,7 @@ def claims(interface: str) -> bool:
     return (
         MaskingRule.objects.filter(is_limited, enabled=True).exists()
         and not EnterpriseService.objects.filter(interface=interface).exists()
+        and not PublishChannel.objects.filter(name=interface).exists()
         and MessageError.objects.filter(interface=interface).exists()
     )
 
