@@ -21,6 +21,8 @@ CREATE FUNCTION integration_note_event(
             JOIN integration_eventsubscription o ON o.channel_id = t.channel_id
             WHERE q.id = $3 AND (q.id = own.error_queue_id
                 OR (q.provider_id = own.provider_id AND q.topic = own.topic)))
+    -- Who deletes the subscription waits, instead of failing what happens here at its commit.
+    FOR KEY SHARE OF s
 $$;
 
 CREATE FUNCTION integration_event_of_failure() RETURNS trigger LANGUAGE plpgsql AS $$
