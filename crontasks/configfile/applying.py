@@ -37,11 +37,15 @@ Stored = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field, as the file shows it before and after."""
+    """One field, as the file shows it before and after.
+
+    `is_default`: it is one of a new entry, the file leaves it out, and it has its default.
+    """
 
     field: str
     before: Any
     after: Any
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,4 +289,13 @@ def _differences(subject: _Subject, after: dict[str, Any]) -> Iterator[Differenc
             beside = masked(getattr(row, name), getattr(was, name))
             new = beside if beside != masked(getattr(row, name)) else new
         if old != new:
-            yield Difference(name, old, new)
+            yield Difference(name, old, new, is_default=_is_default(subject, name))
+
+
+def _is_default(subject: _Subject, name: str) -> bool:
+    """Return whether nobody said this of a new entry: neither its file nor what stored it."""
+    section = subject.section
+    if subject.stored is not None or name in {*section.keys, *subject.entry.values}:
+        return False
+    column = section.columns[name]
+    return not facts.differs(column, column.get_default(), getattr(subject.row, column.attname))

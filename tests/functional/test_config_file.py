@@ -106,6 +106,21 @@ def test_a_plan_tells_field_by_field_and_applying_does_exactly_that(config: Conf
     assert config("apply")[1] == "No changes.\n"
 
 
+def test_of_what_is_new_only_what_somebody_said_is_told(config: Config) -> None:
+    text = "format: 1\nsystems:\n- name: other\n  enabled: true\n"
+    _, planned = config("plan", text=text)
+    fields = [line.split(":")[0].strip() for line in planned.splitlines()[1:]]
+    assert fields[:2] == ["name", "enabled"]
+    assert "description" not in fields
+    assert "(--all shows them)" in planned
+    _, whole = config("plan", "--all")
+    assert "    description: ''\n" in whole
+    assert "--all" not in whole
+    _, done = config("apply")
+    assert done == planned.replace("to be done", "done")
+    assert ExternalSystem.objects.filter(name="other").exists()
+
+
 def test_what_a_file_leaves_out_stays_unless_it_is_pruned(config: Config) -> None:
     a_whole_configuration()
     text = "format: 1\nsystems:\n  - name: other\nendpoints: []\n"

@@ -12,6 +12,7 @@ from crontasks.configfile.applying import Difference, Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.reading import MAX_BYTES, ConfigFileError
 from integration.actions.configuration import Author
+from integration.counting import so_many
 from sluice.env import referred
 
 MISTAKES: Final = 1
@@ -47,6 +48,11 @@ class Command(BaseCommand):
             sub.add_argument(
                 "--prune", action="store_true", help="also remove what its sections do not name"
             )
+            sub.add_argument(
+                "--all",
+                action="store_true",
+                help="also tell the fields of what is new that the file leaves out",
+            )
             sub.add_argument("--reason", default="", help="why, for the history of changes")
             sub.add_argument("--user", default="", help="who (default: the user of this system)")
 
@@ -65,15 +71,19 @@ class Command(BaseCommand):
             for mistake in problem.mistakes:
                 self.stderr.write(str(mistake))
             raise CommandError(f"{problem.code}: {problem}", returncode=MISTAKES) from problem
-        self._tell(steps, "to be done" if verb == "plan" else "done")
+        word = "to be done" if verb == "plan" else "done"
+        self._tell(steps, word, with_defaults=options["all"])
         if verb == "plan" and steps:
             sys.exit(CHANGES)
 
-    def _tell(self, steps: list[Step], word: str) -> None:
+    def _tell(self, steps: list[Step], word: str, *, with_defaults: bool) -> None:
         for step in steps:
             self.stdout.write(f"{SIGNS[step.action]} {step.word} {step.name}")
-            for difference in step.differences:
+            told = [one for one in step.differences if with_defaults or not one.is_default]
+            for difference in told:
                 self.stdout.write(f"    {difference.field}: {_change(step, difference)}")
+            if left := len(step.differences) - len(told):
+                self.stdout.write(f"    and {so_many(left, 'default')} (--all shows them)")
         if not steps:
             self.stdout.write("No changes.")
             return
