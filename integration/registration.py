@@ -36,6 +36,36 @@ STAYS: Final = (
 )
 
 
+class StartGroupError(IntegrationError):
+    """The position of the consumer group that a queue is to begin at cannot be taken over."""
+
+
+class NoGroupPositionError(StartGroupError):
+    """The group never committed a position on the topic, or its positions have expired."""
+
+    code = "GROUP_NO_POSITION"
+
+    def __init__(self, group: str, topic: str) -> None:
+        super().__init__(
+            f"The consumer group {group} has no position on {topic}.",
+            next_step="Correct the group's name, let its application commit a position, or choose "
+            "another start for the queue.",
+        )
+
+
+class GroupBeyondEndError(StartGroupError):
+    """The group stands behind the end of a partition: what it read is not this topic."""
+
+    code = "GROUP_BEYOND_END"
+
+    def __init__(self, group: str, *, partition: int, offset: int, end: int) -> None:
+        super().__init__(
+            f"The consumer group {group} stands at {offset} of partition {partition}, beyond its "
+            f"end {end}: the topic was probably made anew since.",
+            next_step="Choose another start for the queue.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class StartChoice:
     """The consequence of one choice of the first position: messages read and skipped (at most).
@@ -294,21 +324,34 @@ def _resolve(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> dict[i
                 raise ValidationError(dict(_start(queue)))
             return admin.offsets_at(queue.provider, facts, queue.topic, queue.start_time)
         case Queue.StartFrom.GROUP:
-            return _where_group_stands(queue, facts)
+            try:
+                return _where_group_stands(queue, facts)
+            except StartGroupError as e:
+                problem = ValidationError(f"{e} ({e.code})", code=e.code)
+                raise ValidationError({"start_group": problem}) from e
+
+
+def check_group(queue: Queue) -> None:
+    """Look whether the queue can begin where its `start_group` stands.
+
+    Raises StartGroupError when it cannot, another IntegrationError when the broker or the topic
+    cannot be asked.
+    """
+    _where_group_stands(queue, _facts(queue))
 
 
 def _where_group_stands(queue: Queue, facts: TopicFacts) -> dict[int, int]:
-    """The group's offsets; a partition it never read is read from its beginning."""
+    """The group's offsets; a partition it never read is read from its beginning.
+
+    Raises StartGroupError, and what the broker's answer raises.
+    """
     group = queue.start_group
     offsets = admin.group_offsets(queue.provider, group, queue.topic, facts.low)
     if not offsets:
-        raise ValidationError({"start_group": f"{group} has no position on {queue.topic}."})
+        raise NoGroupPositionError(group, queue.topic)
     for partition, offset in offsets.items():
         if offset > facts.high[partition]:
-            raise ValidationError(
-                {
-                    "start_group": f"{group} stands at {offset} of partition {partition}, beyond "
-                    f"its end {facts.high[partition]}: the topic was probably made anew since."
-                }
+            raise GroupBeyondEndError(
+                group, partition=partition, offset=offset, end=facts.high[partition]
             )
     return {partition: offsets.get(partition, low) for partition, low in facts.low.items()}

@@ -26,7 +26,8 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
 
     Inbound: provider, system, service, queue, rights, topic, instance, broker, beat, worker, slot,
     lock, in group mode the group, position, rescue; of a JMS broker without rights and rescue, and
-    with its address for the topic. Outbound: provider, queue, rights, topic,
+    with its address for the topic. While its first position is to be a consumer group's, the start
+    follows the topic. Outbound: provider, queue, rights, topic,
     instance of the relay, broker, beat, relay, lease, outbox; where it is delivered from here, also
     the way to its endpoint.
     Asks Kafka, the broker of Celery, the database and nobody else; changes nothing, but a cluster
@@ -65,8 +66,16 @@ def walk(queue: Queue) -> Walk:
     if queue.provider.is_jms:
         return JMS_WALK if queue.direction == Queue.Direction.INBOUND else FORWARDING_WALK
     if queue.direction == Queue.Direction.INBOUND:
-        return GROUP_WALK if queue.joins_group else INBOUND_WALK
-    return SENDING_WALK if sends(queue) else OUTBOUND_WALK
+        return _with_start(queue, GROUP_WALK if queue.joins_group else INBOUND_WALK)
+    return _with_start(queue, SENDING_WALK) if sends(queue) else OUTBOUND_WALK
+
+
+def _with_start(queue: Queue, links: Walk) -> Walk:
+    """The start behind the topic, while it is a consumer group's position that is to come."""
+    if not flow_set_up.awaits_group(queue):
+        return links
+    behind = [name for name, _ in links].index("topic") + 1
+    return (*links[:behind], ("start", flow_set_up.start), *links[behind:])
 
 
 _START: Final[Walk] = (

@@ -3,6 +3,7 @@
 from contextlib import closing
 
 from crontasks.health.checks import Finding
+from integration import registration
 from integration.amqp.errors import JmsBrowseRefusedError, JmsSubscriptionHiddenError
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
@@ -134,6 +135,20 @@ def topic(queue: Queue) -> Finding:
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
     held = f"{so_many(facts.partitions, 'partition')}, at most {so_many(messages, 'message')}."
     return f"{held} {_topic_settings(queue)}"
+
+
+def awaits_group(queue: Queue) -> bool:
+    """Return whether its first position is still to be taken over from a consumer group."""
+    return queue.start_from == Queue.StartFrom.GROUP and not queue.partitions.exists()
+
+
+def start(queue: Queue) -> Finding:
+    """Check that the first run can begin where the consumer group stands."""
+    try:
+        registration.check_group(queue)
+    except IntegrationError as e:
+        return Situation(f"{e.code}: {e.sentence}", e.next_step or "Fix the provider first.")
+    return f"The first run begins where the consumer group {queue.start_group} stands."
 
 
 def _topic_settings(queue: Queue) -> str:

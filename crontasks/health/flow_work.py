@@ -6,7 +6,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
-from crontasks.health import live_processes, slot_words, slots
+from crontasks.health import flow_set_up, live_processes, slot_words, slots
 from crontasks.health.checks import Finding
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from crontasks.models import CronInstance
@@ -91,6 +91,9 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
     usage = slots.look()
     waits = next((wait for wait in usage.waits if wait.queue_id == queue.pk), None)
     if waits is not None and (waits in usage.lacking or usage.now - waits.since > PATIENCE):
+        if not usage.is_full and _cannot_begin(queue):
+            # Whoever takes it gives it back, so that it is asked for for ever.
+            return "A run was requested, and cannot begin before the queue has a position."
         return _no_slot(usage, waits, scope)
     calls = [run for run in usage.runs if run.queue_id == queue.pk and run.stage != Stage.WORKS]
     for run in sorted(calls, key=lambda call: call.stage is not Stage.HANGS):
@@ -101,6 +104,10 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
             return situation
     taken = len(usage.taking) + usage.others
     return f"{taken} of {usage.total} taken."
+
+
+def _cannot_begin(queue: Queue) -> bool:
+    return flow_set_up.awaits_group(queue) and isinstance(flow_set_up.start(queue), Situation)
 
 
 def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> Situation:

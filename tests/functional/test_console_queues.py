@@ -154,6 +154,8 @@ class TestStatus:
     def test_a_queue_without_a_position_has_not_started(self) -> None:
         a_queue_row()
         assert self.only().status is Status.NOT_STARTED
+        Queue.objects.update(start_from="group", start_group="former")
+        assert "former" in self.only().situation.why
 
     def test_the_worst_partition_speaks_for_the_queue(self) -> None:
         queue = a_queue_row("continuous")

@@ -1,9 +1,11 @@
 """check_flow names the broken link."""
 
 import html
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -71,7 +73,7 @@ def test_a_whole_chain_is_walked_in_order_and_nothing_is_broken(queue, capsys):
 
 
 def test_what_the_broker_says_about_the_topic_is_told(queue):
-    client = AdminClient({"bootstrap.servers": queue.provider.bootstrap_servers})
+    client = AdminClient(bootstrap_of(queue))
     topic = ConfigResource(ConfigResource.Type.TOPIC, queue.topic)
     wanted = {"max.message.bytes": "2000", "retention.bytes": "5000000", "retention.ms": "3600000"}
     for name, value in wanted.items():
@@ -233,6 +235,24 @@ def test_the_broken_link_is_named_with_a_next_step(queue, capsys, monkeypatch, n
     assert broken == (["provider", "topic"] if name == "provider" else [name])
     next_step = told.partition(f"Fix first: {name}. ")[2]
     assert len(next_step) > 10
+
+
+def test_a_group_without_a_position_is_named_until_it_has_one(queue):
+    QueuePartition.objects.all().delete()
+    group, asked_at = f"former-{queue.topic}", database_now() - 60 * SECOND
+    Queue.objects.update(start_from="group", start_group=group, start_requested_at=asked_at)
+    (link,) = [link for link in check_flow(Queue.objects.get()) if not link.ok]
+    assert link.name == "start"
+    assert link.why.startswith("GROUP_NO_POSITION: ")
+    assert link.next_step
+    with closing(Consumer({**bootstrap_of(queue), "group.id": group})) as member:
+        member.commit(offsets=[TopicPartition(queue.topic, 0, 0)], asynchronous=False)
+    # What could begin now is asked for in vain: that is the slot's to tell.
+    assert broken_in(queue) == ["slot"]
+
+
+def bootstrap_of(queue: Queue) -> dict[str, str]:
+    return {"bootstrap.servers": queue.provider.bootstrap_servers}
 
 
 def test_what_the_celery_client_said_is_told_by_the_command_alone(queue, capsys):

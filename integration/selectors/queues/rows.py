@@ -192,7 +192,7 @@ def _verdict(
 ) -> Standing:
     """Explain why nothing moves: by what people switched, then by who is alive."""
     switched = _switched(queue)
-    worst = _worst(rows)
+    worst = _worst(queue, rows)
     if switched is None:
         return _manned(live_processes, worst)
     status, reason = switched
@@ -231,12 +231,10 @@ def speakers(rows: Sequence[PartitionRow]) -> Sequence[PartitionRow]:
     return [row for row in rows if not row.is_at_stop] or rows
 
 
-def _worst(rows: Sequence[PartitionRow]) -> Standing:
+def _worst(queue: Queue, rows: Sequence[PartitionRow]) -> Standing:
     """Return what the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
-        return Status.NOT_STARTED, Situation(
-            "No worker has opened this queue yet.", "Check the flow: it names the missing link."
-        )
+        return Status.NOT_STARTED, _not_started(queue)
     decisive = min(speakers(rows), key=lambda row: row.status.rank)
     status = decisive.status
     lag = sum(row.lag or 0 for row in rows if row.status is status)
@@ -246,6 +244,19 @@ def _worst(rows: Sequence[PartitionRow]) -> Standing:
     if status is Status.NO_READER and decisive.resume_at is None:
         return status, unread(lag, is_least=is_least)
     return status, decisive.situation
+
+
+def _not_started(queue: Queue) -> Situation:
+    """A start that is a group's position depends on what only the cluster can tell."""
+    if queue.start_from != Queue.StartFrom.GROUP:
+        return Situation(
+            "No worker has opened this queue yet.", "Check the flow: it names the missing link."
+        )
+    return Situation(
+        "This queue has no position yet: its first run takes over that of the consumer group "
+        f"{queue.start_group}, and reads nothing while the group has none on {queue.topic}.",
+        "Check the flow: it asks the cluster for the group's position.",
+    )
 
 
 def _manned(live_processes: LiveProcesses | None, standing: Standing) -> Standing:
