@@ -19,7 +19,7 @@ from integration.actions.errors import ReturnRefusedError
 from integration.actions.queue_setup import Making
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER, FOREIGN
-from integration.documents.patterns import whole
+from integration.documents.patterns import check_pattern, whole
 from integration.envelope.retry_wrapper import resends
 from integration.errors import IntegrationError
 from integration.kafka import admin
@@ -83,6 +83,8 @@ class DeadLetterResend:
     """
 
     def run(self, parameters: ResendParameters, context: Context) -> Outcome:
+        # At once: where no topic can be looked at, nothing else would find it.
+        check_pattern(group_pattern(parameters.pattern))
         counts: Counter[str] = Counter()
         away = 0
         for provider in _providers(parameters):

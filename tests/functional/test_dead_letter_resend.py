@@ -143,6 +143,7 @@ def test_a_broker_that_is_away_fails_the_run_and_stops_no_resend(broker, name):
 def test_wrong_parameters_say_so(broker, name):
     with pytest.raises(NoSuchRowError):
         resend(name, provider="nobody")
+    Provider.objects.update(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(BadPattern):
         resend(name, pattern="(a")
 
