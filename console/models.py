@@ -9,7 +9,11 @@ from integration.models.fields import SecretField
 
 
 class Limit(models.Model):
-    """A person who may know of these external systems only; without a row, of everything."""
+    """A person who may know of these external systems only; without a row, of everything.
+
+    It is an administrator's; what group rules limit somebody to is at their CompanyIdentity, and
+    who has both knows of the systems that are in both.
+    """
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL,
@@ -111,8 +115,8 @@ class ConsoleSession(models.Model):
 class CompanyIdentity(models.Model):
     """Whom a person is to the identity provider, and what its groups gave them here.
 
-    `roles` and `is_limited` are what the group rules gave: the same rules take it away again,
-    and no role that an administrator gave by hand.
+    `roles`, and with `is_limited` the limit to `systems`, are what the group rules gave: the same
+    rules take it away again, and nothing that an administrator gave by hand.
     """
 
     person = models.OneToOneField(
@@ -123,6 +127,7 @@ class CompanyIdentity(models.Model):
     groups = models.JSONField(default=list, help_text="as told at the last login")
     roles = models.ManyToManyField(Group, blank=True, related_name="+")
     is_limited = models.BooleanField(default=False)
+    systems = models.ManyToManyField(ExternalSystem, blank=True, related_name="+")
     seen_at = models.DateTimeField(editable=False)
 
     class Meta:

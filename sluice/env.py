@@ -170,6 +170,7 @@ class Env(Engine):
         self.email_url = r.text("SLUICE_EMAIL_URL", "")
         self.from_email = r.text("SLUICE_FROM_EMAIL", "sluice@localhost")
         self.secret_key = r.text("SLUICE_SECRET_KEY")
+        self.secret_key_fallbacks = r.words("SLUICE_SECRET_KEY_FALLBACKS")
         self.debug = r.flag("SLUICE_DEBUG", default=False)
         self.allowed_hosts = r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1")
         self.csrf_trusted_origins = r.words("SLUICE_CSRF_TRUSTED_ORIGINS")
@@ -180,7 +181,11 @@ class Env(Engine):
         self.static_root = Path(r.text("SLUICE_STATIC_ROOT", "static"))
 
     def secrets(self) -> dict[str, tuple[str, ...]]:
-        return {"SLUICE_SECRET_KEY": (self.secret_key,), **super().secrets()}
+        own = {
+            "SLUICE_SECRET_KEY": (self.secret_key,),
+            "SLUICE_SECRET_KEY_FALLBACKS": self.secret_key_fallbacks,
+        }
+        return own | super().secrets()
 
 
 E = TypeVar("E", bound=Engine)

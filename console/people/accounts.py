@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from console.layout.access import ROLES, Right, scope_of
-from console.models import Limit
+from console.models import CompanyIdentity, Limit
 from console.people import sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
@@ -145,20 +145,21 @@ def make(name: str, email: str, author: Author, *, is_superuser: bool = False) -
 def facts(account: User) -> Facts:
     """The facts of an account for the audit; of the password only whether there is one."""
     limit = Limit.objects.filter(person=account).first()
-    systems = None if limit is None else sorted(limit.systems.values_list("name", flat=True))
+    identity = CompanyIdentity.objects.filter(person=account, is_limited=True).first()
     return {
         "name": account.get_username(),
         "email": getattr(account, account.get_email_field_name(), ""),
         "roles": sorted(account.groups.values_list("name", flat=True)),
-        "systems": EVERY_SYSTEM if systems is None else systems,
+        "systems": EVERY_SYSTEM if limit is None else _systems_of(limit),
+        **({} if identity is None else {"systems of groups": _systems_of(identity)}),
         "active": account.is_active,
         "password": configuration.SET if account.has_usable_password() else configuration.NOT_SET,
     }
 
 
 def _everybody() -> QuerySet[User]:
-    accounts = account_model()._default_manager.select_related("sluice_limit")
-    return accounts.prefetch_related("groups", "sluice_limit__systems")
+    accounts = account_model()._default_manager.select_related("sluice_limit", "sluice_identity")
+    return accounts.prefetch_related("groups", "sluice_limit__systems", "sluice_identity__systems")
 
 
 def locked(known: User | None) -> User:
@@ -181,8 +182,12 @@ def _columns() -> set[str]:
     return {field.name for field in account_model()._meta.concrete_fields}
 
 
+def _systems_of(limit: Limit | CompanyIdentity) -> list[str]:
+    return sorted(limit.systems.values_list("name", flat=True))
+
+
 def limit_to(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
-    """Limit an account to these systems; None = to nothing."""
+    """Limit an account by hand to these systems; None = to nothing."""
     if systems is None:
         Limit.objects.filter(person=account).delete()
         return

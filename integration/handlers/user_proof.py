@@ -2,7 +2,8 @@
 
 A name in a message is a label: whoever may write to the topic may write any. The HTTP API proves it
 by a signature that nobody makes without SECRET_KEY, over the name, the message's id, interface and
-topic, and its payload. So it counts for this message as it was posted, and for no other.
+topic, and its payload. So it counts for this message as it was posted, and for no other, as long as
+the key is SECRET_KEY or one of SECRET_KEY_FALLBACKS.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,8 @@ NOT_PROVEN: Final = Failure(
     FailureClass.PERMANENT,
     "USER_NOT_PROVEN",
     "This handler asks for the user's rights, and nothing proves who the user is: the message came "
-    "past the HTTP API, its token may not speak for that user, or the payload was edited since.",
+    "past the HTTP API, its token may not speak for that user, the payload was edited since, or "
+    "the key that signed it is not known here any more.",
 )
 
 

@@ -14,17 +14,21 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core import mail
+from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from crontasks.models import Heartbeat
 from crontasks.notices import book, conditions
-from integration.models import ExternalSystem, Queue
+from integration.models import ExternalSystem, OutboxChange, Queue
 from integration.policy.branches import Branch, Second
 from integration.selectors.outbox import branches
 from integration.selectors.outbox.branches import LEFT_AFTER_SECONDS, commits_in_doubt
 from integration.store.sessions import raw_connection
+from tests.support.builders import a_brief_queue
 from tests.support.celery_world import eventually
+from tests.support.http_api import problem
+from tests.support.kafka_world import Kafka
 from tests.support.operator_api import a_program, facts
 from tests.support.prepared import prepare, roll_back
 from tests.support.rows import a_place, a_queue_row, some_live_processes
@@ -133,6 +137,43 @@ def test_who_may_not_see_the_queue_is_told_nothing_and_who_is_limited_decides_no
     viewer = logged_in("Viewers")
     assert viewer.post(reverse("decide-branch"), asked).status_code == 403
     assert [one.name for one in commits_in_doubt()] == [name]
+
+
+@pytest.fixture
+def forgotten(servers: Any, queue: Queue) -> list[str]:
+    """Two batches of which Kafka, which is there to be asked, knows nothing."""
+    read = a_brief_queue(Kafka(servers.kafka_bootstrap), name="forgotten", two_phase=True)
+    names = []
+    for n in range(2):
+        branch = Branch(settings.SLUICE_DEPLOYMENT, read.pk, 0, 5 * (n + 1), 3, n, uuid.uuid4())
+        names.append(str(branch))
+        prepare(names[-1], f"INSERT INTO {Unique._meta.db_table} (name) VALUES ('batch {n}')")
+    return names
+
+
+@pytest.mark.usefixtures("old")
+def test_who_knows_the_end_decides_and_it_is_so(forgotten: list[str]) -> None:
+    lost, done = forgotten
+    program, page = a_program(), logged_in("Operators", name="olga")
+
+    def over_http(name: str, choice: str, reason: str = "It is in the topic.") -> HttpResponse:
+        asked = {"name": name, "choice": choice, "reason": reason}
+        return program.post("/outbox/branches/decisions", asked)
+
+    assert over_http(lost, "rollback", reason=" ").status_code == 422
+    assert over_http(lost, "forget").status_code == 422
+    assert {one.name for one in commits_in_doubt()} == {lost, done}
+    assert facts(over_http(done, "commit")) == {"name": done, "choice": "commit"}
+    asked = {"branch": lost, "word": "roll-back", "reason": "It is not in the topic."}
+    assert page.post(reverse("decide-branch"), asked).status_code == 303
+    assert list(Unique.objects.values_list("name", flat=True)) == ["batch 1"]
+    assert commits_in_doubt() == []
+    problem(over_http(lost, "commit"), 409, "BRANCH_NOT_IN_DOUBT")
+    told = OutboxChange.objects.order_by("id").values_list("actor", "to_state", "reason")
+    assert list(told) == [
+        (program.person.username, "COMMIT", "It is in the topic."),
+        ("olga", "ROLLBACK", "It is not in the topic."),
+    ]
 
 
 @pytest.mark.usefixtures("old", "name", "valkey")

@@ -3,10 +3,14 @@
 import re
 import time
 from html import unescape
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -14,7 +18,7 @@ from console.models import CompanyIdentity, ConsoleSession, Limit
 from console.people.company.rechecks import CHECKED
 from console.people.session_limits import BEGAN
 from integration.models import ConfigurationChange, ExternalSystem
-from tests.support.company_login import a_rule, accesses, who
+from tests.support.company_login import a_rule, accesses, systems_of, who
 from tests.support.identity_provider import (
     IdentityProvider,
     came_back,
@@ -56,12 +60,41 @@ def test_groups_are_applied_at_each_login_and_what_was_given_by_hand_stays(
     a_rule("/edit", "Editors", ExternalSystem.objects.create(name="eam"))
     logged_in_by(Client())
     assert roles_of("olga") == {"Viewers", "Editors"}
-    limit = Limit.objects.get()
-    assert [system.name for system in limit.systems.all()] == ["eam"]
+    assert systems_of("olga") == {"eam"}
     idp.claims["groups"] = ["/ops"]
     logged_in_by(Client())
     assert roles_of("olga") == {"Viewers", "Operators"}
+    assert systems_of("olga") is None
+
+
+def test_a_limit_by_hand_stays_beside_that_of_rules(idp: IdentityProvider) -> None:
+    """Neither widens the other, and the end of the one is not the end of the other."""
+    eam, erp, crm = (ExternalSystem.objects.create(name=name) for name in ("eam", "erp", "crm"))
+    logged_in_by(Client())
+    by_hand = Limit.objects.create(person=User.objects.get(username="olga"))
+    by_hand.systems.set([eam, crm])
+    a_rule("/cafeteria", "Viewers", eam, erp)
+    logged_in_by(Client())
+    assert systems_of("olga") == {"eam"}
+    by_hand.systems.set([crm])
+    assert systems_of("olga") == set()
+    idp.claims["groups"] = ["/ops"]
+    logged_in_by(Client())
+    assert systems_of("olga") == {"crm"}
+
+
+def test_the_one_limit_of_earlier_versions_is_that_of_the_rules(idp: IdentityProvider) -> None:
+    migration = import_module("console.migrations.0006_limits_of_rules")
+    eam = ExternalSystem.objects.create(name="eam")
+    a_rule("/cafeteria", "Viewers", eam)
+    logged_in_by(Client())
+    before = SimpleNamespace(connection=connection)
+    migration.move_back(apps, before)
+    CompanyIdentity.objects.get().systems.clear()
+    assert [*Limit.objects.get().systems.all()] == [eam]
+    migration.move(apps, before)
     assert not Limit.objects.exists()
+    assert systems_of("olga") == {"eam"}
 
 
 def test_a_limited_rule_limits_the_whole_person(idp: IdentityProvider) -> None:
@@ -69,7 +102,7 @@ def test_a_limited_rule_limits_the_whole_person(idp: IdentityProvider) -> None:
     a_rule("/cafeteria", "Viewers", systems[0])
     a_rule("/ops", "Editors", systems[1])
     logged_in_by(Client())
-    assert {one.name for one in Limit.objects.get().systems.all()} == {"eam", "erp"}
+    assert systems_of("olga") == {"eam", "erp"}
 
 
 def test_who_has_no_group_with_a_role_is_told_what_to_do_and_gets_no_account(

@@ -7,7 +7,9 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
+from console.layout.access import scope_of
 from console.models import GroupRule
+from console.people import accounts
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.identity_provider import (
     CLIENT_ID,
@@ -20,6 +22,12 @@ from tests.support.identity_provider import (
 def who(client: Client) -> str:
     key = client.session.get("_auth_user_id")
     return User.objects.get(pk=key).username if key else ""
+
+
+def systems_of(name: str) -> set[str] | None:
+    """The external systems that somebody may know of, by name; None: all of them."""
+    scope = scope_of(User.objects.get(username=name))
+    return None if scope.is_whole else set(accounts.systems_of(scope))
 
 
 def accesses() -> list[tuple[str, str, str]]:

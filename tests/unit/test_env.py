@@ -68,7 +68,9 @@ def test_the_example_works_as_it_stands():
 
 
 @pytest.mark.parametrize("environment", ["production", "staging"])
-@pytest.mark.parametrize("name", ["SLUICE_SECRET_KEY", "SLUICE_ENCRYPTION_KEYS"])
+@pytest.mark.parametrize(
+    "name", ["SLUICE_SECRET_KEY", "SLUICE_SECRET_KEY_FALLBACKS", "SLUICE_ENCRYPTION_KEYS"]
+)
 def test_the_public_secrets_of_the_example_are_refused_in_earnest(name, environment):
     own = {
         "SLUICE_SECRET_KEY": secrets.token_urlsafe(48),
@@ -77,7 +79,8 @@ def test_the_public_secrets_of_the_example_are_refused_in_earnest(name, environm
     }
     env.read({**example(), **own})
     # A key that only decrypts is as public as one that encrypts.
-    public = ",".join(filter(None, [own[name] if "KEYS" in name else "", example()[name]]))
+    shown = example()[name] or example()["SLUICE_SECRET_KEY"]
+    public = ",".join(filter(None, [own[name] if name.endswith("_KEYS") else "", shown]))
     with pytest.raises(env.SettingsError) as told:
         env.read({**example(), **own, name: public})
     assert [mistake.split()[0] for mistake in told.value.mistakes] == [name]

@@ -85,7 +85,8 @@ def disconnect(person: User, author: Author) -> bool:
 
 def identity_of(person: User) -> CompanyIdentity | None:
     """Whom this person is to the identity provider."""
-    return CompanyIdentity.objects.filter(person=person).prefetch_related("roles").first()
+    known = CompanyIdentity.objects.filter(person=person)
+    return known.prefetch_related("roles", "systems").first()
 
 
 def _identity(told: Told) -> CompanyIdentity | None:

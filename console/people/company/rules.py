@@ -52,8 +52,8 @@ def given_to(groups: Iterable[str]) -> Given:
 def apply(identity: CompanyIdentity, groups: Sequence[str], author: Author) -> None:
     """Give the person what the rules give for these groups, and take what they no longer do.
 
-    Roles that an administrator gave by hand stay; a limit does not, since a person has only one.
-    With one row of audit, if anything changed.
+    Roles that an administrator gave by hand stay, and so does a limit. With one row of audit, if
+    anything changed.
     """
     with transaction.atomic():
         account = accounts.locked(identity.person)
@@ -128,10 +128,7 @@ def _give(account: User, identity: CompanyIdentity, groups: Sequence[str], autho
     account.groups.remove(*(known - given.roles))
     account.groups.add(*(given.roles - mine))
     identity.roles.set((known & given.roles) | (given.roles - mine))
-    if given.systems is not None:
-        accounts.limit_to(account, given.systems)
-    elif identity.is_limited:
-        accounts.limit_to(account, None)
+    identity.systems.set(given.systems or ())
     identity.is_limited = given.systems is not None
     # All of them: the next change of a rule judges by what is kept here.
     identity.groups = list(groups)

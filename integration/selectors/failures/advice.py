@@ -185,7 +185,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
     "handler's author clean the text.",
     "USER_NOT_PROVEN": "See that its sender posts it with a token that may speak for this user; "
-    "then have it sent again, and delete this one. After an edit nothing proves the user any more.",
+    "then have it sent again, and delete this one. After an edit nothing proves the user any more. "
+    "If many came at once, ask whether SLUICE_SECRET_KEY was changed: with the former key in "
+    "SLUICE_SECRET_KEY_FALLBACKS of every worker they can be released.",
     "USER_NOT_ALLOWED": "Give the user who is named the right that is named, then release it; or "
     "delete it, if the user was not meant to do this.",
     "FOREIGN_DATABASE": AUTHOR,
