@@ -54,17 +54,64 @@ OF_THE_STACK: Final = {
     "tokens": "/account/tokens/new/",
 }
 EDIT, TUTORIAL, TRACE = "operation", "tutorial", "trace"
+# In the tutorial's project, set up further by RECEIVER.
+OF_THE_RECEIVER: Final = {
+    "endpoint": "/ops/endpoints/ -> /ops/endpoints/[0-9]+/$",
+    "events": "/ops/event-subscriptions/ -> /ops/event-subscriptions/[0-9]+/$",
+}
+# Somebody who is told of the shop's failures.
+RECEIVER: Final = """format: 1
+systems:
+- name: ticketing
+  description: The help desk
+endpoints:
+- name: ticketing-events
+  system: ticketing
+  endpoint_type: http
+  idempotent: true
+  properties:
+    url: https://tickets.example.org/hooks/sluice
+  secrets:
+    signing_secret: ${ENV:TICKETING_SECRET}
+queues:
+- name: ticketing-events
+  provider: main
+  topic: ticketing.events
+  kind: sequential
+  direction: outbound
+  system: ticketing
+  start_from: end
+channels:
+- name: EVENTS
+  envelope: false
+channel_targets:
+- channel: EVENTS
+  system: ticketing
+  queue: ticketing-events
+  endpoint: ticketing-events
+event_subscriptions:
+- name: tickets
+  description: A ticket for each message on hold and each blocked queue
+  channel: EVENTS
+  kinds: [failure.held, failure.resolved, queue.blocked]
+"""
 TRACING_TEST: Final = "tests/functional/test_tracing.py"
 OF_THE_TUTORIAL: Final = ("queue", "blocked", "check", "resolved")
 EVERY: Final = frozenset(
-    {*OF_THE_STACK, EDIT, TRACE, *(f"{TUTORIAL}-{name}" for name in OF_THE_TUTORIAL)}
+    {
+        *OF_THE_STACK,
+        *OF_THE_RECEIVER,
+        EDIT,
+        TRACE,
+        *(f"{TUTORIAL}-{name}" for name in OF_THE_TUTORIAL),
+    }
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 1: a picture could not be taken, or is too large."""
     parser = argparse.ArgumentParser(prog="tests.support.pictures", description=__doc__)
-    known = [*OF_THE_STACK, EDIT, TUTORIAL, TRACE]
+    known = [*OF_THE_STACK, *OF_THE_RECEIVER, EDIT, TUTORIAL, TRACE]
     parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME")
     names = parser.parse_args(arguments).names or known
     program = chromium.find()
@@ -78,10 +125,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if TRACE in names:
                 of_a_trace(browser)
-            if {*names} - {TUTORIAL, TRACE}:
+            if {*names} - {TUTORIAL, TRACE, *OF_THE_RECEIVER}:
                 of_the_stack(browser, names)
             if TUTORIAL in names:
                 of_the_tutorial(browser)
+            if {*names} & {*OF_THE_RECEIVER}:
+                of_the_receiver(browser, names)
         except errors.Problem as problem:
             print(f"{problem.what}\n{problem.remedy}", file=sys.stderr)
             return 1
@@ -104,7 +153,15 @@ def of_the_stack(browser: Browser, names: Sequence[str]) -> None:
     app = App(paths.STACK, servers.as_left_in(paths.STACK))
     page = a_page(browser, app.address)
     log_in(page, "/login/", keys.ADMINISTRATOR, password(app))
-    for name, way in OF_THE_STACK.items():
+    take_each(page, OF_THE_STACK, names)
+    if EDIT in names:
+        try_an_edit(page)
+    page.context.close()
+
+
+def take_each(page: Page, ways: Mapping[str, str], names: Sequence[str]) -> None:
+    """Those of the pictures that are asked for."""
+    for name, way in ways.items():
         if name not in names:
             continue
         start, _, link = way.partition(" -> ")
@@ -112,9 +169,6 @@ def of_the_stack(browser: Browser, names: Sequence[str]) -> None:
         if link:
             page.goto(next(linked(page, link)))
         keep(page, name)
-    if EDIT in names:
-        try_an_edit(page)
-    page.context.close()
 
 
 def of_a_trace(browser: Browser) -> None:
@@ -175,6 +229,16 @@ def of_the_tutorial(browser: Browser) -> None:
         page.context.close()
 
 
+def of_the_receiver(browser: Browser, names: Sequence[str]) -> None:
+    """What a system that hears of the shop's events has in the set-up."""
+    with a_shop() as shop:
+        shop.apply(RECEIVER)
+        page = a_page(browser, shop.address)
+        log_in(page, "/ops/login/", NAME, PASSWORD)
+        take_each(page, OF_THE_RECEIVER, names)
+        page.context.close()
+
+
 def set_up(page: Page, kafka: str) -> None:
     """The page's chapter on the topic: a new partner."""
     page.goto("/ops/")
@@ -229,6 +293,7 @@ class Shop:
     address: str
     kafka: str
     send: Callable[..., None]
+    apply: Callable[[str], None]
 
 
 @contextmanager
@@ -254,7 +319,15 @@ def a_shop() -> Iterator[Shop]:
                 _running(project, told, "runserver", "--noreload", str(port)),
             ):
                 _wait_for(f"http://127.0.0.1:{port}/ops/login/")
-                yield Shop(f"http://127.0.0.1:{port}", running.kafka_bootstrap, send)
+                address = f"http://127.0.0.1:{port}"
+                yield Shop(address, running.kafka_bootstrap, send, partial(_apply, project, told))
+
+
+def _apply(project: Path, told: Mapping[str, str], text: str) -> None:
+    """Set the tutorial's queue up, and what this file says."""
+    tutorial.set_up(project, told, sys.executable)
+    (project / "more.yaml").write_text(text)
+    tutorial.run([sys.executable, "manage.py", "config", "apply", "more.yaml"], project, told)
 
 
 def _wait_for(address: str) -> None:
@@ -278,6 +351,7 @@ def _environment(running: servers.Servers) -> dict[str, str]:
         "SLUICE_KAFKA_BOOTSTRAP": running.kafka_bootstrap,
         "SLUICE_ENCRYPTION_KEYS": keys.encryption_key(),
         "DJANGO_SUPERUSER_PASSWORD": PASSWORD,
+        "TICKETING_SECRET": PASSWORD,
     }
 
 
