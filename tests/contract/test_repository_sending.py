@@ -86,7 +86,9 @@ def taken_over(tables: World, owned: Owned) -> Owned:
     if isinstance(tables, MemoryWorld):
         tables.database.places[owned.partition].owner = None
     else:
-        tables.close()
+        for manager in tables.managers:
+            tables.die(manager)
+        tables.managers.clear()
     return next_owner(tables)
 
 

@@ -14,7 +14,7 @@ from crontasks.outcome import Context, Outcome, RunState
 from devstack.artemis import STRANGER
 from integration.models import Provider, Queue, QueuePartition
 from integration.runs.queues import run_queue
-from integration.selectors.queues import queues
+from integration.selectors.queues import queues, waiting
 from integration.selectors.queues.rows import QueueRow
 from integration.store import samples
 from integration.store.sessions import django_connection
@@ -24,6 +24,12 @@ from tests.support.rows import a_jms_queue_row, some_live_processes
 from tests.support.set_up import logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has no processor to itself may take longer than people wait for."""
+    monkeypatch.setattr(waiting, "COUNTED", waiting.COUNTED._replace(seconds=60.0))
 
 
 def look(*, after: timedelta = timedelta(minutes=2)) -> Outcome:
