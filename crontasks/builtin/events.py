@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from billiard.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import transaction
 
@@ -39,6 +40,16 @@ class Events:
             except IntegrationError as problem:
                 # What waits for it stays, and the others have theirs all the same.
                 context.say(f"{subscription.name}: {problem.code}: {problem.sentence}")
+                counts["failed"] += 1
+            except SoftTimeLimitExceeded:
+                raise
+            except Exception as failure:
+                # A bug that one subscription meets keeps no events of the others back.
+                logger.exception(
+                    "the events of a subscription could not be published",
+                    extra={"subscription": subscription.name},
+                )
+                context.say(f"{subscription.name}: {type(failure).__name__}: {failure}")
                 counts["failed"] += 1
         state = RunState.FAILED if counts["failed"] else RunState.DONE
         return Outcome(counts=+counts, state=state)
