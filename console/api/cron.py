@@ -9,6 +9,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.errors import BadInputError
+from console.api.paging import in_range, no_place
 from console.api.routes import Decision, acting, reading
 from console.cron.forms import judges_for
 from console.cron.pages import known_instance
@@ -23,7 +24,7 @@ from integration.actions.errors import ReasonMissingError
 
 router: Final = Router(tags=["cron"])
 ONE: Final = "/cron/{int:instance_id}"
-NO_PLACE: Final = "“before” is no place in this list: take it from “next” of an answer."
+GONE: Final = "There is nothing of this number."
 NO_PARAMETERS: Final = "This cron task is not installed here, or has no parameters."
 
 
@@ -135,7 +136,7 @@ def read_instance(request: HttpRequest, instance_id: int) -> InstanceLine:
 def list_runs(request: HttpRequest, instance_id: int, before: str = "") -> RunPage:
     """The runs of an instance, 50 a page."""
     if before and selectors.place_in(before) is None:
-        raise BadInputError(NO_PLACE)
+        raise no_place("before")
     page = selectors.runs(_known(request, instance_id).id, before)
     return RunPage(runs=[RunLine.of(run) for run in page.runs], next=page.older or None)
 
@@ -143,7 +144,7 @@ def list_runs(request: HttpRequest, instance_id: int, before: str = "") -> RunPa
 @reading(router, "/cron/runs/{int:run_id}", answer=RunDetail)
 def read_run(request: HttpRequest, run_id: int) -> RunDetail:
     """One run: what it did, and what it said."""
-    run = selectors.run(_in_range(run_id), scope_of(request.user))
+    run = selectors.run(in_range(run_id, GONE), scope_of(request.user))
     if run is None:
         raise Http404("There is no such run. Each instance keeps only its latest runs.")
     line = RunLine.of(run).model_dump()
@@ -193,11 +194,4 @@ def _installed() -> set[str]:
 
 def _known(request: HttpRequest, instance_id: int) -> InstanceRow:
     """Raises Http404."""
-    return known_instance(request, _in_range(instance_id)).row
-
-
-def _in_range(number: int) -> int:
-    """A number that the database can compare with; no row has any other. Raises Http404."""
-    if number >= 2**63:
-        raise Http404("There is nothing of this number.")
-    return number
+    return known_instance(request, in_range(instance_id, GONE)).row

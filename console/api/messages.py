@@ -13,6 +13,7 @@ from console.api.message_answers import (
     MessageStory,
     TrackLine,
 )
+from console.api.paging import no_place
 from console.api.payload_answers import ShownPayload
 from console.api.routes import reading
 from console.layout import trail
@@ -27,7 +28,6 @@ from integration.selectors.tracking.story import RELATED, Story, story
 
 router: Final = Router(tags=["messages"])
 NOT_KEPT: Final = "Tracking did not keep the payload of this message; a failure of it has its own."
-NO_CURSOR: Final = "“at” is no place in this list: take it from “next” of an answer."
 NO_ID: Final = "Say whose story is meant: “id” is empty."
 NO_CHOICES: Final = Choices(queues=(), systems=())
 _PLACES: Final = ("at", "size")
@@ -46,7 +46,7 @@ def find_messages(request: HttpRequest, filters: Query[MessageFilters]) -> Messa
     form.refuse_misread()
     cursor = Cursor.read(filters.at) if filters.at else None
     if filters.at and cursor is None:
-        raise BadInputError(NO_CURSOR)
+        raise no_place("at")
     wanted = form.wanted(timezone.now(), scope)
     page = search.page(wanted, cursor, filters.size)
     other = untried(wanted, page)
