@@ -23,10 +23,9 @@ from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
-from integration.selectors.masking.limits import FIELDS, NAMES, claims, is_reached, named_frees
+from integration.selectors.masking.limits import step_unmasks
 
 router: Final = Router(tags=["configuration"])
-NAMED: Final = {str(model._meta.verbose_name) for model in NAMES}
 YAML: Final = "application/yaml"
 FILE: Final = {"required": True, "content": {YAML: {"schema": {"type": "object"}}}}
 LIMITED: Final = (
@@ -120,21 +119,14 @@ def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
     """What hides values is loosened by those alone who may see them. Raises PermissionDenied."""
     word = str(MaskingRule._meta.verbose_name)
     is_rule = any(step.word == word and step.action != "create" for step in steps)
-    if is_rule or any(_loosens(step) for step in steps):
+    if is_rule or any(_unmasks(step) for step in steps):
         require(request.user, Right.REVEAL)
 
 
-def _loosens(step: Step) -> bool:
+def _unmasks(step: Step) -> bool:
     """Return whether a step takes something out of the reach of a rule."""
-    if step.action == "remove":
-        return named_frees(step.word, step.name)
-    if step.action == "create":
-        return step.word in NAMED and claims(step.name)
-    field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
-    return any(
-        one.field == field and one.before and is_reached(f"{field}__name", one.before)
-        for one in step.differences
-    )
+    before = {one.field: one.before for one in step.differences}
+    return step_unmasks(step.action, step.word, step.name, before)
 
 
 def _refuse_cron_tasks(request: HttpRequest, steps: list[Step]) -> None:
