@@ -10,16 +10,15 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.routes import Reason, acting, operation
-from console.cron.forms import judges_for
-from console.layout.access import Right, require, require_all_of, scope_of
+from console.cron.rights import Judge
+from console.layout.access import Right, require, scope_of
 from console.layout.answers import actor_of
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Step
 from crontasks.configfile.facts import export
+from crontasks.configfile.planned import planned_instance
 from crontasks.configfile.secrets import SecretReferenceError
-from crontasks.definitions import registry
 from crontasks.errors import BadParametersError
-from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
@@ -131,21 +130,16 @@ def _unmasks(step: Step) -> bool:
 
 def _refuse_cron_tasks(request: HttpRequest, steps: list[Step]) -> None:
     """Let cron tasks get only rights and jobs that this person has. Raises PermissionDenied."""
-    word, hindrance = str(CronInstance._meta.verbose_name), judges_for(request).hindrance
+    word, judge = str(CronInstance._meta.verbose_name), Judge(request)
     for step in steps:
         if step.word != word or step.action == "remove":
             continue
         said = {one.field: one.after for one in step.differences}
-        one = planned(step.name, said)
-        if one.user is not None:
-            require_all_of(request.user, one.user)
-        definition = registry.get(one.task)
-        if definition is None or said.keys().isdisjoint({"task", "parameters"}):
-            continue
+        instance = planned_instance(step.name, said)
+        is_new = not said.keys().isdisjoint({"task", "parameters"})
         # What cannot be read is told by its lines when the file is applied.
         with suppress(BadParametersError):
-            if why := hindrance(definition, one.parameters):
-                raise PermissionDenied(why)
+            judge.require(instance, instance.parameters if is_new else None)
 
 
 def _no_variable(_: str) -> NoReturn:

@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
@@ -11,9 +10,9 @@ from pydantic import Field
 from console.api.errors import BadInputError
 from console.api.paging import in_range, no_place
 from console.api.routes import Decision, acting, reading
-from console.cron.forms import judges_for
 from console.cron.pages import known_instance
-from console.layout.access import Right, require, require_all_of, scope_of
+from console.cron.rights import Judge
+from console.layout.access import Right, require, scope_of
 from console.layout.answers import actor_of
 from crontasks.definitions import registry
 from crontasks.instances import actions, selectors
@@ -154,17 +153,14 @@ def read_run(request: HttpRequest, run_id: int) -> RunDetail:
 @acting(router, "POST", f"{ONE}/runs", Right.VIEW, Right.OPERATE, answer=Requested, status=202)
 def run_now(request: HttpRequest, instance_id: int, asked: RunNow) -> Requested:
     """Send a run to the workers, besides the schedule."""
-    row = _known(request, instance_id)
+    detail = known_instance(request, in_range(instance_id, GONE))
+    row = detail.row
     if asked.parameters is not None:
         # They decide what a run does: whoever may not store them may not run them once either.
         require(request.user, Right.CONFIGURE)
         if not scope_of(request.user).is_whole or row.is_consumer or row.task not in _installed():
             raise BadInputError(NO_PARAMETERS)
-        if why := judges_for(request).hindrance(registry.named(row.task), asked.parameters):
-            raise PermissionDenied(why)
-        user = selectors.planned(row.name, {}).user
-        if user is not None:
-            require_all_of(request.user, user)
+        Judge(request).require(detail.instance, asked.parameters)
     author = Author(actor_of(request), asked.reason)
     actions.run_now(row.id, author, given=asked.parameters)
     return Requested(instance=row.id)
