@@ -29,13 +29,13 @@ from integration.endpoint_types.http.signing import signed
 from integration.models import (
     BulkRun,
     ConfigurationChange,
-    Event,
     EventKind,
     EventSubscription,
     ExternalSystem,
     MessageError,
     Operation,
     OutboxRow,
+    PendingEvent,
     Queue,
 )
 from tests.support.channels import a_channel
@@ -55,7 +55,7 @@ def subscribed(*kinds: EventKind, **fields: Any) -> EventSubscription:
 
 
 def noted() -> list[str]:
-    return list(Event.objects.order_by("id").values_list("kind", flat=True))
+    return list(PendingEvent.objects.order_by("id").values_list("kind", flat=True))
 
 
 def told() -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def test_each_kind_of_event_is_noted_with_what_happened_as_the_guide_says():
     configuration.save(ExternalSystem(name="later"), Author("olga", SECRET))
     second.changes.create(at=now, actor="olga", action="edit", from_state="HOLD", to_state="HOLD")
     assert set(noted()) == set(EventKind.values)
-    told_of = {(row.kind, frozenset(row.subject)) for row in Event.objects.all()}
+    told_of = {(row.kind, frozenset(row.subject)) for row in PendingEvent.objects.all()}
     in_guide = subjects_in_the_guide().items()
     assert told_of == {(kind, frozenset(names)) for kind, names in in_guide}
     assert noted().count("failure.held") == 2, "a restored failure is restored, not held"
@@ -132,14 +132,14 @@ def test_an_event_tells_what_it_is_about_and_who_did_it_and_nothing_of_contents(
     assert page.endswith(event["subject"]["page"])
     row_texts = [bytes(row.value or b"") + bytes(row.key or b"") for row in OutboxRow.objects.all()]
     assert SECRET.encode() not in b"".join(row_texts)
-    assert not Event.objects.exists(), "each is published once"
+    assert not PendingEvent.objects.exists(), "each is published once"
     assert len(told()) == 2
 
 
 def test_what_is_rolled_back_is_no_event():
     subscribed()
     error = a_held(a_queue_row())
-    Event.objects.all().delete()
+    PendingEvent.objects.all().delete()
     with pytest.raises(UndoneError):
         released_and_undone(error)
     assert noted() == []
@@ -187,7 +187,7 @@ def test_a_channel_that_cannot_publish_keeps_its_events_and_delays_no_other():
     context = Context(instance_id=1, scheduled_at=timezone.now())
     outcome = Events().run(NoParameters(), context)
     assert (outcome.state, outcome.counts) == (RunState.FAILED, {"published": 1, "failed": 1})
-    assert [event.subscription for event in Event.objects.all()] == [first]
+    assert [event.subscription for event in PendingEvent.objects.all()] == [first]
     assert [row.topic for row in OutboxRow.objects.all()] == ["good-out"]
     assert second.events.count() == 0
 
@@ -198,7 +198,7 @@ def broken(error: Exception) -> Iterator[None]:
     left = [error]
 
     def carry(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
-        if left and f'FROM "{Event._meta.db_table}"' in sql:
+        if left and f'FROM "{PendingEvent._meta.db_table}"' in sql:
             raise left.pop()
         return execute(sql, *more)
 
