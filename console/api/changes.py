@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from console.api.paging import in_range, no_place
+from console.api.paging import filter_in, in_range, no_place
 from console.api.routes import reading
 from console.changes.pages import ChangeFilterForm, place_in, sees_accesses
 from console.layout.access import scope_of
@@ -64,8 +64,7 @@ class ChangePage(Schema):
 def list_changes(request: HttpRequest, filters: Query[ChangeFilters]) -> ChangePage:
     """Every change of the configuration; accesses for who manages people in the console."""
     scope = scope_of(request.user)
-    query = request.GET.copy()
-    query.pop("at", None)
+    query = filter_in(request.GET, "at")
     form = ChangeFilterForm(query, scope, accesses=sees_accesses(request))
     form.refuse_misread()
     place = place_in(filters.at or "")

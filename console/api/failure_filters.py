@@ -1,7 +1,5 @@
 """The filters of the failures list as the operator API takes them, and places in lists."""
 
-from typing import Final
-
 from django.http import QueryDict
 from ninja import Schema
 from pydantic import Field
@@ -10,8 +8,6 @@ from console.api.paging import no_place
 from console.failures.filters import FailureFilterForm
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.paging import PAGE_ROWS
-
-_PLACES: Final = ("at", "size")
 
 
 class FailureFilters(Schema):
@@ -55,11 +51,3 @@ def cursor_of(mark: str | None) -> Cursor | None:
     if mark and cursor is None:
         raise no_place("at", "“next” or “previous”")
     return cursor
-
-
-def without_place(query: QueryDict) -> QueryDict:
-    """A list's filter alone."""
-    rest = query.copy()
-    for name in _PLACES:
-        rest.pop(name, None)
-    return rest

@@ -13,7 +13,7 @@ from console.api.message_answers import (
     MessageStory,
     TrackLine,
 )
-from console.api.paging import no_place
+from console.api.paging import filter_in, no_place
 from console.api.payload_answers import ShownPayload
 from console.api.routes import reading
 from console.layout import trail
@@ -30,16 +30,13 @@ router: Final = Router(tags=["messages"])
 NOT_KEPT: Final = "Tracking did not keep the payload of this message; a failure of it has its own."
 NO_ID: Final = "Say whose story is meant: “id” is empty."
 NO_CHOICES: Final = Choices(queues=(), systems=())
-_PLACES: Final = ("at", "size")
 
 
 @reading(router, "/messages", answer=MessagePage)
 def find_messages(request: HttpRequest, filters: Query[MessageFilters]) -> MessagePage:
     """Tries of messages by any id, key, trace, service, queue or ending, newest first."""
     scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
-    query = request.GET.copy()
-    for name in _PLACES:
-        query.pop(name, None)
+    query = filter_in(request.GET, "at", "size")
     if filters.hours and filters.hours not in dict(HOURS):
         raise BadInputError(f"“hours” is one of {', '.join(dict(HOURS))}.")
     form = TrackFilterForm(query, NO_CHOICES, may_see_payload=may_see)

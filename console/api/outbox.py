@@ -24,7 +24,7 @@ from console.api.outbox_answers import (
     OutgoingLine,
     Rows,
 )
-from console.api.paging import in_range
+from console.api.paging import filter_in, in_range
 from console.api.payload_answers import ShownMessage
 from console.api.routes import acting, reading
 from console.layout import trail
@@ -42,16 +42,12 @@ from integration.selectors.outbox.rows import OutboxDetail, known_of
 
 router: Final = Router(tags=["outbox"])
 ONE: Final = "/outbox/{int:row_id}"
-_PLACES: Final = ("after", "size")
 
 
 @reading(router, "/outbox", answer=OutboxPage)
 def list_rows(request: HttpRequest, filters: Query[OutboxFilters]) -> OutboxPage:
     """What Kafka refused, or with another state what waits or is being sent, in its order."""
-    query = request.GET.copy()
-    for name in _PLACES:
-        query.pop(name, None)
-    form = OutboxFilterForm(query, [], [])
+    form = OutboxFilterForm(filter_in(request.GET, "after", "size"), [], [])
     form.refuse_misread()
     page = outbox_rows.page(form.wanted(scope_of(request.user)), filters.after, filters.size)
     return OutboxPage(

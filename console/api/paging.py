@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Final, Protocol, TypeVar
 
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 from ninja import Schema
 from pydantic import Field
 
@@ -40,6 +40,14 @@ def refuse_unknown(request: HttpRequest, known: type[Schema]) -> None:
     """Let every name in the address be one of these filters. Raises BadInputError."""
     if unknown := set(request.GET) - set(known.model_fields):
         raise BadInputError(f"There is no filter “{min(unknown)[:100]}”.")
+
+
+def filter_in(query: QueryDict, *besides: str) -> QueryDict:
+    """The filter of a list alone, without these names, which say how it is answered."""
+    rest = query.copy()
+    for name in besides:
+        rest.pop(name, None)
+    return rest
 
 
 def no_place(name: str, source: str = "“next”") -> BadInputError:

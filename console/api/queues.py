@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router
 
 from console.api.errors import BadInputError
-from console.api.paging import page_by_name
+from console.api.paging import filter_in, page_by_name
 from console.api.queue_answers import (
     AdoptTopic,
     Asked,
@@ -49,10 +49,8 @@ ONE: Final = "/queues/{slug:name}"
 def list_queues(request: HttpRequest, filters: Query[QueueFilters]) -> QueuePage:
     """Every queue, by name, 100 a page."""
     scope = scope_of(request.user)
-    query = request.GET.copy()
-    query.pop("after", None)
     rows = queues.standing(live_processes(), scope)
-    form = QueueFilterForm(query, [])
+    form = QueueFilterForm(filter_in(request.GET, "after"), [])
     form.refuse_misread()
     passed = form.passed(rows, rates.last_minute(scope))
     shown, behind = page_by_name(passed, filters.after)
