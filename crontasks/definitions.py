@@ -49,6 +49,11 @@ class Definition:
         return " ".join((self.task.__doc__ or "").split())
 
     @property
+    def permissions(self) -> tuple[str, ...]:
+        """The permissions that the user of an instance needs, if it runs with a user's rights."""
+        return self.task.permissions
+
+    @property
     def origin(self) -> str:
         return f"{self.task.__module__}.{self.task.__qualname__}"
 

@@ -61,7 +61,7 @@ def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = 
         scheduled_at=scheduled_at,
         actor=instance.actor,
         queue_id=instance.queue_id,
-        user=instance.run_as if instance.with_rights else None,
+        user=instance.user_with_rights,
         should_stop=shutdown.is_announced,
     )
     if request is not None:

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from console.api.errors import BadInputError
+from console.api.paging import filter_in, in_range, no_place
 from console.api.routes import reading
 from console.changes.pages import ChangeFilterForm, place_in, sees_accesses
 from console.layout.access import scope_of
@@ -15,6 +15,7 @@ from integration.selectors import changes
 from integration.selectors.changes import Change
 
 router: Final = Router(tags=["audit"])
+GONE: Final = "There is no such change."
 
 
 class ChangeFilters(Schema):
@@ -63,13 +64,12 @@ class ChangePage(Schema):
 def list_changes(request: HttpRequest, filters: Query[ChangeFilters]) -> ChangePage:
     """Every change of the configuration; accesses for who manages people in the console."""
     scope = scope_of(request.user)
-    query = request.GET.copy()
-    query.pop("at", None)
+    query = filter_in(request.GET, "at")
     form = ChangeFilterForm(query, scope, accesses=sees_accesses(request))
     form.refuse_misread()
     place = place_in(filters.at or "")
     if filters.at and place is None:
-        raise BadInputError("“at” is no place in this list: take it from “next” of an answer.")
+        raise no_place("at")
     page = changes.page(form.wanted(), scope, place)
     older = f"{page.older[0].isoformat()}~{page.older[1]}" if page.older else None
     return ChangePage(changes=[ChangeLine.of(one) for one in page.changes], next=older)
@@ -78,9 +78,8 @@ def list_changes(request: HttpRequest, filters: Query[ChangeFilters]) -> ChangeP
 @reading(router, "/changes/{int:number}", answer=ChangeLine)
 def read_change(request: HttpRequest, number: int) -> ChangeLine:
     """One change."""
-    known = None
-    if number < 2**63:
-        known = changes.change(number, scope_of(request.user), accesses=sees_accesses(request))
+    scope, accesses = scope_of(request.user), sees_accesses(request)
+    known = changes.change(in_range(number, GONE), scope, accesses=accesses)
     if known is None:
-        raise Http404("There is no such change.")
+        raise Http404(GONE)
     return ChangeLine.of(known)

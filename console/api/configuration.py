@@ -10,23 +10,21 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.routes import Reason, acting, operation
-from console.cron.forms import judges_for
-from console.layout.access import Right, require, require_all_of, scope_of
+from console.cron.rights import Judge
+from console.layout.access import Right, require, scope_of
 from console.layout.answers import actor_of
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Step
 from crontasks.configfile.facts import export
+from crontasks.configfile.planned import planned_instance
 from crontasks.configfile.secrets import SecretReferenceError
-from crontasks.definitions import registry
 from crontasks.errors import BadParametersError
-from crontasks.instances.selectors import planned
 from crontasks.models import CronInstance
 from integration.actions.configuration import Author
 from integration.models import MaskingRule
-from integration.selectors.masking.limits import FIELDS, NAMES, claims, is_reached, named_frees
+from integration.selectors.masking.limits import step_unmasks
 
 router: Final = Router(tags=["configuration"])
-NAMED: Final = {str(model._meta.verbose_name) for model in NAMES}
 YAML: Final = "application/yaml"
 FILE: Final = {"required": True, "content": {YAML: {"schema": {"type": "object"}}}}
 LIMITED: Final = (
@@ -120,40 +118,28 @@ def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
     """What hides values is loosened by those alone who may see them. Raises PermissionDenied."""
     word = str(MaskingRule._meta.verbose_name)
     is_rule = any(step.word == word and step.action != "create" for step in steps)
-    if is_rule or any(_loosens(step) for step in steps):
+    if is_rule or any(_unmasks(step) for step in steps):
         require(request.user, Right.REVEAL)
 
 
-def _loosens(step: Step) -> bool:
+def _unmasks(step: Step) -> bool:
     """Return whether a step takes something out of the reach of a rule."""
-    if step.action == "remove":
-        return named_frees(step.word, step.name)
-    if step.action == "create":
-        return step.word in NAMED and claims(step.name)
-    field = {str(model._meta.verbose_name): field for model, field in FIELDS.items()}.get(step.word)
-    return any(
-        one.field == field and one.before and is_reached(f"{field}__name", one.before)
-        for one in step.differences
-    )
+    before = {one.field: one.before for one in step.differences}
+    return step_unmasks(step.action, step.word, step.name, before)
 
 
 def _refuse_cron_tasks(request: HttpRequest, steps: list[Step]) -> None:
     """Let cron tasks get only rights and jobs that this person has. Raises PermissionDenied."""
-    word, hindrance = str(CronInstance._meta.verbose_name), judges_for(request).hindrance
+    word, judge = str(CronInstance._meta.verbose_name), Judge(request)
     for step in steps:
         if step.word != word or step.action == "remove":
             continue
         said = {one.field: one.after for one in step.differences}
-        one = planned(step.name, said)
-        if one.user is not None:
-            require_all_of(request.user, one.user)
-        definition = registry.get(one.task)
-        if definition is None or said.keys().isdisjoint({"task", "parameters"}):
-            continue
+        instance = planned_instance(step.name, said)
+        is_new = not said.keys().isdisjoint({"task", "parameters"})
         # What cannot be read is told by its lines when the file is applied.
         with suppress(BadParametersError):
-            if why := hindrance(definition, one.parameters):
-                raise PermissionDenied(why)
+            judge.require(instance, instance.parameters if is_new else None)
 
 
 def _no_variable(_: str) -> NoReturn:

@@ -3,16 +3,16 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.errors import BadInputError
+from console.api.paging import in_range, no_place
 from console.api.routes import Decision, acting, reading
-from console.cron.forms import judges_for
 from console.cron.pages import known_instance
-from console.layout.access import Right, require, require_all_of, scope_of
+from console.cron.rights import Judge
+from console.layout.access import Right, require, scope_of
 from console.layout.answers import actor_of
 from crontasks.definitions import registry
 from crontasks.instances import actions, selectors
@@ -23,7 +23,7 @@ from integration.actions.errors import ReasonMissingError
 
 router: Final = Router(tags=["cron"])
 ONE: Final = "/cron/{int:instance_id}"
-NO_PLACE: Final = "“before” is no place in this list: take it from “next” of an answer."
+GONE: Final = "There is nothing of this number."
 NO_PARAMETERS: Final = "This cron task is not installed here, or has no parameters."
 
 
@@ -135,7 +135,7 @@ def read_instance(request: HttpRequest, instance_id: int) -> InstanceLine:
 def list_runs(request: HttpRequest, instance_id: int, before: str = "") -> RunPage:
     """The runs of an instance, 50 a page."""
     if before and selectors.place_in(before) is None:
-        raise BadInputError(NO_PLACE)
+        raise no_place("before")
     page = selectors.runs(_known(request, instance_id).id, before)
     return RunPage(runs=[RunLine.of(run) for run in page.runs], next=page.older or None)
 
@@ -143,7 +143,7 @@ def list_runs(request: HttpRequest, instance_id: int, before: str = "") -> RunPa
 @reading(router, "/cron/runs/{int:run_id}", answer=RunDetail)
 def read_run(request: HttpRequest, run_id: int) -> RunDetail:
     """One run: what it did, and what it said."""
-    run = selectors.run(_in_range(run_id), scope_of(request.user))
+    run = selectors.run(in_range(run_id, GONE), scope_of(request.user))
     if run is None:
         raise Http404("There is no such run. Each instance keeps only its latest runs.")
     line = RunLine.of(run).model_dump()
@@ -153,17 +153,14 @@ def read_run(request: HttpRequest, run_id: int) -> RunDetail:
 @acting(router, "POST", f"{ONE}/runs", Right.VIEW, Right.OPERATE, answer=Requested, status=202)
 def run_now(request: HttpRequest, instance_id: int, asked: RunNow) -> Requested:
     """Send a run to the workers, besides the schedule."""
-    row = _known(request, instance_id)
+    detail = known_instance(request, in_range(instance_id, GONE))
+    row = detail.row
     if asked.parameters is not None:
         # They decide what a run does: whoever may not store them may not run them once either.
         require(request.user, Right.CONFIGURE)
         if not scope_of(request.user).is_whole or row.is_consumer or row.task not in _installed():
             raise BadInputError(NO_PARAMETERS)
-        if why := judges_for(request).hindrance(registry.named(row.task), asked.parameters):
-            raise PermissionDenied(why)
-        user = selectors.planned(row.name, {}).user
-        if user is not None:
-            require_all_of(request.user, user)
+        Judge(request).require(detail.instance, asked.parameters)
     author = Author(actor_of(request), asked.reason)
     actions.run_now(row.id, author, given=asked.parameters)
     return Requested(instance=row.id)
@@ -193,11 +190,4 @@ def _installed() -> set[str]:
 
 def _known(request: HttpRequest, instance_id: int) -> InstanceRow:
     """Raises Http404."""
-    return known_instance(request, _in_range(instance_id)).row
-
-
-def _in_range(number: int) -> int:
-    """A number that the database can compare with; no row has any other. Raises Http404."""
-    if number >= 2**63:
-        raise Http404("There is nothing of this number.")
-    return number
+    return known_instance(request, in_range(instance_id, GONE)).row

@@ -17,6 +17,7 @@ from console.api.endpoint_answers import (
     TestAsked,
 )
 from console.api.errors import BadInputError, RightMissingError
+from console.api.paging import page_by_name, refuse_unknown
 from console.api.routes import Decision, acting, operation, reading
 from console.delivering.forms import LONGEST
 from console.delivering.verbs import Verb
@@ -32,7 +33,6 @@ from integration.selectors.delivering import endpoints
 
 router: Final = Router(tags=["endpoints"])
 ONE: Final = "/endpoints/{slug:name}"
-PAGE_ROWS: Final = 100
 NOT_SO_LONG: Final = (
     "A pause ends in the future, 30 days ahead at most; to stop for longer, disable."
 )
@@ -47,12 +47,8 @@ class EndpointPlace(Schema):
 @reading(router, "/endpoints", answer=EndpointPage)
 def list_endpoints(request: HttpRequest, place: Query[EndpointPlace]) -> EndpointPage:
     """Every endpoint by name, 100 a page, as it stands now."""
-    if unknown := set(request.GET) - set(EndpointPlace.model_fields):
-        raise BadInputError(f"There is no filter “{min(unknown)[:100]}”.")
-    rows = sorted(endpoints.standing(scope_of(request.user)), key=lambda row: row.name)
-    rest = [row for row in rows if row.name > (place.after or "")]
-    shown = rest[:PAGE_ROWS]
-    behind = shown[-1].name if len(rest) > PAGE_ROWS else None
+    refuse_unknown(request, EndpointPlace)
+    shown, behind = page_by_name(endpoints.standing(scope_of(request.user)), place.after)
     return EndpointPage(endpoints=[EndpointLine.of(row) for row in shown], next=behind)
 
 

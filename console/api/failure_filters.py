@@ -1,18 +1,13 @@
 """The filters of the failures list as the operator API takes them, and places in lists."""
 
-from typing import Final
-
 from django.http import QueryDict
 from ninja import Schema
 from pydantic import Field
 
-from console.api.errors import BadInputError
+from console.api.paging import no_place
 from console.failures.filters import FailureFilterForm
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.paging import PAGE_ROWS
-
-_PLACES: Final = ("at", "size")
-NO_CURSOR: Final = "“at” is no place in this list: take it from “next” or “previous” of an answer."
 
 
 class FailureFilters(Schema):
@@ -54,13 +49,5 @@ def cursor_of(mark: str | None) -> Cursor | None:
     """The place in a list; none begins at its start. Raises BadInputError."""
     cursor = Cursor.read(mark) if mark else None
     if mark and cursor is None:
-        raise BadInputError(NO_CURSOR)
+        raise no_place("at", "“next” or “previous”")
     return cursor
-
-
-def without_place(query: QueryDict) -> QueryDict:
-    """A list's filter alone."""
-    rest = query.copy()
-    for name in _PLACES:
-        rest.pop(name, None)
-    return rest

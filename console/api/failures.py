@@ -29,8 +29,8 @@ from console.api.failure_filters import (
     FailurePlace,
     cursor_of,
     filter_form,
-    without_place,
 )
+from console.api.paging import filter_in
 from console.api.routes import acting, operation, reading
 from console.failures.checks import covered
 from console.failures.filters import OPEN_ONES
@@ -65,7 +65,7 @@ ONLY_OPEN: Final = (
 def list_failures(request: HttpRequest, place: Query[FailurePlace]) -> FailurePage:
     """The failures that a filter finds, newest first."""
     may_see, scope = has(request.user, Right.VIEW_PAYLOAD), scope_of(request.user)
-    form = filter_form(without_place(request.GET), may_see=may_see)
+    form = filter_form(filter_in(request.GET, "at", "size"), may_see=may_see)
     wanted = form.wanted()
     cursor = cursor_of(place.at)
     if wanted.text:
@@ -84,8 +84,7 @@ def group_failures(
     by: By = By.CAUSE,
 ) -> CauseGroups:
     """Open failures by cause, or by queue, system, service or code."""
-    query = request.GET.copy()
-    query.pop("by", None)
+    query = filter_in(request.GET, "by")
     wanted = filter_form(query, may_see=False).wanted()
     if wanted.state not in OPEN_ONES or not NARROWING.issuperset(query):
         raise BadInputError(ONLY_OPEN)

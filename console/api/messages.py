@@ -13,6 +13,7 @@ from console.api.message_answers import (
     MessageStory,
     TrackLine,
 )
+from console.api.paging import filter_in, no_place
 from console.api.payload_answers import ShownPayload
 from console.api.routes import reading
 from console.layout import trail
@@ -27,26 +28,22 @@ from integration.selectors.tracking.story import RELATED, Story, story
 
 router: Final = Router(tags=["messages"])
 NOT_KEPT: Final = "Tracking did not keep the payload of this message; a failure of it has its own."
-NO_CURSOR: Final = "“at” is no place in this list: take it from “next” of an answer."
 NO_ID: Final = "Say whose story is meant: “id” is empty."
 NO_CHOICES: Final = Choices(queues=(), systems=())
-_PLACES: Final = ("at", "size")
 
 
 @reading(router, "/messages", answer=MessagePage)
 def find_messages(request: HttpRequest, filters: Query[MessageFilters]) -> MessagePage:
     """Tries of messages by any id, key, trace, service, queue or ending, newest first."""
     scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
-    query = request.GET.copy()
-    for name in _PLACES:
-        query.pop(name, None)
+    query = filter_in(request.GET, "at", "size")
     if filters.hours and filters.hours not in dict(HOURS):
         raise BadInputError(f"“hours” is one of {', '.join(dict(HOURS))}.")
     form = TrackFilterForm(query, NO_CHOICES, may_see_payload=may_see)
     form.refuse_misread()
     cursor = Cursor.read(filters.at) if filters.at else None
     if filters.at and cursor is None:
-        raise BadInputError(NO_CURSOR)
+        raise no_place("at")
     wanted = form.wanted(timezone.now(), scope)
     page = search.page(wanted, cursor, filters.size)
     other = untried(wanted, page)

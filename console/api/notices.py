@@ -9,6 +9,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from console.api.errors import BadInputError
+from console.api.paging import in_range
 from console.api.routes import Decision, acting, reading
 from console.layout.access import Right, scope_of
 from console.layout.answers import actor_of
@@ -121,9 +122,7 @@ def _author(request: HttpRequest, why: Decision) -> Author:
 
 def _known(request: HttpRequest, notice_id: int) -> NoticeRow:
     """Raises Http404."""
-    row = None
-    if notice_id < 2**63:
-        row = selectors.one(notice_id, scope_of(request.user))
+    row = selectors.one(in_range(notice_id, GONE), scope_of(request.user))
     if row is None:
         raise Http404(GONE)
     return row

@@ -7,24 +7,24 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router
 
 from console.api.outbox_answers import (
-    LARGEST,
     AboutBatch,
     AboutCommit,
     AboutRow,
     AboutRows,
+    BatchesInDoubt,
+    BatchInDoubt,
     CommitChoice,
     CommitDecided,
-    CommitDoubt,
-    CommitDoubts,
+    CommitInDoubt,
+    CommitsInDoubt,
     OutboxFilters,
     OutboxOutcome,
     OutboxPage,
     Outgoing,
     OutgoingLine,
-    RelayDoubt,
-    RelayDoubts,
     Rows,
 )
+from console.api.paging import filter_in, in_range
 from console.api.payload_answers import ShownMessage
 from console.api.routes import acting, reading
 from console.layout import trail
@@ -42,16 +42,12 @@ from integration.selectors.outbox.rows import OutboxDetail, known_of
 
 router: Final = Router(tags=["outbox"])
 ONE: Final = "/outbox/{int:row_id}"
-_PLACES: Final = ("after", "size")
 
 
 @reading(router, "/outbox", answer=OutboxPage)
 def list_rows(request: HttpRequest, filters: Query[OutboxFilters]) -> OutboxPage:
     """What Kafka refused, or with another state what waits or is being sent, in its order."""
-    query = request.GET.copy()
-    for name in _PLACES:
-        query.pop(name, None)
-    form = OutboxFilterForm(query, [], [])
+    form = OutboxFilterForm(filter_in(request.GET, "after", "size"), [], [])
     form.refuse_misread()
     page = outbox_rows.page(form.wanted(scope_of(request.user)), filters.after, filters.size)
     return OutboxPage(
@@ -62,18 +58,18 @@ def list_rows(request: HttpRequest, filters: Query[OutboxFilters]) -> OutboxPage
     )
 
 
-@reading(router, "/outbox/doubts", answer=RelayDoubts)
-def list_doubts(request: HttpRequest) -> RelayDoubts:
+@reading(router, "/outbox/batches-in-doubt", answer=BatchesInDoubt)
+def list_batches_in_doubt(request: HttpRequest) -> BatchesInDoubt:
     """Batches of relays of which nobody knows whether they are in Kafka."""
     found = outbox_rows.doubts(scope_of(request.user))
-    return RelayDoubts(batches=[RelayDoubt.of(one) for one in found])
+    return BatchesInDoubt(batches=[BatchInDoubt.of(one) for one in found])
 
 
-@reading(router, "/outbox/branches", answer=CommitDoubts)
-def list_branches(request: HttpRequest) -> CommitDoubts:
+@reading(router, "/outbox/commits-in-doubt", answer=CommitsInDoubt)
+def list_commits_in_doubt(request: HttpRequest) -> CommitsInDoubt:
     """Two-phase commits of which nobody knows how they ended."""
     found = commits_in_doubt(scope_of(request.user))
-    return CommitDoubts(commits=[CommitDoubt.of(one) for one in found])
+    return CommitsInDoubt(commits=[CommitInDoubt.of(one) for one in found])
 
 
 @reading(router, ONE, answer=Outgoing)
@@ -117,7 +113,7 @@ def give_up_many(request: HttpRequest, asked: AboutRows) -> OutboxOutcome:
 @acting(
     router,
     "POST",
-    "/outbox/doubts/{int:lease_id}/decisions",
+    "/outbox/batches-in-doubt/{int:lease_id}/decisions",
     *(Right.VIEW, Right.OPERATE),
     answer=Rows,
 )
@@ -125,10 +121,8 @@ def decide_batch(request: HttpRequest, lease_id: int, asked: AboutBatch) -> Rows
     """Say whether the batch that a relay is in doubt about is in Kafka."""
     if not scope_of(request.user).is_whole:
         raise Http404(NO_RELAY)
-    if lease_id > LARGEST:
-        raise Http404("There is no such relay.")
     count = actions.resolve_in_doubt(
-        lease_id,
+        in_range(lease_id, "There is no such relay."),
         batch=asked.batch,
         sent=asked.is_sent,
         actor=actor_of(request),
@@ -140,7 +134,7 @@ def decide_batch(request: HttpRequest, lease_id: int, asked: AboutBatch) -> Rows
 @acting(
     router,
     "POST",
-    "/outbox/branches/decisions",
+    "/outbox/commits-in-doubt/decisions",
     *(Right.VIEW, Right.OPERATE),
     answer=CommitDecided,
 )
@@ -155,8 +149,7 @@ def decide_commit(request: HttpRequest, asked: AboutCommit) -> CommitDecided:
 
 def _known(request: HttpRequest, row_id: int) -> OutboxDetail:
     """The row, if this person may know of it. Raises Http404."""
-    scope = scope_of(request.user)
-    detail = outbox_rows.detail(row_id, scope) if row_id <= LARGEST else None
+    detail = outbox_rows.detail(in_range(row_id, GONE), scope_of(request.user))
     if detail is None:
         raise Http404(GONE)
     return detail

@@ -2,20 +2,18 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Any
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
+from console.api.paging import RowNumber
 from console.api.routes import Given, Reason, Text
 from console.layout.asked import ACTION_ROWS
-from integration.selectors.outbox.branches import CommitInDoubt
+from integration.selectors.outbox import branches
 from integration.selectors.outbox.rows import Doubt, OutboxDetail, OutboxLine
 from integration.selectors.paging import PAGE_ROWS
-
-LARGEST: Final = 2**63 - 1
-RowNumber = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class OutboxFilters(Schema):
@@ -120,7 +118,7 @@ class OutboxOutcome(Schema):
     moved_on: int
 
 
-class RelayDoubt(Schema):
+class BatchInDoubt(Schema):
     """A batch of which nobody knows whether it is in Kafka: `count` rows, `first` to `last`."""
 
     lease_id: int
@@ -135,11 +133,11 @@ class RelayDoubt(Schema):
     topics: list[str]
 
     @classmethod
-    def of(cls, doubt: Doubt) -> "RelayDoubt":
+    def of(cls, doubt: Doubt) -> "BatchInDoubt":
         return cls(**_attributes(cls, doubt, "topics"), topics=list(doubt.topics))
 
 
-class CommitDoubt(Schema):
+class CommitInDoubt(Schema):
     """A prepared transaction of which Kafka does not tell whether its part is committed.
 
     `tables` are those in which it holds rows; `waiting` counts the sessions that wait for any.
@@ -158,22 +156,22 @@ class CommitDoubt(Schema):
     next_step: str
 
     @classmethod
-    def of(cls, doubt: CommitInDoubt) -> "CommitDoubt":
+    def of(cls, doubt: branches.CommitInDoubt) -> "CommitInDoubt":
         told = doubt.situation
         own = _attributes(cls, doubt, "tables", "why", "next_step")
         return cls(**own, tables=list(doubt.tables), why=told.why, next_step=told.next_step)
 
 
-class RelayDoubts(Schema):
+class BatchesInDoubt(Schema):
     """Batches that wait for a person's word; none for people who see some systems only."""
 
-    batches: list[RelayDoubt]
+    batches: list[BatchInDoubt]
 
 
-class CommitDoubts(Schema):
+class CommitsInDoubt(Schema):
     """Commits that wait for a person's word; none for people who see some systems only."""
 
-    commits: list[CommitDoubt]
+    commits: list[CommitInDoubt]
 
 
 class AboutBatch(Given):

@@ -7,8 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
+from console.api.paging import LARGEST, RowNumber
 from console.api.routes import Decision, Given, Reason
-from console.queues.forms import LARGEST
 from integration.actions.blocks import Place
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.seeking import To
@@ -161,7 +161,7 @@ class Move(Given):
     """One partition's position as it was seen, and where it is to go."""
 
     partition: Partition
-    epoch: Annotated[int, Field(ge=0, le=LARGEST)]
+    epoch: RowNumber
     before: Offset
     after: Offset
 

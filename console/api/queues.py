@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router
 
 from console.api.errors import BadInputError
+from console.api.paging import filter_in, page_by_name
 from console.api.queue_answers import (
     AdoptTopic,
     Asked,
@@ -42,23 +43,18 @@ from integration.selectors.setup.queues import queue_named, topic_facts_now
 
 router: Final = Router(tags=["queues"])
 ONE: Final = "/queues/{slug:name}"
-PAGE_ROWS: Final = 100
 
 
 @reading(router, "/queues", answer=QueuePage)
 def list_queues(request: HttpRequest, filters: Query[QueueFilters]) -> QueuePage:
     """Every queue, by name, 100 a page."""
     scope = scope_of(request.user)
-    query = request.GET.copy()
-    query.pop("after", None)
     rows = queues.standing(live_processes(), scope)
-    form = QueueFilterForm(query, [])
+    form = QueueFilterForm(filter_in(request.GET, "after"), [])
     form.refuse_misread()
-    passed = sorted(form.passed(rows, rates.last_minute(scope)), key=lambda row: row.name)
-    rest = [row for row in passed if row.name > (filters.after or "")]
-    shown = queues.counted(rest[:PAGE_ROWS])
-    lines = [QueueLine.of(row) for row in shown]
-    return QueuePage(queues=lines, next=shown[-1].name if len(rest) > PAGE_ROWS else None)
+    passed = form.passed(rows, rates.last_minute(scope))
+    shown, behind = page_by_name(passed, filters.after)
+    return QueuePage(queues=[QueueLine.of(row) for row in queues.counted(shown)], next=behind)
 
 
 @reading(router, ONE, answer=QueueDetail)

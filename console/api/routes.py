@@ -63,14 +63,16 @@ def operation(
 ) -> Callable[[View], View]:
     """Declare a view: who has all of these rights may call it by this method at this path.
 
-    `more`: the good `status`, if it is not 200, and further members of the operation's document.
+    `more`: the good `status`, if it is not 200, a `description`, if it is not the view's own, and
+    further members of the operation's document.
     """
-    status = more.pop("status", 200)
+    status, description = more.pop("status", 200), more.pop("description", None)
     found: Callable[[View], View] = router.api_operation(
         [method],
         path,
         auth=Needs(*rights),
         response={status: answer},
+        description=description,
         openapi_extra={RIGHTS: [right.word for right in rights], ACTS: False, **more},
     )
     return found
@@ -89,6 +91,8 @@ def acting(
     return acts
 
 
-def reading(router: Router, path: str, *rights: Right, answer: Any) -> Callable[[View], View]:
-    """Declare a view that changes nothing; it always needs the right to see."""
-    return operation(router, "GET", path, Right.VIEW, *rights, answer=answer)
+def reading(
+    router: Router, path: str, *rights: Right, answer: Any, **more: Any
+) -> Callable[[View], View]:
+    """Declare a view that changes nothing, else as `operation`; it needs the right to see, too."""
+    return operation(router, "GET", path, Right.VIEW, *rights, answer=answer, **more)

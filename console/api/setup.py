@@ -1,13 +1,14 @@
 """What people set up, over HTTP: each thing with its values. The configuration file changes it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
 from console.api.errors import BadInputError
+from console.api.paging import PAGE_ROWS, RowNumber, in_range, page_of, refuse_unknown
 from console.api.routes import reading
 from console.layout.access import scope_of
 from console.setup.noun import Noun
@@ -17,18 +18,16 @@ from integration.actions.configuration import facts
 
 router: Final = Router(tags=["set-up"])
 KINDS: Final[Mapping[str, Noun]] = {noun.many: noun for noun in NOUNS}
-LARGEST: Final = 2**63 - 1
-PAGE_ROWS: Final = 100
-NO_KIND: Final = f"Nothing of that kind is set up. The kinds are {', '.join(sorted(KINDS))}."
+KIND_NAMES: Final = ", ".join(sorted(KINDS))
+NO_KIND: Final = f"Nothing of that kind is set up. The kinds are {KIND_NAMES}."
+LISTS: Final = f"All of a kind, 100 a page. The kinds are {KIND_NAMES}."
 
 
 class SetUpFilters(Schema):
     """The search of the console's list, and the place in the list."""
 
     words: str | None = Field(None, description="Part of the name or the description.")
-    after: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(
-        None, description="`next` of an earlier answer."
-    )
+    after: RowNumber | None = Field(None, description="`next` of an earlier answer.")
 
 
 class SetUpLine(Schema):
@@ -65,34 +64,27 @@ class SetUp(SetUpLine):
     uses: list[Use]
 
 
-@reading(router, "/set-up/{slug:kind}", answer=SetUpPage)
+@reading(router, "/set-up/{slug:kind}", answer=SetUpPage, description=LISTS)
 def list_rows(request: HttpRequest, kind: str, filters: Query[SetUpFilters]) -> SetUpPage:
-    """All of a kind, 100 a page: systems, services, channels, structures, endpoints, and others.
-
-    Also: providers, connections, targets, notice-rules, notice-recipients, masking-rules.
-    """
+    """All of a kind, a page at a time, the oldest first."""
     noun = _noun(kind)
-    if unknown := set(request.GET) - set(SetUpFilters.model_fields):
-        raise BadInputError(f"There is no filter “{min(unknown)[:100]}”.")
+    refuse_unknown(request, SetUpFilters)
     wanted = noun.filters(
         {"words": filters.words or ""}, queryset=noun.rows(scope_of(request.user))
     )
     if not wanted.form.is_valid():
         raise BadInputError("“words” is too long.")
     rest = wanted.qs.filter(pk__gt=filters.after or 0).order_by("pk")
-    rows = list(rest[: PAGE_ROWS + 1])
-    shown = rows[:PAGE_ROWS]
-    behind = shown[-1].pk if len(rows) > PAGE_ROWS else None
-    return SetUpPage(rows=[SetUpLine.of(row) for row in shown], next=behind)
+    shown, last = page_of(list(rest[: PAGE_ROWS + 1]))
+    lines = [SetUpLine.of(row) for row in shown]
+    return SetUpPage(rows=lines, next=None if last is None else last.pk)
 
 
 @reading(router, "/set-up/{slug:kind}/{int:number}", answer=SetUp)
 def read_row(request: HttpRequest, kind: str, number: int) -> SetUp:
     """One of them, with its values and what depends on it."""
     noun = _noun(kind)
-    if number > LARGEST:
-        raise Http404(f"There is no such {noun.word}.")
-    row = known_row(request, noun, number)
+    row = known_row(request, noun, in_range(number, f"There is no such {noun.word}."))
     uses = noun.uses(row, scope_of(request.user))
     return SetUp(
         **SetUpLine.of(row).model_dump(),

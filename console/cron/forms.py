@@ -1,31 +1,24 @@
 """The forms of cron tasks: an instance with its schedule and typed parameters; one run of it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 from zoneinfo import available_timezones
 
 from crispy_forms.layout import HTML, Div, Field, Fieldset, Layout
 from django import forms
-from django.contrib.auth.models import User
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.http import HttpRequest
 from django.urls import reverse_lazy
 
-from console.bulk.asking import schedule_hindrance
+from console.cron.rights import Judge
 from console.forms.durations import WholeSecondsField
 from console.forms.parameters import fields_of, values_of
 from console.forms.setup_form import SetupForm, inner_helper, reason_field
-from console.layout.access import TOO_MUCH, may_act_for
 from crontasks import parameters
 from crontasks.definitions import Definition
 from crontasks.errors import BadParametersError
 from crontasks.instances.effects import Effect, effect
 from crontasks.models import CronInstance
 
-# Why this person may not give a task these parameters; empty when they may.
-Hindrance = Callable[[Definition, Mapping[str, object]], str]
 MOMENTS: Final = ("crontab", "interval_seconds", "time_zone")
 EXAMPLES: Final = (
     ("*/5 * * * *", "every 5 minutes"),
@@ -34,14 +27,6 @@ EXAMPLES: Final = (
     ("0 6 * * mon-fri", "at 06:00 on working days"),
     ("0 3 1 * *", "at 03:00 on the first of the month"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Judges:
-    """What a person may have cron tasks do: by these parameters, with that user's rights."""
-
-    hindrance: Hindrance
-    may_act_for: Callable[[User], bool]
 
 
 class CronForm(SetupForm):
@@ -109,11 +94,11 @@ class CronForm(SetupForm):
         self,
         *args: Any,
         definition: Definition,
-        judges: Judges,
+        judge: Judge,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.definition, self.judges = definition, judges
+        self.definition, self.judge = definition, judge
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(self.instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -129,10 +114,10 @@ class CronForm(SetupForm):
         given = values_of(self.described, self.cleaned_data, self.stored)
         self.instance.parameters = given
         if not any(name in self.errors for name in self.typed):
-            _read(self, self.definition, given, self.judges.hindrance)
-        user = self.cleaned_data.get("run_as")
-        if self.cleaned_data.get("with_rights") and user and not self.judges.may_act_for(user):
-            self.add_error("with_rights", TOO_MUCH.format(user.get_username()))
+            _read(self, self.definition, given, self.judge)
+        user = self.cleaned_data.get("run_as") if self.cleaned_data.get("with_rights") else None
+        if why := self.judge.hindrance_of_user(user):
+            self.add_error("with_rights", why)
         return cleaned
 
     def effect(self) -> Effect:
@@ -212,11 +197,11 @@ class OneRunForm(forms.Form):
         *args: Any,
         definition: Definition,
         instance: CronInstance,
-        judges: Judges,
+        judge: Judge,
     ) -> None:
         super().__init__(*args)
-        self.definition, self.judges = definition, judges
-        self.acts_for = instance.run_as if instance.with_rights else None
+        self.definition, self.judge = definition, judge
+        self.user = instance.user_with_rights
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -226,39 +211,20 @@ class OneRunForm(forms.Form):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if not self.errors:
-            _read(self, self.definition, self.given(), self.judges.hindrance)
-        if self.acts_for is not None and not self.judges.may_act_for(self.acts_for):
-            self.add_error(None, TOO_MUCH.format(self.acts_for.get_username()))
+            _read(self, self.definition, self.given(), self.judge)
+        if why := self.judge.hindrance_of_user(self.user):
+            self.add_error(None, why)
         return cleaned
 
     def given(self) -> dict[str, object]:
         return values_of(self.described, self.cleaned_data, self.stored)
 
 
-def asks_for_bulk_jobs(definition: Definition) -> bool:
-    """Return True when the parameters of the cron task describe a bulk job."""
-    known = {one.name for one in parameters.describe(definition.task.parameters)}
-    return known.issuperset({"job", "job_request"})
-
-
-def judges_for(request: HttpRequest) -> Judges:
-    """Judges for the person who makes this request."""
-
-    def hindrance(definition: Definition, given: Mapping[str, object]) -> str:
-        if not asks_for_bulk_jobs(definition):
-            return ""
-        # With what is left out, because it is as usual.
-        said: Any = parameters.read(definition.task.parameters, given)
-        return schedule_hindrance(request, said.job, said.job_request)
-
-    return Judges(hindrance, partial(may_act_for, request.user))
-
-
 def _read(
     form: forms.BaseForm,
     definition: Definition,
     given: Mapping[str, object],
-    hindrance: Hindrance,
+    judge: Judge,
 ) -> None:
     """Let the parameters' own reader judge them; its sentences name the parameter."""
     try:
@@ -267,5 +233,5 @@ def _read(
         for mistake in problem.mistakes:
             form.add_error(None, mistake)
         return
-    if why := hindrance(definition, given):
+    if why := judge.hindrance_of_parameters(definition, given):
         form.add_error(None, why)

@@ -9,7 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.cron.forms import OneRunForm, judges_for
+from console.cron.forms import OneRunForm
+from console.cron.rights import Judge
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import see, see_again, tell_problem
 from console.layout.standby import from_standby
@@ -147,8 +148,8 @@ def _one_run_form(request: HttpRequest, detail: InstanceDetail, *given: QueryDic
     definition = registry.get(detail.row.task)
     if definition is None or detail.row.is_consumer:
         raise Http404("This cron task is not installed here, or has no parameters.")
-    judges = judges_for(request)
-    return OneRunForm(*given, definition=definition, instance=detail.instance, judges=judges)
+    judge = Judge(request)
+    return OneRunForm(*given, definition=definition, instance=detail.instance, judge=judge)
 
 
 def _show_one_run(

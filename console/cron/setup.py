@@ -12,8 +12,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.bulk.rights import requested
-from console.cron.forms import MOMENTS, CronForm, asks_for_bulk_jobs, judges_for
+from console.cron.forms import MOMENTS, CronForm
 from console.cron.pages import known_instance
+from console.cron.rights import Judge, asks_for_bulk_jobs
 from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import parse_id, see
@@ -135,7 +136,7 @@ def _form(
         instance=instance,
         initial=initial,
         definition=definition,
-        judges=judges_for(request),
+        judge=Judge(request),
     )
 
 

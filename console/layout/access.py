@@ -34,12 +34,6 @@ def _login_page() -> str:
 LOGIN: Final = lazy(_login_page, str)()
 
 
-TOO_MUCH: Final = (
-    "It would run with the rights of {}, who may do what you may not by this login, or whose "
-    "account is switched off. Choose another user, or ask somebody who has all of these rights."
-)
-
-
 class Right(Enum):
     """A permission of Django's and what it allows, in words."""
 
@@ -119,12 +113,6 @@ def may_act_for(user: User | AnonymousUser, other: User) -> bool:
     knows = mine is None or (asked is not None and asked <= mine)
     more = other.get_all_permissions() - user.get_all_permissions()
     return knows and not other.is_superuser and not more
-
-
-def require_all_of(user: User | AnonymousUser, other: User) -> None:
-    """Let nobody pass who may not act for the other one. Raises PermissionDenied."""
-    if not may_act_for(user, other):
-        raise PermissionDenied(TOO_MUCH.format(other.get_username()))
 
 
 def require(user: User | AnonymousUser, *rights: Right) -> None:

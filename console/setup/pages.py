@@ -22,12 +22,15 @@ from integration.actions.errors import ChangedMeanwhileError, InUseError, Nothin
 from integration.actions.operations import release_held
 from integration.errors import IntegrationError
 from integration.selectors import changes
-from integration.selectors.masking.limits import frees, loosens
+from integration.selectors.masking.limits import removal_unmasks, storing_unmasks
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
-LOOSENS: Final = "A masking rule is limited to what was chosen here before, and would end with it."
-FREES: Final = "A masking rule is for its messages, and would not be once another has its name."
+STORING_UNMASKS: Final = "With this change, values that a masking rule hides could be seen."
+REMOVAL_UNMASKS: Final = (
+    "A masking rule hides values in its messages. Without it, another one of the same name could "
+    "show them."
+)
 UNEXPLAINED: Final = "Enter a reason, for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
 TRIALS: Final = frozenset({"show", "show-effect", "try"})
@@ -119,8 +122,8 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     mistake = "" if author.reason else UNEXPLAINED
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
         mistake = f"Type “{row}” to confirm. {mistake}".strip()
-    if not has(request.user, Right.REVEAL) and frees(row):
-        mistake = f"{FREES} {Right.REVEAL.missing}"
+    if not has(request.user, Right.REVEAL) and removal_unmasks(row):
+        mistake = f"{REMOVAL_UNMASKS} {Right.REVEAL.missing}"
         return _show_deletion(request, noun, row, mistake=mistake, status=403)
     if mistake:
         return _show_deletion(request, noun, row, mistake=mistake, status=422)
@@ -241,8 +244,8 @@ def shown_again(
     is_good, known = form.is_valid(), {} if seen is None else {"seen": seen}
     if not TRIALS.isdisjoint(request.POST):
         return show(form, **known)
-    if is_good and not has(request.user, Right.REVEAL) and loosens(form.instance):
-        form.add_error(None, f"{LOOSENS} {Right.REVEAL.missing}")
+    if is_good and not has(request.user, Right.REVEAL) and storing_unmasks(form.instance):
+        form.add_error(None, f"{STORING_UNMASKS} {Right.REVEAL.missing}")
         return show(form, status=403, **known)
     try:
         if is_good and form.saved(Author(actor_of(request), form.why), seen):

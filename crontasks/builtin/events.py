@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from billiard.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import transaction
 
@@ -12,7 +13,7 @@ from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import Context, Outcome, RunState
 from integration.errors import IntegrationError
 from integration.handlers.publishing import publish
-from integration.models import Event, EventSubscription
+from integration.models import EventSubscription, PendingEvent
 
 logger = logging.getLogger(__name__)
 VERSION: Final = 1
@@ -40,6 +41,16 @@ class Events:
                 # What waits for it stays, and the others have theirs all the same.
                 context.say(f"{subscription.name}: {problem.code}: {problem.sentence}")
                 counts["failed"] += 1
+            except SoftTimeLimitExceeded:
+                raise
+            except Exception as failure:
+                # A bug that one subscription meets keeps no events of the others back.
+                logger.exception(
+                    "the events of a subscription could not be published",
+                    extra={"subscription": subscription.name},
+                )
+                context.say(f"{subscription.name}: {type(failure).__name__}: {failure}")
+                counts["failed"] += 1
         state = RunState.FAILED if counts["failed"] else RunState.DONE
         return Outcome(counts=+counts, state=state)
 
@@ -56,32 +67,32 @@ def publish_waiting(subscription: EventSubscription) -> Counter[str]:
         current = locked.filter(pk=subscription.pk).first()
         if current is None:
             return counts
-        rows = list(Event.objects.filter(subscription=current).order_by("id")[:AT_ONCE])
+        rows = list(PendingEvent.objects.filter(subscription=current).order_by("id")[:AT_ONCE])
         if current.enabled:
-            for told, mark in bodies(rows):
-                publication = publish(current.channel.name, told, key=mark)
+            for told, key in bodies(rows):
+                publication = publish(current.channel.name, told, key=key)
                 counts["published" if publication.ids else "dropped"] += 1
         else:
             counts["dropped"] += len(rows)
-        Event.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        PendingEvent.objects.filter(pk__in=[row.pk for row in rows]).delete()
     return counts
 
 
-def bodies(rows: Sequence[Event]) -> Iterator[tuple[dict[str, Any], str]]:
+def bodies(rows: Sequence[PendingEvent]) -> Iterator[tuple[dict[str, Any], str]]:
     """What is told of these events, with the key of each: singly, or as a number of them."""
     crowded = {
         group
-        for group, count in Counter((row.kind, row.mark) for row in rows).items()
+        for group, count in Counter((row.kind, row.key) for row in rows).items()
         if count > SINGLY
     }
-    summed: dict[tuple[str, str], list[Event]] = {}
+    summed: dict[tuple[str, str], list[PendingEvent]] = {}
     for row in rows:
-        group = row.kind, row.mark
+        group = row.kind, row.key
         if group in crowded:
             summed.setdefault(group, []).append(row)
         else:
-            yield _told(row, row.subject, 1), row.mark
-    for (_, mark), many in summed.items():
+            yield _told(row, row.subject, 1), row.key
+    for (_, key), many in summed.items():
         # Of a summary only what all have in common is true.
         first = many[0].subject
         common = {
@@ -89,13 +100,13 @@ def bodies(rows: Sequence[Event]) -> Iterator[tuple[dict[str, Any], str]]:
             for name, value in first.items()
             if all(row.subject.get(name) == value for row in many)
         }
-        yield _told(many[-1], common, len(many)), mark
+        yield _told(many[-1], common, len(many)), key
 
 
-def _told(row: Event, subject: dict[str, Any], count: int) -> dict[str, Any]:
+def _told(row: PendingEvent, subject: dict[str, Any], count: int) -> dict[str, Any]:
     return {
         "version": VERSION,
-        "id": str(row.event),
+        "id": str(row.event_id),
         "kind": row.kind,
         "time": row.at.isoformat(),
         "deployment": settings.SLUICE_DEPLOYMENT,

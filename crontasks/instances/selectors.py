@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -172,35 +171,6 @@ def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
     None for people who may know of some systems only: such a task works for all of them.
     """
     return [d for d in registry if d.name not in CONSUMERS] if scope.is_whole else []
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """An instance as it would be: its task by name, and the user whose rights it would have."""
-
-    task: str
-    parameters: Mapping[str, object]
-    user: Any
-
-
-def planned(name: str, said: Mapping[str, object]) -> Planned:
-    """Return an instance as it would be if its fields were as said.
-
-    `said` are fields as a configuration file writes them; the others are as they are stored.
-    """
-    stored = CronInstance.objects.select_related("run_as").filter(name=name).first()
-    default = CronInstance() if stored is None else stored
-    user = default.run_as
-    if "run_as" in said:
-        model = get_user_model()
-        rows = model._default_manager.filter(**{model.USERNAME_FIELD: said["run_as"]})
-        user = rows.first()
-    given = said.get("parameters", default.parameters)
-    return Planned(
-        task=str(said.get("task", default.task)),
-        parameters=given if isinstance(given, Mapping) else {},
-        user=user if said.get("with_rights", default.with_rights) else None,
-    )
 
 
 def names() -> list[str]:

@@ -1,6 +1,6 @@
 """An instance: one configured schedule of one cron task."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -22,6 +22,9 @@ from crontasks.schedule.moments import Schedule, build
 from crontasks.schedule.words import in_words
 from crontasks.task_names import TICK
 from integration.models import Queue
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
 NOBODY = "Choose the user whose rights it runs with."
@@ -144,6 +147,14 @@ class CronInstance(models.Model):
     def actor(self) -> str:
         """The person whose name the changes of its runs carry."""
         return f"{self.run_as} (cron task)" if self.run_as else "cron task"
+
+    @property
+    def user_with_rights(self) -> "User | None":
+        """The user with whose rights it runs; None where it runs with nobody's.
+
+        None as well where the account is gone: then nothing is done.
+        """
+        return self.run_as if self.with_rights else None
 
     def clean(self) -> None:
         try:

@@ -24,13 +24,13 @@ def check(instance: CronInstance, definition: Definition) -> None:
     """
     if not instance.with_rights:
         return
-    user = instance.run_as
+    user = instance.user_with_rights
     if user is None:
         raise RunAsRefusedError(user="", why="the account is gone")
     name = user.get_username()
     if not user.is_active:
         raise RunAsRefusedError(user=name, why="the account is switched off")
-    missing = [one for one in definition.task.permissions if not user.has_perm(one)]
+    missing = [one for one in definition.permissions if not user.has_perm(one)]
     if missing:
         raise RunAsRefusedError(user=name, why=f"without the permission {', '.join(missing)}")
     if any(is_limited(user) for is_limited in _asked):

@@ -6,7 +6,7 @@ from integration.models.configuration_change import ConfigurationChange
 from integration.models.connection_factory import ConnectionFactory
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
-from integration.models.event import Event, EventKind, EventSubscription
+from integration.models.event import EventKind, EventSubscription, PendingEvent
 from integration.models.http_api import ApiToken, Receipt
 from integration.models.jms_receipt import JmsReceipt
 from integration.models.masking_rule import MaskingRule
@@ -43,7 +43,6 @@ __all__ = [
     "EnterpriseService",
     "ErrorAttempt",
     "ErrorChange",
-    "Event",
     "EventKind",
     "EventSubscription",
     "ExternalSystem",
@@ -58,6 +57,7 @@ __all__ = [
     "OutboxChange",
     "OutboxRow",
     "PartitionLease",
+    "PendingEvent",
     "Provider",
     "PublishChannel",
     "Queue",

@@ -1,7 +1,8 @@
 """Events for other systems: who subscribes to which, and those that wait to be published.
 
-Triggers of the database (migration 0027) write the rows of `Event`, in the transaction of what
-happened, whichever way it was written: by a page, the engine, an operation or a bulk job.
+Triggers of the database (migrations 0027 and 0029) write the rows of `PendingEvent`, in the
+transaction of what happened, whichever way it was written: by a page, the engine, an operation or
+a bulk job.
 """
 
 import uuid
@@ -71,19 +72,20 @@ class EventSubscription(models.Model):
             raise ValidationError({"channel": text})
 
 
-class Event(models.Model):
-    """One event for one subscription, until it is published. `mark` keeps events in order.
+class PendingEvent(models.Model):
+    """One event for one subscription, until it is published; `event_id` is of this pair.
 
-    `subject` names what it is about and holds neither payloads nor keys nor texts.
+    `key` is that of the message: of one key, events keep their order. `subject` names what it is
+    about and holds neither payloads nor keys nor texts.
     """
 
-    event = models.UUIDField(default=uuid.uuid4)
+    event_id = models.UUIDField(default=uuid.uuid4)
     subscription = models.ForeignKey(
         EventSubscription, on_delete=models.CASCADE, related_name="events", db_index=False
     )
     kind = models.CharField(max_length=40)
     at = models.DateTimeField()
-    mark = models.CharField(max_length=200)
+    key = models.CharField(max_length=200)
     actor = models.CharField(max_length=150, blank=True, db_default="")
     subject = models.JSONField()
 
@@ -92,4 +94,4 @@ class Event(models.Model):
         indexes = [models.Index(fields=["subscription", "id"], name="event_waiting")]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.event}"
+        return f"{self.kind} {self.event_id}"

@@ -99,7 +99,7 @@ def test_what_was_left_is_shown_with_all_that_hangs_on_it(name: str) -> None:
     assert (found.name, found.queue, found.partition) == (name, "orders", 0)
     assert (found.last_offset, found.second) == (14, "ledger")
     assert (found.tables, found.waiting) == ((Unique._meta.db_table,), 1)
-    [told] = facts(a_program().get("/outbox/branches"))["commits"]
+    [told] = facts(a_program().get("/outbox/commits-in-doubt"))["commits"]
     assert (told["name"], told["last_offset"], told["second"]) == (name, 14, "ledger")
     page = " ".join(logged_in().get(reverse("outbox")).text.split())
     for words in (

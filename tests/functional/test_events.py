@@ -1,14 +1,19 @@
 """Events for other systems: noted with what happened, published by a channel, about no contents."""
 
 import json
+import logging
+import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -24,13 +29,13 @@ from integration.endpoint_types.http.signing import signed
 from integration.models import (
     BulkRun,
     ConfigurationChange,
-    Event,
     EventKind,
     EventSubscription,
     ExternalSystem,
     MessageError,
     Operation,
     OutboxRow,
+    PendingEvent,
     Queue,
 )
 from tests.support.channels import a_channel
@@ -38,6 +43,7 @@ from tests.support.rows import a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECRET = "4000123412341234"
+GUIDE = Path(settings.BASE_DIR) / "docs/webhooks.md"
 
 
 def subscribed(*kinds: EventKind, **fields: Any) -> EventSubscription:
@@ -49,7 +55,7 @@ def subscribed(*kinds: EventKind, **fields: Any) -> EventSubscription:
 
 
 def noted() -> list[str]:
-    return list(Event.objects.order_by("id").values_list("kind", flat=True))
+    return list(PendingEvent.objects.order_by("id").values_list("kind", flat=True))
 
 
 def told() -> list[dict[str, Any]]:
@@ -75,7 +81,14 @@ def released_and_undone(error: MessageError) -> None:
         raise UndoneError
 
 
-def test_each_kind_of_event_is_noted_with_what_happened():
+def subjects_in_the_guide() -> dict[str, set[str]]:
+    """The names in the subject of each kind of event, as its table in the guide has them."""
+    rows = re.findall(r"^\| (`[a-z_]+\..*?) \| (`.*?) \|$", GUIDE.read_text(), re.MULTILINE)
+    names = [(re.findall("`(.*?)`", kinds), re.findall("`(.*?)`", told)) for kinds, told in rows]
+    return {kind: set(told) for kinds, told in names for kind in kinds}
+
+
+def test_each_kind_of_event_is_noted_with_what_happened_as_the_guide_says():
     subscribed()
     queue = a_queue_row()
     place = a_place(queue)
@@ -98,6 +111,9 @@ def test_each_kind_of_event_is_noted_with_what_happened():
     configuration.save(ExternalSystem(name="later"), Author("olga", SECRET))
     second.changes.create(at=now, actor="olga", action="edit", from_state="HOLD", to_state="HOLD")
     assert set(noted()) == set(EventKind.values)
+    told_of = {(row.kind, frozenset(row.subject)) for row in PendingEvent.objects.all()}
+    in_guide = subjects_in_the_guide().items()
+    assert told_of == {(kind, frozenset(names)) for kind, names in in_guide}
     assert noted().count("failure.held") == 2, "a restored failure is restored, not held"
 
 
@@ -116,14 +132,14 @@ def test_an_event_tells_what_it_is_about_and_who_did_it_and_nothing_of_contents(
     assert page.endswith(event["subject"]["page"])
     row_texts = [bytes(row.value or b"") + bytes(row.key or b"") for row in OutboxRow.objects.all()]
     assert SECRET.encode() not in b"".join(row_texts)
-    assert not Event.objects.exists(), "each is published once"
+    assert not PendingEvent.objects.exists(), "each is published once"
     assert len(told()) == 2
 
 
 def test_what_is_rolled_back_is_no_event():
     subscribed()
     error = a_held(a_queue_row())
-    Event.objects.all().delete()
+    PendingEvent.objects.all().delete()
     with pytest.raises(UndoneError):
         released_and_undone(error)
     assert noted() == []
@@ -171,13 +187,51 @@ def test_a_channel_that_cannot_publish_keeps_its_events_and_delays_no_other():
     context = Context(instance_id=1, scheduled_at=timezone.now())
     outcome = Events().run(NoParameters(), context)
     assert (outcome.state, outcome.counts) == (RunState.FAILED, {"published": 1, "failed": 1})
-    assert [event.subscription for event in Event.objects.all()] == [first]
+    assert [event.subscription for event in PendingEvent.objects.all()] == [first]
     assert [row.topic for row in OutboxRow.objects.all()] == ["good-out"]
     assert second.events.count() == 0
 
 
+@contextmanager
+def broken(error: Exception) -> Iterator[None]:
+    """Let the first statement that reads events fail with an error."""
+    left = [error]
+
+    def carry(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if left and f'FROM "{PendingEvent._meta.db_table}"' in sql:
+            raise left.pop()
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(carry):
+        yield
+
+
+def test_a_bug_that_one_subscription_meets_keeps_no_events_of_others_back(
+    caplog: pytest.LogCaptureFixture,
+):
+    first, second = subscribed(name="bad"), subscribed(name="good")
+    a_held(a_queue_row())
+    context = Context(instance_id=1, scheduled_at=timezone.now())
+    with broken(ZeroDivisionError("a bug")), caplog.at_level(logging.ERROR):
+        outcome = Events().run(NoParameters(), context)
+    assert (outcome.state, outcome.counts) == (RunState.FAILED, {"published": 1, "failed": 1})
+    assert (first.events.count(), second.events.count()) == (1, 0)
+    assert "ZeroDivisionError" in context.excerpt
+    (record,) = [one for one in caplog.records if one.name == events.__name__]
+    assert record.exc_info is not None
+
+
+def test_the_time_limit_ends_the_run_itself():
+    subscribed()
+    a_held(a_queue_row())
+    context = Context(instance_id=1, scheduled_at=timezone.now())
+    with broken(SoftTimeLimitExceeded()), pytest.raises(SoftTimeLimitExceeded):
+        Events().run(NoParameters(), context)
+    assert noted() == ["failure.held"]
+
+
 def test_the_receiver_in_the_guide_knows_our_signature_and_no_other():
-    guide = (Path(settings.BASE_DIR) / "docs/webhooks.md").read_text()
+    guide = GUIDE.read_text()
     example: dict[str, Any] = {}
     exec(guide.partition("```python\n")[2].partition("```")[0], example)  # noqa: S102 - our own
     now = int(time.time())

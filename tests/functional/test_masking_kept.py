@@ -9,14 +9,12 @@ import pytest
 from django.db.models import Value
 from django.urls import reverse
 
-from console.api.configuration import _loosens
 from console.bulk.asking import schedule_hindrance
 from console.failures.checks import Made, shown
 from console.layout.access import Right
 from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
-from crontasks.configfile.applying import Difference, Step
 from crontasks.models import CronInstance
 from integration.actions.check import Check, DocumentChange, Ending
 from integration.masking.mask import Part, Rule, mask_of
@@ -36,7 +34,7 @@ from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.failures.payloads import show
 from integration.selectors.masking.covers import UNCOVERED
 from integration.selectors.masking.errors import MaskMovedError
-from integration.selectors.masking.limits import loosens
+from integration.selectors.masking.limits import step_unmasks, storing_unmasks
 from integration.selectors.masking.rules import any_rules, masked_queues, masks
 from integration.selectors.scope import EVERYTHING
 from integration.store.reads import reading_standby
@@ -195,14 +193,14 @@ class TestReach:
         service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
         queue = a_queue_row(system=ExternalSystem.objects.create(name="EAM"))
         service.structure, queue.system = None, None
-        assert not loosens(service)
+        assert not storing_unmasks(service)
         a_rule(structure=structure)
-        assert loosens(service)
-        assert not loosens(queue)
+        assert storing_unmasks(service)
+        assert not storing_unmasks(queue)
         a_rule(system=ExternalSystem.objects.get())
-        assert loosens(queue)
+        assert storing_unmasks(queue)
         MaskingRule.objects.update(enabled=False)
-        assert not loosens(service)
+        assert not storing_unmasks(service)
 
     def test_forms_and_files_ask_for_the_right(self) -> None:
         structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
@@ -218,27 +216,29 @@ class TestReach:
         service.refresh_from_db()
         assert service.structure == structure
         word = str(EnterpriseService._meta.verbose_name)
-        change = Difference("structure", "order", None)
-        assert _loosens(Step("change", word, "ORDERS", (change,)))
-        assert not _loosens(Step("change", word, "ORDERS", (Difference("enabled", True, False),)))
+        assert step_unmasks("change", word, "ORDERS", {"structure": "order"})
+        assert not step_unmasks("change", word, "ORDERS", {"enabled": True})
 
-    def test_nor_is_a_name_taken_that_held_messages_have(self) -> None:
-        """While nobody knows their service, every rule for a service hides what they hold."""
-        a_failure()
+    def test_nor_is_a_name_taken_that_messages_may_have(self) -> None:
+        """While nobody knows their service, every rule for a service hides what they hold.
+
+        So it is with failures, with tracked messages, and with those in the outbox.
+        """
         new = EnterpriseService(interface="ORDERS")
         word = str(EnterpriseService._meta.verbose_name)
-        assert not loosens(new)
+        assert not storing_unmasks(new)
+        assert not step_unmasks("create", word, "ORDERS", {})
         a_rule(service=EnterpriseService.objects.create(interface="OTHER"))
-        assert loosens(new)
-        assert _loosens(Step("create", word, "ORDERS"))
-        assert loosens(PublishChannel(name="ORDERS"))
+        assert storing_unmasks(new)
+        assert step_unmasks("create", word, "ORDERS", {})
+        assert storing_unmasks(PublishChannel(name="ORDERS"))
         renamed = EnterpriseService.objects.create(interface="HARMLESS")
         renamed.interface = "ORDERS"
-        assert loosens(renamed)
-        renamed.interface = "HARMLESS-TOO"
-        assert not loosens(renamed)
-        assert not loosens(EnterpriseService(interface="UNHEARD-OF"))
-        assert not _loosens(Step("create", word, "UNHEARD-OF"))
+        assert storing_unmasks(renamed)
+        renamed.interface = "HARMLESS"
+        assert not storing_unmasks(renamed)
+        assert not storing_unmasks(PublishChannel(name="HARMLESS")), "its messages are known"
+        assert not step_unmasks("create", str(ObjectStructure._meta.verbose_name), "ORDERS", {})
 
     @pytest.mark.parametrize("limit", ["structure", "service"])
     def test_a_name_is_given_up_by_who_may_reveal(self, limit: str) -> None:
@@ -247,12 +247,12 @@ class TestReach:
         service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
         word = str(EnterpriseService._meta.verbose_name)
         service.interface = "RENAMED"
-        assert not loosens(service)
-        assert not _loosens(Step("remove", word, "ORDERS"))
+        assert not storing_unmasks(service)
+        assert not step_unmasks("remove", word, "ORDERS", {})
         a_rule(**{limit: {"structure": structure, "service": service}[limit]})
-        assert loosens(service)
-        assert _loosens(Step("remove", word, "ORDERS"))
-        assert not _loosens(Step("create", word, "ORDERS"))
+        assert storing_unmasks(service)
+        assert step_unmasks("remove", word, "ORDERS", {})
+        assert not step_unmasks("create", word, "ORDERS", {})
         address, client = reverse("service-delete", args=[service.pk]), somebody(Right.REVEAL)
         said = {"reason": "to add it again", "name": "ORDERS"}
         assert client.post(address, said).status_code == 403

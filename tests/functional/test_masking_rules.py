@@ -90,7 +90,7 @@ def test_the_configuration_file_has_the_rules() -> None:
     assert (rule.path, rule.queue, rule.style) == ("$.card", queue, "last-four")
 
 
-def test_a_program_adds_rules_and_loosens_none() -> None:
+def test_a_program_adds_rules_and_unmasks_nothing() -> None:
     MaskingRule.objects.create(name="cards", path="$.card")
     program, head = a_program(), b"format: 1\nmasking_rules:\n"
     added = program.put("/configuration", head + b"- name: names\n  path: $.name\n")
@@ -103,3 +103,9 @@ def test_a_program_adds_rules_and_loosens_none() -> None:
         "cards",
         "names",
     }
+    service = b"format: 1\nservices:\n- interface: ORDERS\n"
+    plain = program.put("/configuration", service)
+    assert plain.status_code == 200, plain.content
+    MaskingRule.objects.update(service=EnterpriseService.objects.get())
+    another = service.replace(b"ORDERS", b"INVOICES")
+    problem(program.put("/configuration", another), 403, "RIGHT_MISSING")

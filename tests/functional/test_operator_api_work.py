@@ -6,7 +6,10 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from console.api.document import PREFIX
+from console.api.urls import document
 from console.models import Limit
+from console.setup.urls import NOUNS
 from integration.models import (
     ConfigurationChange,
     Delivery,
@@ -86,20 +89,20 @@ class TestOutbox:
 
     def test_a_relay_in_doubt_is_told_whether_its_batch_was_sent(self, program: Program) -> None:
         lease, batch = a_relay_in_doubt(a_provider())
-        [doubt] = facts(program.get("/outbox/doubts"))["batches"]
+        [doubt] = facts(program.get("/outbox/batches-in-doubt"))["batches"]
         assert (doubt["lease_id"], doubt["batch"], doubt["count"]) == (lease.pk, str(batch), 2)
-        address = f"/outbox/doubts/{lease.pk}/decisions"
+        address = f"/outbox/batches-in-doubt/{lease.pk}/decisions"
         asked = {"batch": str(uuid4()), "is_sent": True}
         problem(program.post(address, asked), 409, "RELAY_NOT_IN_DOUBT")
         assert facts(program.post(address, {**asked, "batch": str(batch)})) == {"count": 2}
         assert states() == ["PUBLISHED", "PUBLISHED"]
-        assert facts(program.get("/outbox/doubts")) == {"batches": []}
+        assert facts(program.get("/outbox/batches-in-doubt")) == {"batches": []}
 
     def test_a_commit_that_is_not_in_doubt_is_not_decided(self, program: Program) -> None:
         asked = {"name": "nothing", "choice": "commit", "reason": "x"}
-        problem(program.post("/outbox/branches/decisions", asked), 409, "BRANCH_NOT_IN_DOUBT")
-        asked["reason"] = " "
-        problem(program.post("/outbox/branches/decisions", asked), 422, "REASON_MISSING")
+        address = "/outbox/commits-in-doubt/decisions"
+        problem(program.post(address, asked), 409, "BRANCH_NOT_IN_DOUBT")
+        problem(program.post(address, {**asked, "reason": " "}), 422, "REASON_MISSING")
 
     def test_who_sees_one_system_only_decides_about_nothing_else(self) -> None:
         system = ExternalSystem.objects.create(name="eam")
@@ -116,11 +119,12 @@ class TestOutbox:
         problem(limited.post(f"/outbox/{hidden.pk}/sendings", seen), 404, "NOT_THERE")
         many = {"rows": [{"id": hidden.pk, **seen}]}
         assert facts(limited.post("/outbox/sendings", many)) == {"moved": 0, "moved_on": 1}
-        assert facts(limited.get("/outbox/doubts"))["batches"] == []
+        assert facts(limited.get("/outbox/batches-in-doubt"))["batches"] == []
         asked = {"batch": str(batch), "is_sent": True}
-        problem(limited.post(f"/outbox/doubts/{lease.pk}/decisions", asked), 404, "NOT_THERE")
+        address = f"/outbox/batches-in-doubt/{lease.pk}/decisions"
+        problem(limited.post(address, asked), 404, "NOT_THERE")
         commit = {"name": "any", "choice": "commit", "reason": "x"}
-        problem(limited.post("/outbox/branches/decisions", commit), 404, "NOT_THERE")
+        problem(limited.post("/outbox/commits-in-doubt/decisions", commit), 404, "NOT_THERE")
         assert OutboxRow.objects.get(pk=hidden.pk).state == "DEAD"
 
     def test_a_payload_is_noted_and_never_unmasked(self, program: Program) -> None:
@@ -290,6 +294,10 @@ class TestSetUp:
         problem(program.get("/set-up/teapots"), 404, "NOT_THERE")
         problem(program.get(f"/set-up/systems/{2**70}"), 404, "NOT_THERE")
         problem(program.get("/set-up/systems", word="x"), 422, "BAD_INPUT")
+
+    def test_the_document_names_every_kind(self) -> None:
+        said = document()["paths"][f"{PREFIX}/set-up/{{kind}}"]["get"]["description"]
+        assert [noun.many for noun in NOUNS if noun.many not in said] == []
 
     def test_a_queue_tells_how_it_is_set_up(self, program: Program) -> None:
         queue = a_queue_row("continuous", topic="orders-in")

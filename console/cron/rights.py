@@ -1,0 +1,66 @@
+"""What a person may have cron tasks do: asked by forms, the operator API and configuration files.
+
+Whose rights a run has, and which its task needs, is known to instance and definition; what a run
+lacks of them is found anew when it begins (`crontasks.running.rights`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+
+from console.bulk.asking import schedule_hindrance
+from console.layout.access import may_act_for
+from crontasks import parameters
+from crontasks.definitions import Definition, registry
+from crontasks.models import CronInstance
+
+TOO_MUCH: Final = (
+    "It would run with the rights of {}, who may do what you may not by this login, or whose "
+    "account is switched off. Choose another user, or ask somebody who has all of these rights."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges for the person who makes this request, by this very login.
+
+    A hindrance is a sentence why they may not; it is empty where they may.
+    """
+
+    request: HttpRequest
+
+    def hindrance_of_user(self, user: User | None) -> str:
+        """The hindrance to runs with the rights of this user; None is nobody."""
+        if user is None or may_act_for(self.request.user, user):
+            return ""
+        return TOO_MUCH.format(user.get_username())
+
+    def hindrance_of_parameters(self, definition: Definition, given: Mapping[str, object]) -> str:
+        """The hindrance to runs with these parameters. Raises BadParametersError."""
+        if not asks_for_bulk_jobs(definition):
+            return ""
+        # With what is left out, because it is as usual.
+        said: Any = parameters.read(definition.task.parameters, given)
+        return schedule_hindrance(self.request, said.job, said.job_request)
+
+    def require(self, instance: CronInstance, given: Mapping[str, object] | None) -> None:
+        """Let nobody pass who may not have it run so, stored or for once.
+
+        `given` are its parameters if they are new. Raises PermissionDenied, BadParametersError.
+        """
+        why = self.hindrance_of_user(instance.user_with_rights)
+        definition = registry.get(instance.task)
+        if not why and definition is not None and given is not None:
+            why = self.hindrance_of_parameters(definition, given)
+        if why:
+            raise PermissionDenied(why)
+
+
+def asks_for_bulk_jobs(definition: Definition) -> bool:
+    """Return True when the parameters of the cron task describe a bulk job."""
+    known = {one.name for one in parameters.describe(definition.task.parameters)}
+    return known.issuperset({"job", "job_request"})
