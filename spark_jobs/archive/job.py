@@ -47,9 +47,10 @@ def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[DiskShelf | Objec
     if is_object(parameters.folder):
         folder = f"{parameters.folder}{parameters.kind}/"
         storage = Storage.of(work.arguments.storage)
-        return ObjectShelf(storage, folder, work), Path(tempfile.gettempdir())
+        shelf = ObjectShelf(storage, folder, work, parameters.installation)
+        return shelf, Path(tempfile.gettempdir())
     place = Path(parameters.folder) / parameters.kind
-    return DiskShelf(place, work.owned.run), place
+    return DiskShelf(place, work.owned.run, parameters.installation), place
 
 
 def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) -> None:

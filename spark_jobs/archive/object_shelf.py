@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 class ObjectShelf(Shelf):
     """A folder of an object storage; objects are there whole or not at all."""
 
-    def __init__(self, storage: Storage, folder: str, work: Work) -> None:
-        self.storage, self.folder, self.run = storage, folder, work.owned.run
+    def __init__(self, storage: Storage, folder: str, work: Work, installation: str) -> None:
+        super().__init__(work.owned.run, installation)
+        self.storage, self.folder = storage, folder
         self._work = work
 
     def make(self) -> None:
         """A storage has no folders of its own."""
 
     def work_folder(self) -> str:
-        self.storage.remove_folders(f"{self.folder}.{self.run}-")
-        return f".{self.run}-{uuid4().hex[:8]}"
+        self.storage.remove_folders(f"{self.folder}.{self.owner}-")
+        return f".{self.owner}-{uuid4().hex[:8]}"
 
     def remove(self, work: str) -> None:
         self.storage.remove_folders(f"{self.folder}{work}", is_needed=False)

@@ -5,6 +5,7 @@ names them: from then on the part is never written again, only brought to its en
 gone from the database, the manifest says so in its last place.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +23,17 @@ Manifest = dict[str, Any]
 class Shelf(ABC):
     """The folder of one kind, as one run sees it: on a disk, or in an object storage.
 
+    Several installations may share it: each touches what is unfinished of its own runs alone.
     Whoever implements it keeps small files of JSON whole or not at all.
     """
 
-    run: str
+    def __init__(self, run: str, installation: str) -> None:
+        self.run, self.installation = run, installation
+
+    @property
+    def owner(self) -> str:
+        """What the names of this run's hidden folders begin with, behind their dot."""
+        return f"{self.installation}-{self.run}" if self.installation else self.run
 
     @abstractmethod
     def make(self) -> None:
@@ -47,9 +55,10 @@ class Shelf(ABC):
         """
 
     def others(self) -> list[str]:
-        """Runs whose files are there and whose rows may be here as well."""
+        """Runs of this installation whose files are there and whose rows may be here as well."""
         names = set(self._names(PENDING)) - set(self._names(ENDED))
-        return sorted({name.rsplit("-", 1)[0] for name in names} - {self.run})
+        others = {name for name in names if _run_of(name) != self.run and self._is_ours(name)}
+        return sorted(set(map(_run_of, others)))
 
     def ended(self, part: int) -> Manifest | None:
         return self._read(self._manifest(ENDED, part))
@@ -71,16 +80,29 @@ class Shelf(ABC):
         self._forget(self._manifest(PENDING, part))
 
     def tidy(self) -> None:
-        """Take away what drivers that died left of other runs, where `others` names none.
+        """Take away what dead drivers left of other runs of ours, where `others` names none.
 
         A driver may die between the last manifest of a part and the end of the first. Only for a
         caller that is alone here: nobody has left the hidden folder of a run at work.
         """
         for name in set(self._names(PENDING)) & set(self._names(ENDED)):
-            self._forget(f"{PENDING}/{name}")
+            if self._is_ours(name):
+                self._forget(f"{PENDING}/{name}")
+        ours = re.compile(rf"\.{re.escape(self.installation)}-[0-9a-f-]{{36}}-[0-9a-f]{{8}}")
         for name in self._names(""):
-            if name[:1] == "." and "-" in name and not name.startswith(f".{self.run}-"):
+            if ours.fullmatch(name) and not name.startswith(f".{self.owner}-"):
                 self.remove(name)
+
+    def _is_ours(self, name: str) -> bool:
+        """Return whether a pending manifest may be of a run of this installation.
+
+        It is where nobody says so: the release before named no installation.
+        """
+        manifest = self._read(f"{PENDING}/{name}")
+        if manifest is None:
+            return False
+        theirs = manifest.get("installation")
+        return not theirs or not self.installation or theirs == self.installation
 
     def _manifest(self, where: str, part: int) -> str:
         return f"{where}/{self.run}-{part:03}.json"
@@ -105,9 +127,9 @@ class Shelf(ABC):
 class DiskShelf(Shelf):
     """A folder of a disk, or of one that several machines share."""
 
-    def __init__(self, folder: Path, run: str) -> None:
+    def __init__(self, folder: Path, run: str, installation: str) -> None:
+        super().__init__(run, installation)
         self.folder = folder
-        self.run = run
 
     def make(self) -> None:
         for name in (PENDING, ENDED):
@@ -117,7 +139,7 @@ class DiskShelf(Shelf):
             keeping.force(folder)
 
     def work_folder(self) -> str:
-        return keeping.work_folder(self.folder, self.run).name
+        return keeping.work_folder(self.folder, self.owner).name
 
     def remove(self, work: str) -> None:
         keeping.remove(self.folder / work)
@@ -162,6 +184,11 @@ class DiskShelf(Shelf):
         sealed = keeping.sealed(self.folder / file["name"], self.folder)
         if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
             raise damaged(file["name"], "it is not the file that was verified")
+
+
+def _run_of(manifest: str) -> str:
+    """The run that a manifest is named after."""
+    return manifest.rsplit("-", 1)[0]
 
 
 def damaged(name: str, why: str) -> JobError:

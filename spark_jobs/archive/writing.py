@@ -157,6 +157,7 @@ def _manifest(
     return {
         "version": 1,
         "run": archive.shelf.run,
+        "installation": archive.shelf.installation,
         "kind": str(archive.parameters.kind),
         "part": part.number,
         "table": part.table,

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import quote
+
+from django.conf import settings
 
 from crontasks.bulk import storage
 from crontasks.cleanup.failures import FAILURES
@@ -63,6 +66,7 @@ class ArchiveRequest:
             "at": at.isoformat(),
             "before": before.isoformat(),
             "rule": rule and _rule_parameters(rule),
+            "installation": _installation(),
         }
         if self.masked:
             rules = masks().fitting([(None, None)], ())
@@ -70,6 +74,11 @@ class ArchiveRequest:
             parameters |= {"masked": True, "masking": sorted(told, key=lambda r: sorted(r.items()))}
         ArchiveParameters.of(parameters)
         return parameters
+
+
+def _installation() -> str:
+    """Deployment and environment, as one part of the name of a file."""
+    return quote(f"{settings.SLUICE_DEPLOYMENT}.{settings.SLUICE_ENVIRONMENT}", safe="")
 
 
 def _rule_parameters(rule: Rule) -> dict[str, Any]:
