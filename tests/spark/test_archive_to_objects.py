@@ -191,6 +191,26 @@ def test_two_installations_leave_each_other_s_files_alone(
     assert not hidden_in(storage, run)
 
 
+def test_what_is_unfinished_at_another_place_is_not_archived_again(
+    queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_failures(queue, 4)
+    run = an_archive("failures", "first-place")
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "drop", dies)
+        assert driven(run).state == "FAILED"
+    elsewhere = driven(an_archive("failures", "second-place"))
+    assert elsewhere.problem is not None
+    assert (elsewhere.problem[0], str(run.pk) in elsewhere.problem[1]) == (
+        "ARCHIVE_UNFINISHED",
+        True,
+    )
+    assert again(run.pk)
+    assert driven(run).counts == counts(4)
+    assert again(elsewhere.pk)
+    assert driven(elsewhere).counts == counts(0)
+
+
 def test_an_object_that_is_not_what_was_verified_drops_nothing(
     queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
