@@ -47,7 +47,8 @@ class ArchiveRequest:
     masked: bool = option(
         False,
         "With placeholders for what masking rules hide, and without texts that may repeat it: "
-        "such messages cannot be restored. Off: true values, which needs the right to reveal.",
+        "such messages cannot be restored. Off: true values, which needs the right to reveal. A "
+        "schedule that says neither masks as soon as there is a rule.",
     )
 
     def parameters(self) -> dict[str, Any]:
