@@ -9,11 +9,12 @@ from typing import Any, Final
 from psycopg.errors import LockNotAvailable
 
 from spark_jobs.archive import planning
+from spark_jobs.archive.disk_shelf import DiskShelf
 from spark_jobs.archive.dropping import drop
 from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
-from spark_jobs.archive.shelving import DiskShelf, Manifest, Shelf
+from spark_jobs.archive.shelving import Manifest, Shelf
 from spark_jobs.archive.writing import Archive, write
 from spark_jobs.errors import JobError
 from spark_jobs.fencing import Outcome, apply
@@ -48,13 +49,13 @@ def run(work: Work) -> Outcome:
     return outcome
 
 
-def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[DiskShelf | ObjectShelf, Path]:
+def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[Shelf, Path]:
     """The folder of the kind, and the one whose disk may be full."""
     if is_object(parameters.folder):
         folder = f"{parameters.folder}{parameters.kind}/"
         storage = Storage.of(work.arguments.storage)
-        shelf = ObjectShelf(storage, folder, work, parameters.installation)
-        return shelf, Path(tempfile.gettempdir())
+        objects = ObjectShelf(storage, folder, work, parameters.installation)
+        return objects, Path(tempfile.gettempdir())
     place = Path(parameters.folder) / parameters.kind
     return DiskShelf(place, work.owned.run, parameters.installation), place
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from spark_jobs.archive.by_task import Keep, Written, looked_at
-from spark_jobs.archive.shelving import Manifest, Shelf, damaged
+from spark_jobs.archive.shelving import FileEntry, Keep, Manifest, Shelf, damaged, file_entry
 from spark_jobs.archive.sources import KEY
 from spark_jobs.errors import JobError
 from spark_jobs.storage import READ_AHEAD_BYTES, Storage
@@ -22,7 +21,7 @@ from spark_jobs.tables.columns import Column, digest
 from spark_jobs.work import Work
 
 if TYPE_CHECKING:
-    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 
 class ObjectShelf(Shelf):
@@ -48,15 +47,19 @@ class ObjectShelf(Shelf):
         self._work.each("place", manifest["files"], act, lambda: (0, 0))
         self.remove(manifest["work"])
 
+    def shared_folder(self, work: str) -> None:
+        """Tasks have folders of their own, each on its machine."""
+
     def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
-        """What hands a task's file over into a hidden folder."""
         return partial(_hand_over, self.storage, f"{self.folder}{work}/", columns)
 
-    def archived(self, manifest: Manifest, columns: Sequence[Column]) -> "RDD[tuple[Any, str]]":
-        """Key and digest of every row, as the files in their places tell them."""
+    def archived(
+        self, spark: "SparkSession", manifest: Manifest, columns: Sequence[Column]
+    ) -> Iterator[tuple[Any, str]]:
         names = [f"{self.folder}{file['name']}" for file in manifest["files"]]
         act = partial(_digests, self.storage, columns)
-        return self._work.session.sparkContext.parallelize(names, len(names)).flatMap(act)
+        tasks = spark.sparkContext.parallelize(names, len(names)).flatMap(act)
+        return iter(tasks.toLocalIterator())
 
     def _names(self, folder: str) -> Sequence[str]:
         return self.storage.inside(f"{self.folder}{folder}")
@@ -75,15 +78,15 @@ class ObjectShelf(Shelf):
 
 def _hand_over(
     storage: Storage, folder: str, columns: Sequence[Column], path: Path, name: str
-) -> Written:
-    """Hand a file over, and tell what it is and holds out of what the storage gives back."""
+) -> FileEntry:
+    """Hand a file over; its entry is made of what the storage gives back."""
     storage.hand_over(path, f"{folder}{name}")
     path.unlink()
     with storage.open(f"{folder}{name}") as there, path.open("wb") as back:
         shutil.copyfileobj(there, back, READ_AHEAD_BYTES)
-    told = looked_at(path, columns, name)
+    entry = file_entry(path, columns, name)
     path.unlink()
-    return told
+    return entry
 
 
 def _place(storage: Storage, folder: str, work: str, file: Mapping[str, Any]) -> None:

@@ -7,17 +7,24 @@ gone from the database, the manifest says so in its last place.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_jobs.errors import JobError
-from spark_jobs.tables import keeping
+from spark_jobs.tables import arrow, keeping
+from spark_jobs.tables.columns import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PENDING: Final = "_pending"
 ENDED: Final = "_manifests"
 Manifest = dict[str, Any]
+FileEntry = dict[str, Any]
+"""What a manifest says of one file: `rows` and their `sum`, `bytes` and `sha256`, and its names."""
+Keep = Callable[[Path, str], FileEntry]
+"""Keeps a task's file under a name; its entry is made of what is kept there."""
 
 
 class Shelf(ABC):
@@ -46,6 +53,20 @@ class Shelf(ABC):
     @abstractmethod
     def remove(self, work: str) -> None:
         """Remove a hidden folder, as far as that is possible."""
+
+    @abstractmethod
+    def shared_folder(self, work: str) -> Path | None:
+        """A hidden folder as a path that all tasks see; None where they share no folder."""
+
+    @abstractmethod
+    def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
+        """What keeps the files of tasks in a hidden folder. Tasks are given a copy of it."""
+
+    @abstractmethod
+    def archived(
+        self, spark: "SparkSession", manifest: Manifest, columns: Sequence[Column]
+    ) -> Iterator[tuple[Any, str]]:
+        """Key and digest of every row, as the files in their places tell them."""
 
     @abstractmethod
     def place(self, manifest: Mapping[str, Any]) -> None:
@@ -124,66 +145,11 @@ class Shelf(ABC):
         """Remove a manifest, if it is there."""
 
 
-class DiskShelf(Shelf):
-    """A folder of a disk, or of one that several machines share."""
-
-    def __init__(self, folder: Path, run: str, installation: str) -> None:
-        super().__init__(run, installation)
-        self.folder = folder
-
-    def make(self) -> None:
-        for name in (PENDING, ENDED):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        # Files whose folder is not there after a power failure are not there either.
-        for folder in (self.folder, *list(self.folder.parents)[:2]):
-            keeping.force(folder)
-
-    def work_folder(self) -> str:
-        return keeping.work_folder(self.folder, self.owner).name
-
-    def remove(self, work: str) -> None:
-        keeping.remove(self.folder / work)
-
-    def place(self, manifest: Mapping[str, Any]) -> None:
-        work = self.folder / manifest["work"]
-        for file in manifest["files"]:
-            place = self.folder / file["name"]
-            place.parent.mkdir(exist_ok=True)
-            self._move(work / file["from"], place)
-        for day in {(self.folder / file["name"]).parent for file in manifest["files"]}:
-            keeping.force(day)
-        keeping.force(self.folder)
-        for file in manifest["files"]:
-            self._look_at(file)
-        keeping.remove(work)
-
-    def paths(self, manifest: Manifest) -> list[Path]:
-        return [self.folder / file["name"] for file in manifest["files"]]
-
-    def _names(self, folder: str) -> Sequence[str]:
-        pattern = "[!.]*.json" if folder else ".*-*"
-        return [path.name for path in (self.folder / folder).glob(pattern)]
-
-    def _read(self, name: str) -> Manifest | None:
-        return keeping.read_json(self.folder / name)
-
-    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
-        keeping.write_json(self.folder / name, manifest)
-
-    def _forget(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
-
-    def _move(self, beside: Path, place: Path) -> None:
-        with suppress(FileNotFoundError):
-            if not place.exists():
-                beside.rename(place)
-        if not place.exists():
-            raise damaged(place.name, "it is neither in its place nor beside it")
-
-    def _look_at(self, file: Mapping[str, Any]) -> None:
-        sealed = keeping.sealed(self.folder / file["name"], self.folder)
-        if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
-            raise damaged(file["name"], "it is not the file that was verified")
+def file_entry(path: Path, columns: Sequence[Column], name: str) -> FileEntry:
+    """The entry of a file that is called `name` in its hidden folder, made of the file itself."""
+    sealed, tally = keeping.sealed(path, path.parent), arrow.tally(path, columns)
+    facts = {"bytes": sealed.bytes, "sha256": sealed.sha256}
+    return {"from": name, "rows": tally.rows, "sum": tally.sum, **facts}
 
 
 def _run_of(manifest: str) -> str:

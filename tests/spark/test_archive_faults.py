@@ -18,7 +18,7 @@ from crontasks.bulk.driving import drive
 from integration.models import BulkRun, ErrorChange, MessageError, MessageTrack, Queue
 from integration.store import track_days
 from spark_jobs.archive import dropping, job
-from spark_jobs.archive.shelving import DiskShelf
+from spark_jobs.archive.disk_shelf import DiskShelf
 from spark_jobs.tables import parquet
 from tests.support.archives import (
     DAY,

@@ -71,8 +71,9 @@ class ArchiveRequest:
         }
         if self.masked:
             rules = masks().fitting([(None, None)], ())
-            told = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in rules]
-            parameters |= {"masked": True, "masking": sorted(told, key=lambda r: sorted(r.items()))}
+            hiding = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in rules]
+            hiding.sort(key=lambda rule: sorted(rule.items()))
+            parameters |= {"masked": True, "masking": hiding}
         ArchiveParameters.of(parameters)
         return parameters
 
