@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from integration.delivery import tracked
-from integration.tracing.context import Carrier, trace_ids_of
+from integration.tracing.context import HasHeaders, trace_ids_of
 
 VARIABLE: Final = "BENCH_UNTRACED"
 
@@ -19,7 +19,7 @@ def connect() -> None:
     if VARIABLE in os.environ:
         path = Path(os.environ[VARIABLE])
 
-        def ids(records: Sequence[Carrier]) -> Sequence[str | None]:
+        def ids(records: Sequence[HasHeaders]) -> Sequence[str | None]:
             return [None] * len(records) if path.exists() else trace_ids_of(records)
 
         vars(tracked)["trace_ids_of"] = ids

@@ -26,7 +26,7 @@ from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.masking import ARCHIVE, refuse_archive
+from crontasks.bulk.masking import refuse_agreement
 from crontasks.parameters import describe
 from integration.selectors.bulk import runs
 
@@ -92,8 +92,8 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
     asked = job_request_in(job_request)
     try:
         within(entry, asked, asker_of(request))
-        if job == ARCHIVE and not (asked.get("masked") or may_reveal(request)):
-            refuse_archive(str(asked.get("kind", "")))
+        if not may_reveal(request):
+            refuse_agreement(job, asked)
     except BulkError as problem:
         return f"{problem.job_code}: {problem}"
     return ""

@@ -73,7 +73,7 @@ def decide(
         messages.warning(request, str(RevealReasonError()))
         return back()
     # Noted first: what cannot be noted is not shown.
-    trail.note_reveal(request, (kind, str(subject), name), reason, mask.told)
+    trail.note_reveal(request, (kind, str(subject), name), reason, mask.parts)
     kept[_name(kind, subject)] = timezone.now().timestamp() + MINUTES * 60
     request.session[KEPT] = dict(list(kept.items())[-MOST:])
     messages.success(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError, bad_job_request
 from crontasks.definitions import crontask
@@ -11,6 +11,10 @@ from crontasks.models import CronInstance
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
 from integration.models import BulkRun
+
+MASKED: Final = (
+    " Its values are masked: there are masking rules, and “masked” is not false in the job request."
+)
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,18 @@ class BulkJob:
         if under_way is not None:
             return Outcome(text=f"Skipped: {under_way} has not ended.")
         try:
+            job_request = job_request_in(parameters.job_request)
             run = ask_by_schedule(
                 parameters.job,
-                job_request_in(parameters.job_request),
+                job_request,
                 actor=context.actor,
                 instance=context.instance_id,
             )
         except BulkError as e:
             return Outcome(text=f"{e.job_code}: {e}", state=RunState.FAILED)
-        return Outcome(counts={"asked": 1}, text=f"Asked for {run.job} {run.pk}.")
+        is_masked = run.job_request.get("masked") and not job_request.get("masked")
+        how = MASKED if is_masked else ""
+        return Outcome(counts={"asked": 1}, text=f"Asked for {run.job} {run.pk}.{how}")
 
 
 def _under_way(context: Context) -> BulkRun | None:

@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from crontasks.bulk import sending, storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError, bad_job_request, unknown
-from crontasks.bulk.masking import refuse_masked
+from crontasks.bulk.masking import masked_by_schedule, refuse_masked
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
@@ -110,10 +110,12 @@ def ask_by_schedule(
     """Store a run that a schedule asks for. Raises BulkError.
 
     Who may store such a schedule was judged when it was stored. Which files it names is judged
-    each time: what a link or a pattern leads to may be another file by now.
+    each time: what a link or a pattern leads to may be another file by now. So is whether an
+    archive is masked: there may be a rule by now.
     """
     entry = _entry(job)
-    run = _made(entry, within(entry, job_request, Asker(name=actor)))
+    meant = masked_by_schedule(job, job_request)
+    run = _made(entry, within(entry, meant, Asker(name=actor)))
     # Nobody gives a reason by schedule.
     refuse_masked(run, may_reveal=False, reason="", is_scheduled=True)
     run.instance = instance

@@ -25,7 +25,8 @@ def refuse_masked(
 
     What stays inside (a replay, a repair, an export into a queue) carries true values, each where
     it stood: under another name no rule would find it. An archive has true values as well, and
-    lies where files can be taken from; by schedule it was judged when the schedule was stored.
+    lies where files can be taken from; by schedule it has them where somebody agreed to it who may
+    reveal, which was judged when the schedule was stored.
     """
     if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
         why = "Masking rules hide values of what the files would hold, and they would be unmasked."
@@ -57,9 +58,43 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
 
 def refuse_archive(kind: str) -> None:
     """Refuse an archive of true values to who may not reveal them. Raises BulkError."""
-    if kind != ArchivedKind.RUNS and any_masked(()):
+    if _hides(kind):
         why = f"An archive holds true values, and masking rules hide values of {kind}."
         raise BulkError(MaskedSourceError.code, why, REVEALING)
+
+
+def refuse_agreement(job: str, job_request: Mapping[str, Any]) -> None:
+    """Refuse a schedule that agrees to true values to who may not reveal them. Raises BulkError.
+
+    Also where no rule is: the schedule would outlast the day on which one is made.
+    """
+    if job != ARCHIVE or job_request.get("kind") == ArchivedKind.RUNS:
+        return
+    if _agrees(job_request):
+        why = "“masked” is false: this archives true values, whatever masking rules hide."
+        step = "Leave “masked” out, or have somebody store it who may reveal masked values."
+        raise BulkError(MaskedSourceError.code, why, step)
+
+
+def masked_by_schedule(job: str, job_request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job request of a schedule as it is meant today.
+
+    An archive is masked as soon as there is a rule, unless the schedule agrees to true values.
+    """
+    is_left_open = job == ARCHIVE and not _agrees(job_request)
+    if is_left_open and _hides(str(job_request.get("kind", ""))):
+        return {**job_request, "masked": True}
+    return job_request
+
+
+def _agrees(job_request: Mapping[str, Any]) -> bool:
+    """Return whether it says in so many words that nothing is to be masked."""
+    return job_request.get("masked") is False
+
+
+def _hides(kind: str) -> bool:
+    """Return whether rules hide values of what is archived: runs of cron tasks hold none."""
+    return kind != ArchivedKind.RUNS and any_masked(())
 
 
 def _refuse_renaming(parameters: Mapping[str, Any]) -> None:

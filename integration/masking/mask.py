@@ -60,8 +60,8 @@ class Mask:
     xml: Matcher | None = None
     headers: Mapping[str, Style] = field(default_factory=dict)
     key: Style | None = None
-    # What is masked, for the audit: paths, names of headers, the key.
-    told: tuple[str, ...] = ()
+    # What is masked, in words for the audit: paths, names of headers, the key.
+    parts: tuple[str, ...] = ()
 
     @cached_property
     def is_empty(self) -> bool:
@@ -132,7 +132,7 @@ def mask_of(rules: frozenset[Rule]) -> Mask:
         xml=matcher_of(path for path in paths if path[0].is_xml),
         headers={name: _strictest(s for n, s in headers if n == name) for name, _ in headers},
         key=_strictest(keys) if keys else None,
-        told=tuple(sorted({_told(rule) for rule in rules})),
+        parts=tuple(sorted({_part_of(rule) for rule in rules})),
     )
 
 
@@ -156,7 +156,7 @@ def _on(matcher: Matcher, state: State, name: str | int, *, is_xml: bool) -> Sta
     return matcher.member(state, name)
 
 
-def _told(rule: Rule) -> str:
+def _part_of(rule: Rule) -> str:
     match rule.part:
         case Part.PAYLOAD:
             return rule.path

@@ -22,7 +22,7 @@ _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Carrier(Protocol):
+class HasHeaders(Protocol):
     """What has headers: a record of Kafka, for one."""
 
     @property
@@ -82,7 +82,7 @@ def trace_id_of(headers: Headers | None) -> str | None:
     return None if context is None else context.trace_id
 
 
-def trace_ids_of(records: Sequence[Carrier]) -> Sequence[str | None]:
+def trace_ids_of(records: Sequence[HasHeaders]) -> Sequence[str | None]:
     """Return the trace of each record, or None.
 
     Asked of every message, and so without a call for each. A trace whose span or flags are none is

@@ -1,7 +1,7 @@
 """Takes away from the database exactly what verified files hold, and nothing that changed since."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -12,7 +12,6 @@ from psycopg.errors import LockNotAvailable, UndefinedTable
 
 from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME, TABLE, parts_of
 from spark_jobs.archive.hiding import Hide, hiding_of
-from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import Rule
 from spark_jobs.archive.shelving import Manifest
 from spark_jobs.archive.sources import KEY, columns_of, rule_of
@@ -20,7 +19,6 @@ from spark_jobs.archive.writing import Archive
 from spark_jobs.contract import Progress
 from spark_jobs.errors import JobError
 from spark_jobs.staging import Session
-from spark_jobs.tables import parquet
 from spark_jobs.tables.columns import (
     Column,
     ColumnKind,
@@ -151,7 +149,10 @@ def _drop_rows(archive: Archive, manifest: Manifest) -> int:
         return int(manifest["rows"])
     rule, columns = rule_of(archive.parameters, manifest["table"]), _columns(manifest)
     staying = done = 0
-    archived = _archived(archive, manifest, columns)
+    # Without a file there is nothing to be read.
+    archived = (
+        archive.shelf.archived(archive.spark, manifest, columns) if manifest["files"] else iter(())
+    )
     while lot := dict(islice(archived, ROWS_AT_ONCE)):
         act = partial(_drop_lot, archive, rule, columns, lot)
         staying, done = staying + _patiently(archive, rule.table, act), done + len(lot)
@@ -172,21 +173,6 @@ def _has_all(archive: Archive, manifest: Manifest) -> bool:
 
 def _columns(manifest: Manifest) -> list[Column]:
     return [Column(name, ColumnKind(kind), text) for name, kind, text in manifest["columns"]]
-
-
-def _archived(
-    archive: Archive, manifest: Manifest, columns: Sequence[Column]
-) -> Iterator[tuple[Any, str]]:
-    """Key and digest of every row, as they are read back from the files."""
-    if not manifest["files"]:
-        return iter(())
-    shelf = archive.shelf
-    if isinstance(shelf, ObjectShelf):
-        return iter(shelf.archived(manifest, columns).toLocalIterator())
-    rows = parquet.read(archive.spark, shelf.folder, shelf.paths(manifest), columns)
-    place = [column.name for column in columns].index(KEY)
-    pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
-    return iter(pairs.toLocalIterator())
 
 
 def _drop_lot(

@@ -1,6 +1,7 @@
 """The job itself: part by part, its files are written, verified and placed; then its rows go."""
 
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -8,15 +9,15 @@ from typing import Any, Final
 from psycopg.errors import LockNotAvailable
 
 from spark_jobs.archive import planning
+from spark_jobs.archive.disk_shelf import DiskShelf
 from spark_jobs.archive.dropping import drop
 from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
-from spark_jobs.archive.shelving import DiskShelf, Manifest, Shelf
+from spark_jobs.archive.shelving import Manifest, Shelf
 from spark_jobs.archive.writing import Archive, write
 from spark_jobs.errors import JobError
 from spark_jobs.fencing import Outcome, apply
-from spark_jobs.staging import Session
 from spark_jobs.storage import Storage, is_object
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.work import Work
@@ -24,6 +25,12 @@ from spark_jobs.work import Work
 # A driver that died leaves the lock when the database has noticed.
 _WAIT: Final = "SET LOCAL lock_timeout = '60s'"
 _ALONE: Final = "SELECT pg_advisory_lock(hashtextextended('sluice archive ' || %s, 0))"
+
+# Where other runs of the kind may have left what they archived and did not drop.
+_ELSEWHERE: Final = """
+SELECT DISTINCT parameters->>'folder' FROM integration_bulkrun
+WHERE job = 'archive' AND state <> 'DONE' AND plan ? 'parts'
+  AND parameters->>'kind' = %s AND parameters->>'folder' <> %s"""
 
 
 def run(work: Work) -> Outcome:
@@ -33,7 +40,7 @@ def run(work: Work) -> Outcome:
     archive = Archive(work, parameters, shelf, parquet.settled(work.session))
     with keeping.room(room):
         shelf.make()
-        _be_alone(work.database, parameters, shelf)
+        _be_alone(work, parameters, shelf)
         plan = work.planned(Plan, partial(planning.plan, work.database, parameters))
         ended = [_archive(archive, part) for part in plan.parts]
     outcome = _outcome(parameters, ended)
@@ -42,29 +49,30 @@ def run(work: Work) -> Outcome:
     return outcome
 
 
-def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[DiskShelf | ObjectShelf, Path]:
+def _shelf(work: Work, parameters: ArchiveParameters) -> tuple[Shelf, Path]:
     """The folder of the kind, and the one whose disk may be full."""
     if is_object(parameters.folder):
         folder = f"{parameters.folder}{parameters.kind}/"
         storage = Storage.of(work.arguments.storage)
-        return ObjectShelf(storage, folder, work), Path(tempfile.gettempdir())
+        objects = ObjectShelf(storage, folder, work, parameters.installation)
+        return objects, Path(tempfile.gettempdir())
     place = Path(parameters.folder) / parameters.kind
-    return DiskShelf(place, work.owned.run), place
+    return DiskShelf(place, work.owned.run, parameters.installation), place
 
 
-def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) -> None:
+def _be_alone(work: Work, parameters: ArchiveParameters, shelf: Shelf) -> None:
     """No other run archives this kind: what two of them read would be in the archive twice."""
     try:
-        with database.transaction():
-            database.execute(_WAIT)
-            database.execute(_ALONE, [str(parameters.kind)])
+        with work.database.transaction():
+            work.database.execute(_WAIT)
+            work.database.execute(_ALONE, [str(parameters.kind)])
     except LockNotAvailable:
         raise JobError(
             "ARCHIVE_BUSY",
             f"Another run archives {parameters.kind} at this moment.",
             "Let this one go on when that one has ended.",
         ) from None
-    others = shelf.others()
+    others = shelf.others() or _others_elsewhere(work, parameters)
     if others:
         raise JobError(
             "ARCHIVE_UNFINISHED",
@@ -73,6 +81,14 @@ def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) ->
             f"Bring that one to its end first: bulk_run {others[0]} --again.",
         )
     shelf.tidy()
+
+
+def _others_elsewhere(work: Work, parameters: ArchiveParameters) -> list[str]:
+    """Runs that archived rows of this kind to other places, where these may be here as well."""
+    values = [str(parameters.kind), parameters.folder]
+    folders = [folder for (folder,) in work.database.execute(_ELSEWHERE, values).fetchall()]
+    shelves = (_shelf(work, replace(parameters, folder=folder))[0] for folder in folders)
+    return [run for shelf in shelves for run in shelf.others()]
 
 
 def _archive(archive: Archive, part: Part) -> Manifest:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from spark_jobs.archive.by_task import Keep, Written, looked_at
-from spark_jobs.archive.shelving import Manifest, Shelf, damaged
+from spark_jobs.archive.shelving import FileEntry, Keep, Manifest, Shelf, damaged, file_entry
 from spark_jobs.archive.sources import KEY
 from spark_jobs.errors import JobError
 from spark_jobs.storage import READ_AHEAD_BYTES, Storage
@@ -22,22 +21,23 @@ from spark_jobs.tables.columns import Column, digest
 from spark_jobs.work import Work
 
 if TYPE_CHECKING:
-    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 
 class ObjectShelf(Shelf):
     """A folder of an object storage; objects are there whole or not at all."""
 
-    def __init__(self, storage: Storage, folder: str, work: Work) -> None:
-        self.storage, self.folder, self.run = storage, folder, work.owned.run
+    def __init__(self, storage: Storage, folder: str, work: Work, installation: str) -> None:
+        super().__init__(work.owned.run, installation)
+        self.storage, self.folder = storage, folder
         self._work = work
 
     def make(self) -> None:
         """A storage has no folders of its own."""
 
     def work_folder(self) -> str:
-        self.storage.remove_folders(f"{self.folder}.{self.run}-")
-        return f".{self.run}-{uuid4().hex[:8]}"
+        self.storage.remove_folders(f"{self.folder}.{self.owner}-")
+        return f".{self.owner}-{uuid4().hex[:8]}"
 
     def remove(self, work: str) -> None:
         self.storage.remove_folders(f"{self.folder}{work}", is_needed=False)
@@ -47,15 +47,19 @@ class ObjectShelf(Shelf):
         self._work.each("place", manifest["files"], act, lambda: (0, 0))
         self.remove(manifest["work"])
 
+    def shared_folder(self, work: str) -> None:
+        """Tasks have folders of their own, each on its machine."""
+
     def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
-        """What hands a task's file over into a hidden folder."""
         return partial(_hand_over, self.storage, f"{self.folder}{work}/", columns)
 
-    def archived(self, manifest: Manifest, columns: Sequence[Column]) -> "RDD[tuple[Any, str]]":
-        """Key and digest of every row, as the files in their places tell them."""
+    def archived(
+        self, spark: "SparkSession", manifest: Manifest, columns: Sequence[Column]
+    ) -> Iterator[tuple[Any, str]]:
         names = [f"{self.folder}{file['name']}" for file in manifest["files"]]
         act = partial(_digests, self.storage, columns)
-        return self._work.session.sparkContext.parallelize(names, len(names)).flatMap(act)
+        tasks = spark.sparkContext.parallelize(names, len(names)).flatMap(act)
+        return iter(tasks.toLocalIterator())
 
     def _names(self, folder: str) -> Sequence[str]:
         return self.storage.inside(f"{self.folder}{folder}")
@@ -74,15 +78,15 @@ class ObjectShelf(Shelf):
 
 def _hand_over(
     storage: Storage, folder: str, columns: Sequence[Column], path: Path, name: str
-) -> Written:
-    """Hand a file over, and tell what it is and holds out of what the storage gives back."""
+) -> FileEntry:
+    """Hand a file over; its entry is made of what the storage gives back."""
     storage.hand_over(path, f"{folder}{name}")
     path.unlink()
     with storage.open(f"{folder}{name}") as there, path.open("wb") as back:
         shutil.copyfileobj(there, back, READ_AHEAD_BYTES)
-    told = looked_at(path, columns, name)
+    entry = file_entry(path, columns, name)
     path.unlink()
-    return told
+    return entry
 
 
 def _place(storage: Storage, folder: str, work: str, file: Mapping[str, Any]) -> None:

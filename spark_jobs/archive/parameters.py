@@ -39,7 +39,9 @@ class ArchiveParameters(JobParameters):
     """The rows to archive: everything of a kind from before `before`, by the rule's moment `at`.
 
     Both are ISO texts. `folder` has a folder for each kind. Messages go by day and have no rule.
-    Of a `masked` archive `masking` are the rules whose values are hidden in its files.
+    `installation` tells its unfinished files from those of others that archive there, too; runs
+    that version 0.1 asked for have none. Of a `masked` archive `masking` are the rules whose values
+    are hidden in its files.
     """
 
     JOB: ClassVar[str] = "archive"
@@ -48,6 +50,7 @@ class ArchiveParameters(JobParameters):
     at: str
     before: str
     rule: Rule | None = None
+    installation: str = ""
     masked: bool = False
     masking: tuple[Masking, ...] = ()
 

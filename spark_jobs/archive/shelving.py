@@ -5,27 +5,42 @@ names them: from then on the part is never written again, only brought to its en
 gone from the database, the manifest says so in its last place.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_jobs.errors import JobError
-from spark_jobs.tables import keeping
+from spark_jobs.tables import arrow, keeping
+from spark_jobs.tables.columns import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PENDING: Final = "_pending"
 ENDED: Final = "_manifests"
 Manifest = dict[str, Any]
+FileEntry = dict[str, Any]
+"""What a manifest says of one file: `rows` and their `sum`, `bytes` and `sha256`, and its names."""
+Keep = Callable[[Path, str], FileEntry]
+"""Keeps a task's file under a name; its entry is made of what is kept there."""
 
 
 class Shelf(ABC):
     """The folder of one kind, as one run sees it: on a disk, or in an object storage.
 
+    Several installations may share it: each touches what is unfinished of its own runs alone.
     Whoever implements it keeps small files of JSON whole or not at all.
     """
 
-    run: str
+    def __init__(self, run: str, installation: str) -> None:
+        self.run, self.installation = run, installation
+
+    @property
+    def owner(self) -> str:
+        """What the names of this run's hidden folders begin with, behind their dot."""
+        return f"{self.installation}-{self.run}" if self.installation else self.run
 
     @abstractmethod
     def make(self) -> None:
@@ -40,6 +55,20 @@ class Shelf(ABC):
         """Remove a hidden folder, as far as that is possible."""
 
     @abstractmethod
+    def shared_folder(self, work: str) -> Path | None:
+        """A hidden folder as a path that all tasks see; None where they share no folder."""
+
+    @abstractmethod
+    def keeping(self, work: str, columns: Sequence[Column]) -> Keep:
+        """What keeps the files of tasks in a hidden folder. Tasks are given a copy of it."""
+
+    @abstractmethod
+    def archived(
+        self, spark: "SparkSession", manifest: Manifest, columns: Sequence[Column]
+    ) -> Iterator[tuple[Any, str]]:
+        """Key and digest of every row, as the files in their places tell them."""
+
+    @abstractmethod
     def place(self, manifest: Mapping[str, Any]) -> None:
         """Bring the files to their places and look at each there. Raises JobError ARCHIVE_DAMAGED.
 
@@ -47,9 +76,10 @@ class Shelf(ABC):
         """
 
     def others(self) -> list[str]:
-        """Runs whose files are there and whose rows may be here as well."""
+        """Runs of this installation whose files are there and whose rows may be here as well."""
         names = set(self._names(PENDING)) - set(self._names(ENDED))
-        return sorted({name.rsplit("-", 1)[0] for name in names} - {self.run})
+        others = {name for name in names if _run_of(name) != self.run and self._is_ours(name)}
+        return sorted(set(map(_run_of, others)))
 
     def ended(self, part: int) -> Manifest | None:
         return self._read(self._manifest(ENDED, part))
@@ -71,16 +101,29 @@ class Shelf(ABC):
         self._forget(self._manifest(PENDING, part))
 
     def tidy(self) -> None:
-        """Take away what drivers that died left of other runs, where `others` names none.
+        """Take away what dead drivers left of other runs of ours, where `others` names none.
 
         A driver may die between the last manifest of a part and the end of the first. Only for a
         caller that is alone here: nobody has left the hidden folder of a run at work.
         """
         for name in set(self._names(PENDING)) & set(self._names(ENDED)):
-            self._forget(f"{PENDING}/{name}")
+            if self._is_ours(name):
+                self._forget(f"{PENDING}/{name}")
+        ours = re.compile(rf"\.{re.escape(self.installation)}-[0-9a-f-]{{36}}-[0-9a-f]{{8}}")
         for name in self._names(""):
-            if name[:1] == "." and "-" in name and not name.startswith(f".{self.run}-"):
+            if ours.fullmatch(name) and not name.startswith(f".{self.owner}-"):
                 self.remove(name)
+
+    def _is_ours(self, name: str) -> bool:
+        """Return whether a pending manifest may be of a run of this installation.
+
+        It is where nobody says so: the release before named no installation.
+        """
+        manifest = self._read(f"{PENDING}/{name}")
+        if manifest is None:
+            return False
+        theirs = manifest.get("installation")
+        return not theirs or not self.installation or theirs == self.installation
 
     def _manifest(self, where: str, part: int) -> str:
         return f"{where}/{self.run}-{part:03}.json"
@@ -102,66 +145,16 @@ class Shelf(ABC):
         """Remove a manifest, if it is there."""
 
 
-class DiskShelf(Shelf):
-    """A folder of a disk, or of one that several machines share."""
+def file_entry(path: Path, columns: Sequence[Column], name: str) -> FileEntry:
+    """The entry of a file that is called `name` in its hidden folder, made of the file itself."""
+    sealed, tally = keeping.sealed(path, path.parent), arrow.tally(path, columns)
+    facts = {"bytes": sealed.bytes, "sha256": sealed.sha256}
+    return {"from": name, "rows": tally.rows, "sum": tally.sum, **facts}
 
-    def __init__(self, folder: Path, run: str) -> None:
-        self.folder = folder
-        self.run = run
 
-    def make(self) -> None:
-        for name in (PENDING, ENDED):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        # Files whose folder is not there after a power failure are not there either.
-        for folder in (self.folder, *list(self.folder.parents)[:2]):
-            keeping.force(folder)
-
-    def work_folder(self) -> str:
-        return keeping.work_folder(self.folder, self.run).name
-
-    def remove(self, work: str) -> None:
-        keeping.remove(self.folder / work)
-
-    def place(self, manifest: Mapping[str, Any]) -> None:
-        work = self.folder / manifest["work"]
-        for file in manifest["files"]:
-            place = self.folder / file["name"]
-            place.parent.mkdir(exist_ok=True)
-            self._move(work / file["from"], place)
-        for day in {(self.folder / file["name"]).parent for file in manifest["files"]}:
-            keeping.force(day)
-        keeping.force(self.folder)
-        for file in manifest["files"]:
-            self._look_at(file)
-        keeping.remove(work)
-
-    def paths(self, manifest: Manifest) -> list[Path]:
-        return [self.folder / file["name"] for file in manifest["files"]]
-
-    def _names(self, folder: str) -> Sequence[str]:
-        pattern = "[!.]*.json" if folder else ".*-*"
-        return [path.name for path in (self.folder / folder).glob(pattern)]
-
-    def _read(self, name: str) -> Manifest | None:
-        return keeping.read_json(self.folder / name)
-
-    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
-        keeping.write_json(self.folder / name, manifest)
-
-    def _forget(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
-
-    def _move(self, beside: Path, place: Path) -> None:
-        with suppress(FileNotFoundError):
-            if not place.exists():
-                beside.rename(place)
-        if not place.exists():
-            raise damaged(place.name, "it is neither in its place nor beside it")
-
-    def _look_at(self, file: Mapping[str, Any]) -> None:
-        sealed = keeping.sealed(self.folder / file["name"], self.folder)
-        if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
-            raise damaged(file["name"], "it is not the file that was verified")
+def _run_of(manifest: str) -> str:
+    """The run that a manifest is named after."""
+    return manifest.rsplit("-", 1)[0]
 
 
 def damaged(name: str, why: str) -> JobError:

@@ -1,17 +1,16 @@
 """Writes the files of a part, and proves by reading them back that they hold its rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spark_jobs.archive.by_task import Keep, Written, keeping_on_disk, write_files
 from spark_jobs.archive.hiding import hiding_of
-from spark_jobs.archive.object_shelf import ObjectShelf
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Range
-from spark_jobs.archive.shelving import DiskShelf, Manifest, damaged
+from spark_jobs.archive.shelving import FileEntry, Manifest, Shelf, damaged
 from spark_jobs.archive.sources import DAY, Source, source_of
+from spark_jobs.archive.task_writing import write_files
 from spark_jobs.tables import keeping, parquet
 from spark_jobs.tables.columns import Column, tally_sql
 from spark_jobs.tables.keeping import Sealed
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Each file as it was read back, and the tally that has to be what SQL finds.
-Proven = tuple[list[Written], Tally]
+Proven = tuple[list[FileEntry], Tally]
 # The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
@@ -34,7 +33,7 @@ class Archive(NamedTuple):
 
     work: Work
     parameters: ArchiveParameters
-    shelf: DiskShelf | ObjectShelf
+    shelf: Shelf
     spark: "SparkSession"
 
 
@@ -53,7 +52,7 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
         expected = _tally(held, source)
         proven = _written(archive, part, source, held.snapshot, folder)
     # Not while the moment is held: files are read back for as long as it takes.
-    written, total = proven or _read_back(archive, source, folder)
+    written, total = proven()
     files = [
         {**file, "name": f"{PurePath(file['from']).parent.name}/{_name(archive, part, number)}"}
         for number, file in enumerate(written)
@@ -69,22 +68,16 @@ def write(archive: Archive, part: Part, folder: str) -> Manifest:
 
 def _written(
     archive: Archive, part: Part, source: Source, snapshot: str, folder: str
-) -> Proven | None:
-    """Write the files; what they are, where each task has read back its own."""
-    work, shelf = archive.work, archive.shelf
+) -> Callable[[], Proven]:
+    """Write the files; what is returned proves them by reading them back, unless tasks have."""
+    shared = archive.shelf.shared_folder(folder)
     hide = hiding_of(archive.parameters, source.columns)
-    if hide is not None or isinstance(shelf, ObjectShelf):
-        keep = _keeping(archive, folder, source.columns)
-        return write_files(work, source, snapshot, part.ranges, keep, hide=hide)
-    _write(archive, part, source, snapshot, shelf.folder / folder / ROWS)
-    return None
-
-
-def _keeping(archive: Archive, folder: str, columns: Sequence[Column]) -> Keep:
-    shelf = archive.shelf
-    if isinstance(shelf, ObjectShelf):
-        return shelf.keeping(folder, columns)
-    return keeping_on_disk(shelf.folder / folder, columns)
+    if hide is None and shared is not None:
+        _write(archive, part, source, snapshot, shared / ROWS)
+        return partial(_read_back, archive, source, shared)
+    keep = archive.shelf.keeping(folder, source.columns)
+    proven = write_files(archive.work, source, snapshot, part.ranges, keep, hide=hide)
+    return lambda: proven
 
 
 def _tally(held: Moment, source: Source) -> Tally:
@@ -120,9 +113,8 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     return list(watched(work.session, work.owned.run, tasks.collect, work.tell.go_on))
 
 
-def _read_back(archive: Archive, source: Source, work: str) -> Proven:
-    """Tell where each file is, what it holds out of its own values, and how it is known again."""
-    folder = Path(archive.shelf.folder) / work
+def _read_back(archive: Archive, source: Source, folder: Path) -> Proven:
+    """The entry of each file that Spark wrote, made of the file itself."""
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     if not paths:
         return [], Tally(0, 0)
@@ -131,12 +123,12 @@ def _read_back(archive: Archive, source: Source, work: str) -> Proven:
     frame = parquet.read(archive.spark, folder / ROWS, paths, source.columns)
     act = partial(parquet.tallies, frame)
     tallies = archive.work.watched("check", len(paths), act, lambda: (0, 0))
-    files = [_file(file, tallies) for file in forced]
+    files = [_entry(file, tallies) for file in forced]
     # Of the files as the manifest names them: what is dropped is compared with that.
     return files, Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
 
 
-def _file(file: Sealed, tallies: Mapping[str, Tally]) -> Written:
+def _entry(file: Sealed, tallies: Mapping[str, Tally]) -> FileEntry:
     tally = tallies.get("/".join(PurePath(file.name).parts[-2:]), Tally(0, 0))
     return {
         "from": file.name,
@@ -157,6 +149,7 @@ def _manifest(
     return {
         "version": 1,
         "run": archive.shelf.run,
+        "installation": archive.shelf.installation,
         "kind": str(archive.parameters.kind),
         "part": part.number,
         "table": part.table,

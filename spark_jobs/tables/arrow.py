@@ -21,12 +21,12 @@ class Writer:
     """
 
     def __init__(
-        self, path: Path, columns: Sequence[Column], told: Mapping[str, str] | None = None
+        self, path: Path, columns: Sequence[Column], metadata: Mapping[str, str] | None = None
     ) -> None:
-        """`told` is what the file's metadata say."""
+        """`metadata` go into the file as its own."""
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - see above
 
-        self._schema = _schema(columns).with_metadata(told or None)
+        self._schema = _schema(columns).with_metadata(metadata or None)
         self._file = ParquetWriter(path, self._schema)
         self._rows: list[Sequence[Any]] = []
         self._batches: list[Any] = []

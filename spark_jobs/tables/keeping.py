@@ -25,14 +25,14 @@ class Sealed(NamedTuple):
     sha256: str
 
 
-def work_folder(parent: Path, run: str) -> Path:
-    """A new hidden folder for a run's unfinished files; what earlier tries left is removed.
+def work_folder(parent: Path, owner: str) -> Path:
+    """A new hidden folder for an owner's unfinished files; what earlier tries left is removed.
 
     Its name is of no other try: a task that outlived its driver writes into nothing that counts.
     """
-    for left in parent.glob(f".{run}-*"):
+    for left in parent.glob(f".{owner}-*"):
         remove(left)
-    folder = parent / f".{run}-{uuid4().hex[:8]}"
+    folder = parent / f".{owner}-{uuid4().hex[:8]}"
     folder.mkdir(parents=True)
     return folder
 

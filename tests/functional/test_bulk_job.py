@@ -12,6 +12,7 @@ from django.utils import timezone
 from crontasks import ticks
 from crontasks.models import CronInstance, CronRun
 from integration.models import BulkRun
+from tests.functional.test_masking import a_rule
 from tests.support.bulk import COLUMNS, an_asset_structure
 from tests.support.rows import a_queue_row
 
@@ -63,6 +64,18 @@ def test_a_run_is_asked_for_as_a_person_would_ask(job_request: dict[str, Any]) -
     assert told is not None
     assert (told.state, told.counts) == ("DONE", {"asked": 1})
     assert str(run.pk) in told.text
+
+
+def test_a_run_tells_that_its_archive_is_masked_for_a_rule_that_came_later() -> None:
+    instance = an_instance(json.dumps({"kind": "failures"}), job="archive")
+    before = ticked(instance, 1)
+    BulkRun.objects.update(state="DONE")
+    a_rule()
+    after = ticked(instance, 2)
+    assert before is not None
+    assert after is not None
+    assert ("masked" in before.text, "masked" in after.text) == (False, True)
+    assert BulkRun.objects.filter(job_request__masked=True).count() == 1
 
 
 def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(

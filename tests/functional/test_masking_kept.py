@@ -274,39 +274,73 @@ class TestArchives:
         masked = ask_in_console(entry, {**wanted, "masked": True}, otto, number=uuid4())
         assert [rule["path"] for rule in masked.parameters["masking"]] == ["$.card"]
         ask_in_console(entry, wanted, rita, number=uuid4())
-        ask_by_schedule("archive", wanted, actor="nightly", instance=None)
 
-    def test_a_schedule_of_it_is_stored_by_who_may_reveal(self, rf: Any) -> None:
+    @pytest.mark.parametrize("kind", ["messages", "failures", "runs"])
+    def test_a_schedule_masks_as_soon_as_there_is_a_rule_unless_it_says_otherwise(
+        self, kind: str, settings: Any, tmp_path: Any
+    ) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+
+        def is_masked(**said: bool) -> bool:
+            wanted = {"kind": kind, **said}
+            run = ask_by_schedule("archive", wanted, actor="nightly", instance=None)
+            is_said = bool(run.job_request.get("masked"))
+            assert bool(run.parameters.get("masked")) == is_said
+            assert bool(run.parameters.get("masking")) == (is_said and bool(masks().rules))
+            return is_said
+
+        assert (is_masked(), is_masked(masked=False), is_masked(masked=True)) == (
+            False,
+            False,
+            True,
+        )
+        a_rule()
+        has_values = kind != "runs"
+        assert (is_masked(), is_masked(masked=False), is_masked(masked=True)) == (
+            has_values,
+            False,
+            True,
+        )
+
+    @pytest.mark.parametrize("has_rule", [True, False])
+    def test_a_schedule_says_otherwise_by_who_may_reveal(self, rf: Any, has_rule: bool) -> None:
+        if has_rule:
+            a_rule()
         request = rf.get("/")
         request.session = {}
-        wanted = json.dumps({"kind": "messages"})
-        for but, word in (((), ""), ((Right.REVEAL,), "MASKED_SOURCE")):
-            MaskingRule.objects.all().delete()
-            request.user = person_without(*but)
-            assert not schedule_hindrance(request, "archive", wanted)
-            a_rule()
-            assert schedule_hindrance(request, "archive", wanted).partition(":")[0] == word
+
+        def judged(**said: Any) -> str:
+            return schedule_hindrance(request, "archive", json.dumps(said)).partition(":")[0]
+
+        request.user = person_without(Right.REVEAL)
+        assert judged(kind="messages", masked=False) == "MASKED_SOURCE"
+        assert not judged(kind="messages")
+        assert not judged(kind="messages", masked=True)
+        assert not judged(kind="runs", masked=False)
+        request.user = person_without()
+        assert not judged(kind="messages", masked=False)
 
     def test_nor_for_one_run_over_http(self) -> None:
         instance = CronInstance(name="Nightly", task="bulk_job", interval_seconds=3600)
         instance.save()
-        a_rule()
-        wanted = {"job": "archive", "job_request": json.dumps({"kind": "messages"})}
+        request = json.dumps({"kind": "messages", "masked": False})
+        wanted = {"job": "archive", "job_request": request}
         program = a_program(person=person_without(Right.REVEAL))
         answer = program.post(f"/cron/{instance.pk}/runs", {"parameters": wanted})
         assert "MASKED_SOURCE" in problem(answer, 403, "RIGHT_MISSING")["detail"]
 
     def test_nor_by_the_configuration_over_http(self) -> None:
-        wanted = {"job": "archive", "job_request": json.dumps({"kind": "messages"})}
+        true_values = {"kind": "messages", "masked": False}
+        wanted = {"job": "archive", "job_request": json.dumps(true_values)}
         parameters = json.dumps(wanted)
         file = "format: 1\ncron_instances:\n- name: Nightly\n  task: bulk_job\n"
         file += f"  interval_seconds: 3600\n  parameters: {parameters}\n"
-        a_rule()
         program = a_program(person=person_without(Right.REVEAL))
         said = problem(program.put("/configuration", file.encode()), 403, "RIGHT_MISSING")
         assert "MASKED_SOURCE" in said["detail"]
-        MaskingRule.objects.all().delete()
-        assert facts(program.put("/configuration", file.encode()))["steps"]
+        masked = file.replace("false", "true")
+        assert masked != file
+        assert facts(program.put("/configuration", masked.encode()))["steps"]
 
 
 class TestRepairs:

@@ -18,7 +18,7 @@ from crontasks.bulk.driving import drive
 from integration.models import BulkRun, ErrorChange, MessageError, MessageTrack, Queue
 from integration.store import track_days
 from spark_jobs.archive import dropping, job
-from spark_jobs.archive.shelving import DiskShelf
+from spark_jobs.archive.disk_shelf import DiskShelf
 from spark_jobs.tables import parquet
 from tests.support.archives import (
     DAY,
@@ -163,7 +163,7 @@ def test_a_driver_that_died_at_the_very_end_holds_up_nobody(queue: Queue) -> Non
     BulkRun.objects.filter(pk=run.pk).update(state="ASKED", applied=False, counts={})
     assert done(run).counts == counts(3)
     pending.write_text(manifest.read_text())
-    (shelf_of(run) / f".{run.pk}-0a1b2c3d").mkdir()
+    (shelf_of(run) / f".{run.parameters['installation']}-{run.pk}-0a1b2c3d").mkdir()
     some_failures(queue, 2)
     assert done(an_archive("failures")).counts == counts(2)
     assert (list(pending.parent.iterdir()), work_of(run)) == ([], [])

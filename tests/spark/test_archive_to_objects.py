@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -82,6 +83,10 @@ def inside(storage: Storage, run: BulkRun, folder: str = "") -> set[str]:
     return set(storage.inside(f"{run.parameters['folder']}{run.parameters['kind']}/{folder}"))
 
 
+def hidden_in(storage: Storage, run: BulkRun) -> list[str]:
+    return [name for name in inside(storage, run) if name.startswith(HIDDEN)]
+
+
 def test_closed_failures_go_into_objects_by_the_day(
     queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +108,7 @@ def test_closed_failures_go_into_objects_by_the_day(
     first = kept[str(rows[0].pk)]
     assert (first["payload"], first["closed_at"]) == (rows[0].payload, rows[0].closed_at)
     assert json.loads(first["errorchange"])[0]["payload_before"] == "\\x00ff"
-    assert not any(name.startswith(HIDDEN) for name in inside(storage, run))
+    assert not hidden_in(storage, run)
     assert inside(storage, run, "_pending") - {""} == set()
     [name] = inside(storage, run, "_manifests")
     told = content(storage, f"{run.facts['folder']}_manifests/{name}")
@@ -150,7 +155,60 @@ def test_a_driver_that_dies_drops_nothing_and_another_goes_on(
     assert (ended.problem, ended.state, ended.counts) == (None, "DONE", counts(20))
     assert len(archived(storage, ended)) == 20
     assert MessageError.objects.count() == 0
-    assert not any(name.startswith(HIDDEN) for name in inside(storage, ended))
+    assert not hidden_in(storage, ended)
+
+
+def test_two_installations_leave_each_other_s_files_alone(
+    queue: Queue, storage: Storage, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """South does not wait for what north has pending, and removes none of its hidden folders."""
+    hidden: set[str] = set()
+
+    def seal(self: ObjectShelf, part: int, manifest: Any) -> None:
+        hidden.add(manifest["work"])
+        monkeypatch.undo()
+        self.seal(part, manifest)
+        dies()
+
+    settings.SLUICE_DEPLOYMENT = "north"
+    some_failures(queue, 4)
+    run = an_archive("failures", "shared")
+    monkeypatch.setattr(ObjectShelf, "seal", seal)
+    assert driven(run).state == "FAILED"
+    [name] = hidden
+    unfinished = name.replace(str(run.pk), str(uuid4()))
+    folder = f"{run.parameters['folder']}failures/"
+    storage.write(f"{folder}{unfinished}/day=2026-01-31/left", b"of a driver that died")
+
+    settings.SLUICE_DEPLOYMENT = "south"
+    assert driven(an_archive("failures", "shared")).state == "DONE"
+    assert {name, unfinished} <= inside(storage, run)
+
+    settings.SLUICE_DEPLOYMENT = "north"
+    assert again(run.pk)
+    assert driven(run).counts == counts(4)
+    assert driven(an_archive("failures", "shared")).state == "DONE"
+    assert not hidden_in(storage, run)
+
+
+def test_what_is_unfinished_at_another_place_is_not_archived_again(
+    queue: Queue, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_failures(queue, 4)
+    run = an_archive("failures", "first-place")
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "drop", dies)
+        assert driven(run).state == "FAILED"
+    elsewhere = driven(an_archive("failures", "second-place"))
+    assert elsewhere.problem is not None
+    assert (elsewhere.problem[0], str(run.pk) in elsewhere.problem[1]) == (
+        "ARCHIVE_UNFINISHED",
+        True,
+    )
+    assert again(run.pk)
+    assert driven(run).counts == counts(4)
+    assert again(elsewhere.pk)
+    assert driven(elsewhere).counts == counts(0)
 
 
 def test_an_object_that_is_not_what_was_verified_drops_nothing(

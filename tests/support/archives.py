@@ -157,7 +157,7 @@ def manifests_of(run: BulkRun, folder: str = "_manifests") -> list[dict[str, Any
 
 
 def work_of(run: BulkRun) -> list[Path]:
-    return list(shelf_of(run).glob(f".{run.pk}*"))
+    return list(shelf_of(run).glob(f".*{run.pk}*"))
 
 
 def archived(spark: Any, run: BulkRun) -> list[Any]:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import quote
+
+from django.conf import settings
 
 from crontasks.bulk import storage
 from crontasks.cleanup.failures import FAILURES
@@ -44,7 +47,8 @@ class ArchiveRequest:
     masked: bool = option(
         False,
         "With placeholders for what masking rules hide, and without texts that may repeat it: "
-        "such messages cannot be restored. Off: true values, which needs the right to reveal.",
+        "such messages cannot be restored. Off: true values, which needs the right to reveal. A "
+        "schedule that says neither masks as soon as there is a rule.",
     )
 
     def parameters(self) -> dict[str, Any]:
@@ -63,13 +67,20 @@ class ArchiveRequest:
             "at": at.isoformat(),
             "before": before.isoformat(),
             "rule": rule and _rule_parameters(rule),
+            "installation": _installation(),
         }
         if self.masked:
             rules = masks().fitting([(None, None)], ())
-            told = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in rules]
-            parameters |= {"masked": True, "masking": sorted(told, key=lambda r: sorted(r.items()))}
+            hiding = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in rules]
+            hiding.sort(key=lambda rule: sorted(rule.items()))
+            parameters |= {"masked": True, "masking": hiding}
         ArchiveParameters.of(parameters)
         return parameters
+
+
+def _installation() -> str:
+    """Deployment and environment, as one part of the name of a file."""
+    return quote(f"{settings.SLUICE_DEPLOYMENT}.{settings.SLUICE_ENVIRONMENT}", safe="")
 
 
 def _rule_parameters(rule: Rule) -> dict[str, Any]:

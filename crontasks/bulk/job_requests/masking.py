@@ -23,8 +23,8 @@ def masking_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if not rules:
         return {}
     _refuse_telling(parameters, mask_of(rules), hidden)
-    told = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in sorted(rules)]
-    return {"masking": told, "hidden": hidden}
+    hiding = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in sorted(rules)]
+    return {"masking": hiding, "hidden": hidden}
 
 
 def rules_of(parameters: Mapping[str, Any]) -> tuple[frozenset[Rule], list[str]]:

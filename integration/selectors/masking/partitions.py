@@ -12,9 +12,9 @@ def cover_places(places: Iterable[QueuePartition]) -> None:
 
     One query more for those of failures, unless `has_rules` of the partitions says there are none.
     """
-    told = [p for p in places if p.state_error is not None and getattr(p, "has_rules", True)]
-    found = covers_of([p.state_error for p in told if p.state_error]) if told else {}
-    for place in told:
+    stopped = [p for p in places if p.state_error is not None and getattr(p, "has_rules", True)]
+    found = covers_of([p.state_error for p in stopped if p.state_error]) if stopped else {}
+    for place in stopped:
         place.state_text = covered(place.state_text, place.state_error, found)
 
 

@@ -4,19 +4,17 @@ So it is where no folder is shared, and where rows are masked: what is written i
 SQL sums up, and each task proves both, that it read what is there and that its files hold it.
 """
 
-import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spark_jobs.archive.hiding import Hide, Row
 from spark_jobs.archive.planning import Range
-from spark_jobs.archive.shelving import damaged
+from spark_jobs.archive.shelving import FileEntry, Keep, damaged
 from spark_jobs.archive.sources import DAY, Source
-from spark_jobs.tables import arrow, keeping
+from spark_jobs.tables import arrow
 from spark_jobs.tables.columns import Column, digest, summed
 from spark_jobs.tables.parquet import Tally
 from spark_jobs.tables.reading import rows
@@ -25,9 +23,6 @@ from spark_jobs.work import Work
 # Days that a task writes side by side: each may hold a group of rows in memory.
 DAYS_AT_ONCE: Final = 8
 MASKED: Final = {"sluice.masked": "true"}
-Written = dict[str, Any]
-Keep = Callable[[Path, str], Written]
-"""Keeps a file under a name, and tells what is there: `looked_at`."""
 
 
 def write_files(
@@ -38,7 +33,7 @@ def write_files(
     keep: Keep,
     *,
     hide: Hide | None,
-) -> tuple[list[Written], Tally]:
+) -> tuple[list[FileEntry], Tally]:
     """Write all ranges; the files that are kept, and the tally of the rows as they were read.
 
     Raises JobError ARCHIVE_DAMAGED for files that do not hold what was written.
@@ -46,7 +41,7 @@ def write_files(
     database = work.arguments.database
     done, count = work.counter(), work.counter()
 
-    def task(numbered: tuple[int, Range]) -> tuple[list[Written], Tally]:
+    def task(numbered: tuple[int, Range]) -> tuple[list[FileEntry], Tally]:
         number, one = numbered
         statement, values = source.statement(one)
         read = rows(database, snapshot, statement, values, source.dated)
@@ -64,28 +59,7 @@ def write_files(
     return [file for files, _ in ended for file in files], tally
 
 
-def keeping_on_disk(folder: Path, columns: Sequence[Column]) -> Keep:
-    """What keeps a task's file in a folder that all see."""
-    return partial(_lay_down, folder, columns)
-
-
-def looked_at(path: Path, columns: Sequence[Column], name: str) -> Written:
-    """Tell what a file is and holds, out of itself."""
-    sealed, tally = keeping.sealed(path, path.parent), arrow.tally(path, columns)
-    facts = {"bytes": sealed.bytes, "sha256": sealed.sha256}
-    return {"from": name, "rows": tally.rows, "sum": tally.sum, **facts}
-
-
-def _lay_down(folder: Path, columns: Sequence[Column], path: Path, name: str) -> Written:
-    place = folder / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, place)
-    path.unlink()
-    keeping.force(place.parent)
-    return looked_at(place, columns, name)
-
-
-def _total(files: Iterable[Written]) -> Tally:
+def _total(files: Iterable[FileEntry]) -> Tally:
     kept = list(files)
     return Tally(sum(file["rows"] for file in kept), sum(file["sum"] for file in kept))
 
@@ -107,8 +81,8 @@ def _by_day(
                     writers.pop(next(iter(writers))).close()
                 path = folder / f"{len(files):05}.parquet"
                 files.append((day, path))
-                told = {} if hide is None else MASKED
-                writers[day] = stack.enter_context(arrow.Writer(path, columns, told))
+                metadata = {} if hide is None else MASKED
+                writers[day] = stack.enter_context(arrow.Writer(path, columns, metadata))
             shown = values if hide is None else hide(values)
             writers[day].add(shown)
             sums = summed(digest(values)), summed(digest(shown))
