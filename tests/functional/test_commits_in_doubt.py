@@ -158,7 +158,7 @@ def test_who_knows_the_end_decides_and_it_is_so(forgotten: list[str]) -> None:
 
     def over_http(name: str, choice: str, reason: str = "It is in the topic.") -> HttpResponse:
         asked = {"name": name, "choice": choice, "reason": reason}
-        return program.post("/outbox/branches/decisions", asked)
+        return program.post("/outbox/commits-in-doubt/decisions", asked)
 
     assert over_http(lost, "rollback", reason=" ").status_code == 422
     assert over_http(lost, "forget").status_code == 422
