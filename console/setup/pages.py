@@ -28,8 +28,8 @@ from integration.selectors.setup.nouns import chosen
 ROWS: Final = 50
 STORING_UNMASKS: Final = "With this change, values that a masking rule hides could be seen."
 REMOVAL_UNMASKS: Final = (
-    "A masking rule hides values in its messages. Without it, another one of the same name could "
-    "show them."
+    "A masking rule hides values in its messages. After the deletion, another of the same name "
+    "could show them."
 )
 UNEXPLAINED: Final = "Enter a reason, for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
