@@ -94,7 +94,8 @@ class TokenForm(forms.Form):
     users = forms.CharField(
         required=False,
         label="Users it may speak for",
-        help_text="Names, separated by spaces. If it posts in the name of one of them (USER), "
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="User names, one per line. If it posts in the name of one of them (USER), "
         "handlers may rely on that user's rights. Any other name is only a label.",
     )
     days = forms.ChoiceField(
@@ -123,7 +124,9 @@ class TokenForm(forms.Form):
         return given
 
     def clean_users(self) -> list[str]:
-        names = sorted(set(self.cleaned_data["users"].split()))
+        # Line by line: a name may have blanks and commas, and its parts are other users' names.
+        lines = map(str.strip, self.cleaned_data["users"].splitlines())
+        names = sorted(set(filter(None, lines)))
         if beyond := beyond_of(self.person, names):
             raise forms.ValidationError(NOT_YOURS.format(", ".join(beyond)))
         return names

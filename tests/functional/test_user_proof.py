@@ -213,8 +213,44 @@ def test_nobody_lets_a_token_speak_for_who_may_do_more(partner: Partner, clerk: 
     client.post(address, {"days": "7"})
     assert ApiToken.objects.count() == 1, "whoever makes a text knows it"
     configurer.user_permissions.set(clerk.user_permissions.all())
-    assert made(client, partner, f"{CLERK}  {CLERK}").status_code == 200
+    assert made(client, partner, f"{CLERK}\r\n\r\n {CLERK} ").status_code == 200
     assert ApiToken.objects.order_by("pk").last().users == [CLERK]
+
+
+@pytest.mark.parametrize("name", ["Jane Doe", "jörg", "Doe, Jane"])
+def test_a_name_is_one_name_whatever_is_in_it(partner: Partner, clerk: User, name: str) -> None:
+    """Its words are accounts, too, and their rights are not meant."""
+    for word in name.split():
+        if word != name:
+            a_person(name=word)
+    User.objects.filter(pk=clerk.pk).update(username=name)
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    assert made(client, partner, name).status_code == 200
+    users = ApiToken.objects.order_by("pk").last().users
+    assert users == [name]
+    ApiToken.objects.update(users=users)
+    forget()
+    assert at_once(partner, name).status_code == 200
+    for word in {*name.split()} - {name}:
+        assert problem(at_once(partner, word), 422, "USER_NOT_PROVEN")
+    assert partner.post(envelope(name), service=USERS).status_code == 202
+    headers = dict(decode_headers(OutboxRow.objects.get().headers))
+    assert headers["sluice-user"] == name.encode()
+
+
+def test_a_name_in_a_topic_is_read_as_it_was_posted(
+    broker: Kafka, queue: Queue, clerk: User
+) -> None:
+    payload = b'{"n": 1}'
+    for name in ("Jane Doe", "jörg"):
+        User.objects.filter(pk=clerk.pk).update(username=name)
+        headers = headers_of(payload, queue, user=name)
+        named = [(n, name.encode() if n == "sluice-user" else value) for n, value in headers]
+        broker.send(queue.topic, [payload], headers=named)
+        run_queue(queue.pk)
+    assert Effect.objects.count() == 2
+    assert not MessageError.objects.exists()
 
 
 def test_a_test_of_a_handler_proves_the_user_that_it_names(clerk: User) -> None:
