@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from console.bulk.asking import schedule_note
 from console.cron.forms import OneRunForm, judges_for
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import see, see_again, tell_problem
@@ -139,6 +140,7 @@ def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) ->
         "page": page,
         "is_newest": "before" not in request.GET,
         "history": changes.history_of("croninstance", detail.row.id),
+        "note": schedule_note(detail.instance.parameters),
     }
     return render(request, "console/cron/instance.html", context, status=status)
 
