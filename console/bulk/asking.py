@@ -26,7 +26,7 @@ from crontasks.bulk import storage
 from crontasks.bulk.asking import Asker, ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.masking import refuse_agreement
+from crontasks.bulk.masking import refuse_agreement, scheduled_values
 from crontasks.parameters import describe
 from integration.selectors.bulk import runs
 
@@ -97,6 +97,15 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
     except BulkError as problem:
         return f"{problem.job_code}: {problem}"
     return ""
+
+
+def schedule_note(parameters: Mapping[str, Any]) -> str:
+    """What is to be known of a bulk job by schedule beside its parameters; else empty."""
+    try:
+        asked = job_request_in(str(parameters.get("job_request", "")))
+    except BulkError:
+        return ""
+    return scheduled_values(str(parameters.get("job", "")), asked)
 
 
 def asker_of(request: HttpRequest) -> Asker:

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from console.bulk.asking import schedule_note
 from console.cron.forms import OneRunForm
 from console.cron.rights import Judge
 from console.layout.access import Right, has, needs, scope_of
@@ -140,6 +141,7 @@ def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) ->
         "page": page,
         "is_newest": "before" not in request.GET,
         "history": changes.history_of("croninstance", detail.row.id),
+        "note": schedule_note(detail.instance.parameters),
     }
     return render(request, "console/cron/instance.html", context, status=status)
 

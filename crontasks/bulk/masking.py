@@ -87,6 +87,18 @@ def masked_by_schedule(job: str, job_request: Mapping[str, Any]) -> Mapping[str,
     return job_request
 
 
+def scheduled_values(job: str, job_request: Mapping[str, Any]) -> str:
+    """What a schedule archives by today's rules, as a sentence; empty where that is no question."""
+    kind = str(job_request.get("kind", ""))
+    if job != ARCHIVE or job_request.get("masked") or kind == ArchivedKind.RUNS:
+        return ""
+    if _agrees(job_request):
+        return "It archives true values, whatever masking rules hide: “masked” is false."
+    if _hides(kind):
+        return "It archives placeholders for what masking rules hide: “masked” is not false."
+    return "It archives true values until there is a masking rule, and placeholders from then on."
+
+
 def _agrees(job_request: Mapping[str, Any]) -> bool:
     """Return whether it says in so many words that nothing is to be masked."""
     return job_request.get("masked") is False

@@ -25,12 +25,12 @@ from spark_jobs.work import Work
 # A driver that died leaves the lock when the database has noticed.
 _WAIT: Final = "SET LOCAL lock_timeout = '60s'"
 _ALONE: Final = "SELECT pg_advisory_lock(hashtextextended('sluice archive ' || %s, 0))"
-
-# Where other runs of the kind may have left what they archived and did not drop.
-_ELSEWHERE: Final = """
-SELECT DISTINCT parameters->>'folder' FROM integration_bulkrun
-WHERE job = 'archive' AND state <> 'DONE' AND plan ? 'parts'
-  AND parameters->>'kind' = %s AND parameters->>'folder' <> %s"""
+# Where, and as which installation, runs of the kind may have left what they archived and did not
+# drop: this database may have been another installation's.
+_UNFINISHED: Final = """
+SELECT DISTINCT parameters->>'folder', coalesce(parameters->>'installation', %s)
+FROM integration_bulkrun
+WHERE job = 'archive' AND state <> 'DONE' AND plan ? 'parts' AND parameters->>'kind' = %s"""
 
 
 def run(work: Work) -> Outcome:
@@ -84,10 +84,14 @@ def _be_alone(work: Work, parameters: ArchiveParameters, shelf: Shelf) -> None:
 
 
 def _others_elsewhere(work: Work, parameters: ArchiveParameters) -> list[str]:
-    """Runs that archived rows of this kind to other places, where these may be here as well."""
-    values = [str(parameters.kind), parameters.folder]
-    folders = [folder for (folder,) in work.database.execute(_ELSEWHERE, values).fetchall()]
-    shelves = (_shelf(work, replace(parameters, folder=folder))[0] for folder in folders)
+    """The same of runs that archive this kind to other places, or did under another name."""
+    own = parameters.installation
+    rows = work.database.execute(_UNFINISHED, [own, str(parameters.kind)]).fetchall()
+    elsewhere = {(folder, name) for folder, name in rows} - {(parameters.folder, own)}
+    shelves = [
+        _shelf(work, replace(parameters, folder=folder, installation=name))[0]
+        for folder, name in sorted(elsewhere)
+    ]
     return [run for shelf in shelves for run in shelf.others()]
 
 

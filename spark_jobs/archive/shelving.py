@@ -5,7 +5,6 @@ names them: from then on the part is never written again, only brought to its en
 gone from the database, the manifest says so in its last place.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 PENDING: Final = "_pending"
 ENDED: Final = "_manifests"
+# Of the name of a hidden folder: the run, a hyphen and eight digits.
+_BEHIND_INSTALLATION: Final = 36 + 1 + 8
 Manifest = dict[str, Any]
 FileEntry = dict[str, Any]
 """What a manifest says of one file: `rows` and their `sum`, `bytes` and `sha256`, and its names."""
@@ -109,9 +110,11 @@ class Shelf(ABC):
         for name in set(self._names(PENDING)) & set(self._names(ENDED)):
             if self._is_ours(name):
                 self._forget(f"{PENDING}/{name}")
-        ours = re.compile(rf"\.{re.escape(self.installation)}-[0-9a-f-]{{36}}-[0-9a-f]{{8}}")
+        ours = f".{self.installation}-"
         for name in self._names(""):
-            if ours.fullmatch(name) and not name.startswith(f".{self.owner}-"):
+            # By its length, too: another installation's name may begin as ours does.
+            is_ours = name.startswith(ours) and len(name) == len(ours) + _BEHIND_INSTALLATION
+            if is_ours and not name.startswith(f".{self.owner}-"):
                 self.remove(name)
 
     def _is_ours(self, name: str) -> bool:

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from crontasks import ticks
 from crontasks.models import CronInstance, CronRun
 from integration.models import BulkRun
 from tests.functional.test_masking import a_rule
 from tests.support.bulk import COLUMNS, an_asset_structure
-from tests.support.rows import a_queue_row
+from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -76,6 +79,27 @@ def test_a_run_tells_that_its_archive_is_masked_for_a_rule_that_came_later() -> 
     assert after is not None
     assert ("masked" in before.text, "masked" in after.text) == (False, True)
     assert BulkRun.objects.filter(job_request__masked=True).count() == 1
+
+
+def test_the_page_says_whether_true_values_are_archived() -> None:
+    client = Client()
+    client.force_login(a_person("Administrators"))
+    open_one, agreed = {"kind": "failures"}, {"kind": "failures", "masked": False}
+
+    def note_of(job_request: dict[str, Any]) -> str:
+        CronInstance.objects.all().delete()
+        instance = an_instance(job_request, job="archive")
+        page = client.get(reverse("cron-instance", args=[instance.pk]))
+        note: str = page.context["note"]
+        assert escape(note) in page.text
+        return note
+
+    before, always = note_of(open_one), note_of(agreed)
+    assert not note_of({"kind": "failures", "masked": True})
+    assert not note_of({"kind": "runs"})
+    a_rule()
+    assert len({"", before, always, note_of(open_one)}) == 4
+    assert note_of(agreed) == always
 
 
 def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(

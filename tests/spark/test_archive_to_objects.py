@@ -174,21 +174,28 @@ def test_two_installations_leave_each_other_s_files_alone(
     some_failures(queue, 4)
     run = an_archive("failures", "shared")
     monkeypatch.setattr(ObjectShelf, "seal", seal)
-    assert driven(run).state == "FAILED"
+    run = driven(run)
+    assert run.state == "FAILED"
     [name] = hidden
     unfinished = name.replace(str(run.pk), str(uuid4()))
     folder = f"{run.parameters['folder']}failures/"
-    storage.write(f"{folder}{unfinished}/day=2026-01-31/left", b"of a driver that died")
+    of_another = unfinished.replace("-", "-2-", 1)
+    for left in (unfinished, of_another):
+        storage.write(f"{folder}{left}/day=2026-01-31/left", b"of a driver that died")
 
     settings.SLUICE_DEPLOYMENT = "south"
+    waiting = driven(an_archive("failures", "shared"))
+    assert (waiting.problem or [""])[0] == "ARCHIVE_UNFINISHED", "it has north's database"
+    BulkRun.objects.filter(pk__in=[waiting.pk, run.pk]).delete()
     assert driven(an_archive("failures", "shared")).state == "DONE"
     assert {name, unfinished} <= inside(storage, run)
 
     settings.SLUICE_DEPLOYMENT = "north"
+    run.save(force_insert=True)
     assert again(run.pk)
     assert driven(run).counts == counts(4)
     assert driven(an_archive("failures", "shared")).state == "DONE"
-    assert not hidden_in(storage, run)
+    assert hidden_in(storage, run) == [of_another]
 
 
 def test_what_is_unfinished_at_another_place_is_not_archived_again(
