@@ -72,6 +72,9 @@ class Path(Protocol):
         false, null and blank texts are no values; XML text comes without outer blanks.
         """
 
+    def varies(self, body: object, /) -> bool:
+        """Return whether the values at all places found are not one: which is meant is unknown."""
+
 
 def compile_path(text: str) -> Path:
     """Return the path ready for use. Raises BadPath.
@@ -116,11 +119,25 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
         value = path.first(body)
         if value is None:
             return Flaw(FlawCode.NO_KEY, f"The key path {path.text} finds no value.")
-        values.append(value if type(value) is str else _plain_number(value))
+        values.append(_text(value))
     key = values[0] if len(values) == 1 else _array(values)
     if len(key) * 4 > MAX_KEY_BYTES and len(key.encode()) > MAX_KEY_BYTES:
         return Flaw(FlawCode.KEY_TOO_LONG, f"The key is longer than {MAX_KEY_BYTES:,} bytes.")
     return key
+
+
+def object_key(paths: Sequence[Path], body: object) -> str | Flaw:
+    """Return the same key for a document that is to be stored under it as one object.
+
+    A path that finds values that differ is a flaw here: there are several objects, all but the
+    first of which would be lost, and nobody would miss them.
+    """
+    key = key_of(paths, body)
+    path = None if isinstance(key, Flaw) else next((p for p in paths if p.varies(body)), None)
+    if path is None:
+        return key
+    text = f"The key path {path.text} finds several values, and one message stores one object."
+    return Flaw(FlawCode.KEY_AMBIGUOUS, text)
 
 
 def text_reader(path: Path, longest: int) -> Callable[[object], str | None]:
@@ -170,7 +187,7 @@ def _text_at(path: Path, body: object, longest: int) -> str | None:
         value = path.first(body)
         if value is None:
             return None
-        return (value if type(value) is str else _plain_number(value))[:longest]
+        return _text(value)[:longest]
     except Exception:  # noqa: BLE001 - a search id is never worth the batch it belongs to
         return None
 
@@ -199,6 +216,10 @@ class _PlainPath:
                 return None
         return _value(body)
 
+    def varies(self, _body: object, /) -> bool:
+        """It leads to one place at most."""
+        return False
+
 
 class _JsonPath:
     """A JSONPath by the standard (RFC 9535), checked to be of linear cost."""
@@ -224,11 +245,17 @@ class _JsonPath:
         match = self._compiled.match(body)
         return _value(match.obj) if match else None
 
+    def varies(self, body: object, /) -> bool:
+        if not isinstance(body, dict | list):
+            return False
+        found = (_value(match.obj) for match in self._compiled.finditer(body))
+        return len({_text(value) for value in found if value is not None}) > 1
+
 
 class _XmlPath:
     """An XPath whose names match local names."""
 
-    __slots__ = ("_compiled", "text")
+    __slots__ = ("_every", "_first", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -238,7 +265,8 @@ class _XmlPath:
             raise BadPath(path=text, reason=str(problem)) from problem
         try:
             # The parentheses let libxml2 stop at the first place found.
-            self._compiled = etree.XPath(f"({rewritten})[1]", smart_strings=False)
+            self._first = etree.XPath(f"({rewritten})[1]", smart_strings=False)
+            self._every = etree.XPath(rewritten, smart_strings=False)
         except etree.XPathError as problem:
             raise BadPath(path=text, reason="it has a name that XML does not have") from problem
         except ValueError as problem:
@@ -246,17 +274,16 @@ class _XmlPath:
             raise BadPath(path=text, reason=reason) from problem
 
     def first(self, body: object) -> Value | None:
+        return next(iter(self._values(self._first, body)), None)
+
+    def varies(self, body: object, /) -> bool:
+        return len({*self._values(self._every, body)} - {None}) > 1
+
+    def _values(self, compiled: etree.XPath, body: object) -> list[str | None]:
         if not isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it
-            return None
-        nodes = self._compiled(body)
-        if not isinstance(nodes, list) or not nodes:
-            return None
-        place = nodes[0]
-        if isinstance(place, etree._Element):  # noqa: SLF001
-            text = "" if len(place) else place.text or ""
-        else:
-            text = str(place)
-        return text.strip() or None
+            return []
+        nodes = compiled(body)
+        return [_node_text(node) for node in nodes] if isinstance(nodes, list) else []
 
 
 class _Environment(JSONPathEnvironment):
@@ -295,6 +322,16 @@ def _value(value: object) -> Value | None:
     if type(value) is str:
         return value if value and not value.isspace() else None
     return value if type(value) is int or type(value) is Decimal else None
+
+
+def _node_text(node: object) -> str | None:
+    if isinstance(node, etree._Element):  # noqa: SLF001
+        return None if len(node) else (node.text or "").strip() or None
+    return str(node).strip() or None
+
+
+def _text(value: Value) -> str:
+    return value if type(value) is str else _plain_number(value)
 
 
 def _plain_number(number: Value) -> str:

@@ -14,7 +14,7 @@ from integration.documents.refusals import permanent, schema_refusal
 from integration.documents.schemas import UNUSABLE, Judge, code_of, judge_of, why_unusable
 from integration.envelope import Flaw, FlawCode
 from integration.message import Message
-from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
+from integration.paths import MAX_KEY_BYTES, Path, compile_path, object_key
 from integration.policy.failure import Failure
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,7 +79,7 @@ class Plan:
         return verdict if isinstance(verdict, Failure) else None
 
     def read(self, body: object) -> tuple[str, Decimal | None] | Failure:
-        key = key_of(self.paths, body)
+        key = object_key(self.paths, body)
         if isinstance(key, Flaw):
             return permanent(f"{key.message} {key.hint}", key.code)
         if refused := self.refused(body):

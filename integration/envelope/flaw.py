@@ -41,6 +41,7 @@ class FlawCode(StrEnum):
     SCHEMA_VIOLATION = "SCHEMA_VIOLATION"  # JSON that its own schema in the registry refuses
     TOO_MANY_VALUES = "TOO_MANY_VALUES"  # a few bytes that unfold to more than is ever read
     NO_KEY = "NO_KEY"  # a key path of the object structure finds no value
+    KEY_AMBIGUOUS = "KEY_AMBIGUOUS"  # a key path of it finds values that differ
     KEY_TOO_LONG = "KEY_TOO_LONG"  # the key that is made of the values
 
 
@@ -75,6 +76,7 @@ HINTS: Final[Mapping[FlawCode, str]] = {
     FlawCode.SCHEMA_VIOLATION: f"{_HOLD} send what the schema allows.",
     FlawCode.TOO_MANY_VALUES: "Delete it unless you know the sender; a genuine one goes in parts.",
     FlawCode.NO_KEY: "Add the missing value and release it, or correct the structure's key path.",
+    FlawCode.KEY_AMBIGUOUS: "Have the sender send one object in each message; or correct the path.",
     FlawCode.KEY_TOO_LONG: "Check that the structure's key path points at an identifier.",
 }
 

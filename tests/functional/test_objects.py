@@ -262,8 +262,10 @@ def test_a_key_of_several_values_is_an_array() -> None:
     assert store_document(structure, a_message(None, key=b'[1, "x"]')) == Applied()
     assert StoredObject.objects.get().is_deleted
     verdict = store_document(structure, a_message(None, key=b'["1"]'))
-    assert isinstance(verdict, Failure)
-    assert verdict.code == "BAD_KEY"
+    several = ObjectStructure.objects.create(name="several", key_paths=["$..a"])
+    two = store_document(several, a_message({"lines": [{"a": 1}, {"a": 2}]}))
+    assert said([verdict, two]) == ["BAD_KEY", "KEY_AMBIGUOUS"]
+    assert StoredObject.objects.count() == 1
 
 
 # --- the schema ---------------------------------------------------------------------------------

@@ -114,6 +114,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     "Set up. Then release it.",
     FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
     "object structure under Set up. Then release it.",
+    FlawCode.KEY_AMBIGUOUS: "If it holds several objects, have the sender send one in each "
+    "message, and delete this one; or give the service a handler that takes all of them. If it "
+    "is one, correct the key path of the object structure under Set up. Then release it.",
     FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
     "Set up, so that it points at an identifier; or shorten the value. Then release "
     "it.",

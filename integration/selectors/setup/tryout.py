@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.documents.structures import schema_problems, version_of
 from integration.envelope import Bare, Flaw, Limits, read
-from integration.paths import BadPath, compile_path, key_of
+from integration.paths import BadPath, compile_path, object_key
 from integration.policy.failure import Failure
 
 MAX_BYTES: Final = 256 * 1_024
@@ -86,5 +86,5 @@ def _key(texts: Sequence[str], body: object) -> tuple[str, str]:
         return "", str(problem)
     if not paths:
         return "", "Name at least one path."
-    key = key_of(paths, body)
+    key = object_key(paths, body)
     return ("", f"{key.message} {key.hint}".strip()) if isinstance(key, Flaw) else (key, "")

@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from integration.envelope import Document, Flaw, FlawCode, read
-from integration.paths import BadPath, compile_path, key_of
+from integration.paths import BadPath, compile_path, key_of, object_key
 
 pytestmark = pytest.mark.fast
 
@@ -197,6 +197,23 @@ def test_keys_are_not_rounded_into_each_other():
     path = [compile_path("$.a")]
     assert key_of(path, {"a": long}) == "1234567890123456789012345678901234567.5"
     assert key_of(path, {"a": Decimal("1E+100")}) == key_of(path, {"a": 10**100})
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "key"),
+    [
+        ("/S/PO/NUM", b"<S><PO><NUM>2</NUM></PO><PO><NUM>3</NUM></PO></S>", None),
+        ("/S/PO/@id", b'<S><PO id="2"/><PO id="3"/></S>', None),
+        ("//NUM", b"<PO><NUM>2</NUM><LINE><NUM> 2 </NUM></LINE><NOTE/></PO>", "2"),
+        ("//NUM", b"<PO><NUM>2</NUM><NUM/></PO>", "2"),
+        ("$.lines[*].po", b'{"lines": [{"po": "2"}, {"po": "3"}]}', None),
+        ("$..po", b'{"po": 7, "lines": [{"po": "7"}, {"po": 7.0}, {"po": null}]}', "7"),
+        ("$.po", b'{"po": 2, "lines": [{"po": 3}]}', "2"),
+    ],
+)
+def test_several_objects_have_no_one_key(path: str, text: bytes, key: str | None) -> None:
+    found = object_key([compile_path(path)], read(text).body)
+    assert found == key if key else found.code == FlawCode.KEY_AMBIGUOUS
 
 
 def test_a_missing_value_is_a_flaw_that_names_the_path():
