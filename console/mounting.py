@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Final, cast
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.exception import convert_exception_to_response
@@ -80,6 +81,8 @@ def _below(request: HttpRequest, prefix: str) -> Iterator[None]:
     """Let paths, and addresses that are made meanwhile, begin behind the prefix."""
     urlconf, script, path_info = get_urlconf(), get_script_prefix(), request.path_info
     theirs = getattr(request, "urlconf", None)
+    # A relative one is made complete when it is first asked for, and kept for the whole process.
+    _ = settings.STATIC_URL, settings.MEDIA_URL
     request.path_info = f"/{path_info.removeprefix(prefix)}"
     request.urlconf = ADDRESSES
     set_urlconf(ADDRESSES)

@@ -11,7 +11,7 @@ from django.db import Error, ProgrammingError
 from crontasks import copies
 from crontasks.health import broker, flow_set_up, live_processes, readiness
 from crontasks.health.checks import Finding, HealthCheck, broken, check, reason
-from integration.models import Provider
+from integration.models import Provider, Queue
 from integration.selectors.queues.status import Situation
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
@@ -31,7 +31,7 @@ def diagnose() -> list[HealthCheck]:
         text = f"The database does not answer ({reason(e)}), so little else can be looked at."
         step = "Start PostgreSQL, or correct SLUICE_DATABASE_URL."
         return [broken("database", text, step), check("broker", broker.look())]
-    return [first, *(_seen(name, look) for name, look in LOOKS), *providers()]
+    return [first, *(_seen(name, look) for name, look in LOOKS), *providers(), *topics()]
 
 
 def _seen(name: str, look: Callable[[], Finding]) -> HealthCheck:
@@ -134,6 +134,19 @@ def providers() -> list[HealthCheck]:
         return [check("provider", flow_set_up.reachable(one)) for one in Provider.objects.all()]
     except Error:
         return []  # Said already by the look at the database.
+
+
+def topics() -> list[HealthCheck]:
+    """One for each queue that cannot begin on its topic; one alone where there is none such."""
+    try:
+        queues = Queue.objects.filter(enabled=True).select_related("provider").order_by("name")
+        unfit = flow_set_up.unfit_topics(queues)
+    except Error:
+        return []
+    if not unfit:
+        return [check("topics", "Each queue has its topic, as far as clusters answer.")]
+    step = "See “Flow” on the queue's page, or `python manage.py check_flow QUEUE`."
+    return [broken("topics", sentence, step) for sentence in unfit]
 
 
 LOOKS: Final[tuple[tuple[str, Callable[[], Finding]], ...]] = (

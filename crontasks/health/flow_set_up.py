@@ -1,5 +1,6 @@
 """The links of the flow check that people set up: provider, system, service, switches, topic."""
 
+from collections.abc import Iterable
 from contextlib import closing
 
 from crontasks.health.checks import Finding
@@ -119,15 +120,9 @@ def topic(queue: Queue) -> Finding:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:
         return Situation(e.sentence, "Fix the provider first.")
-    if facts is None:
-        return Situation(
-            f"The topic {queue.topic} does not exist.", "Create it, or correct the queue's topic."
-        )
-    if queue.keeps_order and facts.partitions > 1:
-        return Situation(
-            f"{queue.topic} has {facts.partitions} partitions; a sequential queue needs one.",
-            "Use a topic with one partition, or make the queue continuous.",
-        )
+    unfit = unfit_topic(queue, None if facts is None else facts.partitions)
+    if facts is None or unfit is not None:
+        return unfit or ""
     uuids = set(queue.partitions.values_list("topic_uuid", flat=True))
     if uuids - {facts.topic_uuid}:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
@@ -135,6 +130,46 @@ def topic(queue: Queue) -> Finding:
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
     held = f"{so_many(facts.partitions, 'partition')}, at most {so_many(messages, 'message')}."
     return f"{held} {_topic_settings(queue)}"
+
+
+def unfit_topic(queue: Queue, partitions: int | None) -> Situation | None:
+    """Why the queue cannot begin on its topic of so many partitions (None: there is none)."""
+    if partitions is None:
+        return Situation(
+            f"The topic {queue.topic} does not exist.", "Create it, or correct the queue's topic."
+        )
+    if queue.keeps_order and partitions > 1:
+        return Situation(
+            f"{queue.topic} has {partitions} partitions; a sequential queue needs one.",
+            "Use a topic with one partition, or make the queue continuous.",
+        )
+    return None
+
+
+def unfit_topics(queues: Iterable[Queue]) -> list[str]:
+    """Return a sentence for each queue at Kafka that cannot begin on its topic.
+
+    Each cluster is asked once. What one that does not answer has is not known, and is not told.
+    """
+    there: dict[int, dict[str, int] | None] = {}
+    told = []
+    for queue in queues:
+        if queue.provider.is_jms:
+            continue
+        if queue.provider_id not in there:
+            there[queue.provider_id] = _topics(queue.provider)
+        listed = there[queue.provider_id]
+        unfit = None if listed is None else unfit_topic(queue, listed.get(queue.topic))
+        if unfit is not None:
+            told.append(f"{queue.name}: {unfit.why} {unfit.next_step}")
+    return told
+
+
+def _topics(provider: Provider) -> dict[str, int] | None:
+    try:
+        return admin.topics(provider)
+    except IntegrationError:
+        return None
 
 
 def awaits_group(queue: Queue) -> bool:

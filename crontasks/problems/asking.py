@@ -13,7 +13,7 @@ from django.utils import timezone
 from crontasks.health import slots
 from crontasks.health.live_processes import open_runs
 from crontasks.health.readiness import UNSENT_SECONDS
-from crontasks.models import CronInstance, Notice
+from crontasks.models import CronInstance, CronRun, Notice
 from crontasks.models.notice import ASKED_FOR, CONNECTION, PROVIDER, NoticeKind
 from crontasks.models.notice_kinds import OF_SCHEDULES
 from crontasks.problems.facts import Branches, Facts, Idle, Late, Schedule, Short, Taker
@@ -23,7 +23,7 @@ from integration.selectors.outbox.branches import commits_in_doubt, held_by_othe
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import LiveProcesses
+from integration.selectors.queues.status import LiveProcesses, Status
 from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.setup.retry_line import retry_line
 from integration.store.sessions import fetch_all
@@ -69,6 +69,7 @@ def ask(
         broker_is_away=noticed.broker and bool(live_processes.workers or live_processes.beats),
         services_off=_services_off(ids),
         unhandled=unhandled(rows),
+        hindered=_hindered(rows),
         idle=_idle(ids),
         short=_short(ids),
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
@@ -81,6 +82,16 @@ def ask(
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if live_processes.drivers else open_runs().waiting,
     )
+
+
+def _hindered(rows: Sequence[QueueRow]) -> dict[int, str]:
+    """Of queues that have not begun, the last word of their consumer, if it had any."""
+    ids = [row.id for row in rows if row.standing[0] is Status.NOT_STARTED]
+    if not ids:
+        return {}
+    runs = CronRun.objects.filter(instance__queue__in=ids).exclude(text="")
+    latest = runs.order_by("instance", "-started_at").distinct("instance")
+    return dict(latest.values_list("instance__queue", "text"))
 
 
 def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:

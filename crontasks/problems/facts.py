@@ -122,7 +122,7 @@ class Facts:
     `bulk_waiting` counts bulk runs that no Spark driver takes.
     `slots` is None where no worker lives.
     `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
-    handler that a queue waits for.
+    handler that a queue waits for. `hindered`: why the last run of a queue could not begin.
     """
 
     now: datetime
@@ -141,6 +141,7 @@ class Facts:
     branches: Sequence[Branches] = ()
     schedules: Sequence[Schedule] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
+    hindered: Mapping[int, str] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False
     slots: Slots | None = None

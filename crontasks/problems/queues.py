@@ -116,8 +116,8 @@ def standstill(facts: Facts) -> Iterator[Problem]:
             yield _of_queue(row, 32, _outage_of(row))
         elif status is Status.WAITING and not _is_explained(row, facts):
             yield _at_service(_of_queue(row, 33, f"{row.name} {_waits_for(row)}"), row, facts)
-        elif _is_left_alone(row, facts):
-            yield _of_queue(row, 31, f"Nobody reads {row.name}")
+        elif left_alone := _left_alone(row, facts):
+            yield left_alone
         elif row.is_stuck and status is Status.RUNNING:
             yield _of_queue(row, 50, f"Kafka refused messages of {row.name}", Way.OUTBOX)
 
@@ -156,6 +156,15 @@ def _is_explained(row: QueueRow, facts: Facts) -> bool:
     by_service = {name for taker in facts.services_off for name in taker.queues}
     is_by_service = "SERVICE_DISABLED" in row.codes and row.name in by_service
     return row.is_system_off or is_by_service
+
+
+def _left_alone(row: QueueRow, facts: Facts) -> Problem | None:
+    if row.id in facts.hindered:
+        why = Situation(facts.hindered[row.id], row.standing[1].next_step)
+        return replace(_of_queue(row, 31, f"{row.name} cannot begin"), situation=why)
+    if _is_left_alone(row, facts):
+        return _of_queue(row, 31, f"Nobody reads {row.name}")
+    return None
 
 
 def _is_left_alone(row: QueueRow, facts: Facts) -> bool:

@@ -139,7 +139,7 @@ def _known(unit: Unit, failure: Failure) -> Check:
         why = (
             f"It cannot be checked here: no handler for {unit.interface} is installed in the "
             "console's process. The workers may have it. Install its app for the console as well "
-            "(SLUICE_INTEGRATIONS)."
+            "(SLUICE_INTEGRATIONS), or restart the web server if it is new."
         )
         return _not_run(unit, why)
     return Check(ending=Ending.FAILED, interface=unit.interface, was_called=False, failure=failure)

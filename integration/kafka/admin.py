@@ -188,14 +188,17 @@ def topic_facts(provider: Provider, topic: str) -> TopicFacts | None:
         return FactsReader(admin, to.name, topic).read()
 
 
-def topics(provider: Provider) -> list[str]:
-    """The names of all topics that are not Kafka's own. Raises BrokerUnreachableError."""
+def topics(provider: Provider) -> dict[str, int]:
+    """Map each topic that is not Kafka's own, by name, to how many partitions it has.
+
+    Raises BrokerUnreachableError.
+    """
     with asking(provider) as (to, admin):
         try:
             listed = admin.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException as e:
             raise unreachable(to.name, e) from e
-    return sorted(name for name in listed if not name.startswith("__"))
+    return {n: len(listed[n].partitions) for n in sorted(listed) if not n.startswith("__")}
 
 
 def create_topic(

@@ -1,5 +1,7 @@
 """doctor names what the installation lacks."""
 
+from pathlib import Path
+
 import pytest
 from django.core.management import call_command
 
@@ -7,6 +9,7 @@ from crontasks.health import diagnosis
 from crontasks.models import Heartbeat
 from integration.models import Deployment, Queue
 from tests.functional.flow_world import a_heart, a_whole_chain
+from tests.support.kafka_world import Kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -39,6 +42,7 @@ def test_a_sound_installation_passes_the_doctor(queue, capsys):
         "relay",
         "spark",
         "provider",
+        "topics",
     }
 
 
@@ -54,7 +58,34 @@ def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
     assert wrong == {"encryption", "environment", "beat", "relay", "provider"}
     with pytest.raises(SystemExit):
         call_command("doctor")
-    assert "5 of 13 need attention" in capsys.readouterr().out
+    assert "5 of 14 need attention" in capsys.readouterr().out
+
+
+FILE = """format: 1
+queues:
+- {name: gone, provider: main, topic: nobody.made.it, kind: sequential, direction: inbound,
+   start_from: beginning}
+- {name: wide, provider: main, topic: WIDE, kind: sequential, direction: inbound,
+   start_from: beginning}
+"""
+
+
+def test_a_queue_without_a_topic_that_fits_is_told_when_it_is_set_up_and_later(
+    queue: Queue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "queues.yaml"
+    wide = Kafka(queue.provider.bootstrap_servers).topic(2)
+    file.write_text(FILE.replace("WIDE", wide))
+    call_command("config", "apply", str(file))
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in told] == ["queue gone", "queue wide"]
+    assert "The topic nobody.made.it does not exist." in told[0]
+    assert "has 2 partitions" in told[1]
+    wrong = [one for one in diagnosis.diagnose() if not one.ok]
+    assert [(one.name, one.why.split(":")[0]) for one in wrong] == [
+        ("topics", "gone"),
+        ("topics", "wide"),
+    ]
 
 
 def test_slots_are_told_apart_by_what_they_are_for(queue):

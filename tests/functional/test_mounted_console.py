@@ -117,6 +117,16 @@ def test_the_projects_own_names_and_pages_are_as_before(administrator: Client) -
 
 
 @pytest.mark.usefixtures("host")
+def test_a_process_that_answers_for_the_console_first_moves_no_files_of_the_project(
+    administrator: Client, settings: Any
+) -> None:
+    # As new projects have them: Django keeps what they are when they are first asked for.
+    settings.STATIC_URL, settings.MEDIA_URL = "static/", "media/"
+    assert "/ops/static/" not in administrator.get("/ops/queues/").text
+    assert (settings.STATIC_URL, settings.MEDIA_URL) == ("/static/", "/media/")
+
+
+@pytest.mark.usefixtures("host")
 def test_pages_are_english_and_in_universal_time_whatever_the_project_speaks(
     administrator: Client,
 ) -> None:

@@ -248,6 +248,12 @@ def test_a_queue_that_was_just_saved_gets_time_for_its_first_run() -> None:
     assert one.what == "Nobody reads orders"
 
 
+def test_a_queue_whose_first_run_was_hindered_says_by_what() -> None:
+    just_saved = a_row(changed_at=NOW - timedelta(seconds=20))
+    (one,) = found(just_saved, hindered={just_saved.id: "The topic t-orders does not exist."})
+    assert (one.what, one.why) == ("orders cannot begin", "The topic t-orders does not exist.")
+
+
 def test_what_no_handler_takes_leads_to_its_service_where_switching_it_off_helps() -> None:
     waits = {"state": "WAITING", "state_code": "HANDLER_MISSING"}
     untaken = {1: Untaken(7, "MXWO")}

@@ -11,8 +11,10 @@ from crontasks.configfile import applying
 from crontasks.configfile.applying import Difference, Step
 from crontasks.configfile.facts import export
 from crontasks.configfile.reading import MAX_BYTES, ConfigFileError
+from crontasks.health.flow_set_up import unfit_topics
 from integration.actions.configuration import Author
 from integration.counting import so_many
+from integration.models import Queue
 from sluice.env import referred
 
 MISTAKES: Final = 1
@@ -75,6 +77,15 @@ class Command(BaseCommand):
         self._tell(steps, word, with_defaults=options["all"])
         if verb == "plan" and steps:
             sys.exit(CHANGES)
+        self._tell_of_topics(steps)
+
+    def _tell_of_topics(self, steps: list[Step]) -> None:
+        """A file makes no topics, and needs no cluster that answers: what is wanting is told."""
+        word = str(Queue._meta.verbose_name)
+        names = [one.name for one in steps if one.word == word and one.action != "remove"]
+        queues = Queue.objects.filter(name__in=names).select_related("provider").order_by("name")
+        for sentence in unfit_topics(queues):
+            self.stderr.write(f"{word} {sentence}")
 
     def _tell(self, steps: list[Step], word: str, *, with_defaults: bool) -> None:
         for step in steps:
@@ -103,11 +114,15 @@ def _content(name: str) -> bytes:
 
 
 def _change(step: Step, difference: Difference) -> str:
-    return (
-        _short(difference.after)
-        if step.action == "create"
-        else f"{_short(difference.before)} -> {_short(difference.after)}"
-    )
+    before, after = difference.before, difference.after
+    if step.action == "create":
+        return _short(after)
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = sorted(name for name in before | after if before.get(name) != after.get(name))
+        return ", ".join(
+            f"{name}: {_short(before.get(name))} -> {_short(after.get(name))}" for name in names
+        )
+    return f"{_short(before)} -> {_short(after)}"
 
 
 def _short(value: object) -> str:

@@ -180,7 +180,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "HANDLER_MISSING": Situation(
             "No handler for the next message is installed on the worker that met it. {text}",
-            "Install the app with the handler on every worker; the queue then continues by itself.",
+            "Install the app with the handler, name it in SLUICE_INTEGRATIONS if a package has it, "
+            "and restart workers and web server; the queue then continues by itself.",
         ),
         "RETRY_WAIT": Situation(
             "The first message failed and will be tried again. {text}",
