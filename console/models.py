@@ -11,8 +11,8 @@ from integration.models.fields import SecretField
 class Limit(models.Model):
     """A person who may know of these external systems only; without a row, of everything.
 
-    It is an administrator's; what group rules limit somebody to is at their CompanyIdentity, and
-    who has both knows of the systems that are in both.
+    With `is_by_hand` an administrator limits the person to `by_hand`. `systems` are what is left of
+    those beside the limit of group rules (CompanyIdentity): console.people.limits keeps it so.
     """
 
     person = models.OneToOneField(
@@ -22,6 +22,8 @@ class Limit(models.Model):
         related_name="sluice_limit",
     )
     systems = models.ManyToManyField(ExternalSystem, blank=True, related_name="+")
+    is_by_hand = models.BooleanField(default=False, db_default=False)
+    by_hand = models.ManyToManyField(ExternalSystem, blank=True, related_name="+")
 
     def __str__(self) -> str:
         return f"limit of {self.person_id}"

@@ -38,6 +38,8 @@ S3_PLACE: Final = re.compile(r"s3a?://[A-Za-z0-9.\-_]+/([^?*\[\s]*/)?")
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
 # Readers of the figures of a laptop where nothing else is said: itself.
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
+# A piece of a key would be a key that is easily guessed.
+SHORTEST_KEY: Final = 20
 SECOND_FACTORS: Final = frozenset({"app", "passkey", "none"})
 # Values of .env.example, so that it works as it stands.
 PUBLIC: Final = frozenset(
@@ -171,6 +173,11 @@ class Env(Engine):
         self.from_email = r.text("SLUICE_FROM_EMAIL", "sluice@localhost")
         self.secret_key = r.text("SLUICE_SECRET_KEY")
         self.secret_key_fallbacks = r.words("SLUICE_SECRET_KEY_FALLBACKS")
+        if any(len(key) < SHORTEST_KEY for key in self.secret_key_fallbacks):
+            r.mistakes.append(
+                f"SLUICE_SECRET_KEY_FALLBACKS has a key of fewer than {SHORTEST_KEY} characters; "
+                "keys are separated by commas, so one that holds a comma cannot stand there"
+            )
         self.debug = r.flag("SLUICE_DEBUG", default=False)
         self.allowed_hosts = r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1")
         self.csrf_trusted_origins = r.words("SLUICE_CSRF_TRUSTED_ORIGINS")

@@ -1,6 +1,5 @@
 """Rights of people. Every view names the right it needs; pages show what is missing."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -11,13 +10,12 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Value
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.functional import lazy
 
-from console.models import CompanyIdentity, Limit
+from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
 
 Arguments = ParamSpec("Arguments")
@@ -144,14 +142,9 @@ def _stored_reach(user: User) -> Reach:
     """The rights by Django's own backends, whatever the users' model, and the limit."""
     permissions = user.get_all_permissions()
     rights = frozenset(right for right in Right if right.permission in permissions)
-    by_hand = Limit.objects.filter(person=user).values_list(Value("hand"), "systems")
-    rules = CompanyIdentity.objects.filter(person=user, is_limited=True)
-    limits: defaultdict[str, set[int]] = defaultdict(set)
     # One row for each system; of a limit to none, a row without one.
-    for whose, system in by_hand.union(rules.values_list(Value("rules"), "systems")):
-        limits[whose].add(system)
-    known = frozenset.intersection(*map(frozenset, limits.values())) if limits else None
-    return Reach(rights, EVERYTHING if known is None else Scope(frozenset(filter(None, known))))
+    systems = list(Limit.objects.filter(person=user).values_list("systems", flat=True))
+    return Reach(rights, Scope(frozenset(filter(None, systems))) if systems else EVERYTHING)
 
 
 def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments, Answer]]:

@@ -14,8 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from console.layout.access import ROLES, Right, scope_of
-from console.models import CompanyIdentity, Limit
-from console.people import sessions
+from console.people import limits, sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
 from integration.errors import IntegrationError
@@ -110,7 +109,7 @@ def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
             account.set_unusable_password()
         account.save()
         account.groups.set(wanted.roles)
-        limit_to(account, wanted.systems)
+        limits.store(account, wanted.systems)
         after = facts(account)
         if known is not None and wanted.password is not None:
             after["password"] = SET_ANEW
@@ -144,14 +143,13 @@ def make(name: str, email: str, author: Author, *, is_superuser: bool = False) -
 
 def facts(account: User) -> Facts:
     """The facts of an account for the audit; of the password only whether there is one."""
-    limit = Limit.objects.filter(person=account).first()
-    identity = CompanyIdentity.objects.filter(person=account, is_limited=True).first()
+    by_hand, of_groups = limits.by_hand(account), limits.of_groups(account)
     return {
         "name": account.get_username(),
         "email": getattr(account, account.get_email_field_name(), ""),
         "roles": sorted(account.groups.values_list("name", flat=True)),
-        "systems": EVERY_SYSTEM if limit is None else _systems_of(limit),
-        **({} if identity is None else {"systems of groups": _systems_of(identity)}),
+        "systems": EVERY_SYSTEM if by_hand is None else _names(by_hand),
+        **({} if of_groups is None else {"systems of groups": _names(of_groups)}),
         "active": account.is_active,
         "password": configuration.SET if account.has_usable_password() else configuration.NOT_SET,
     }
@@ -182,17 +180,8 @@ def _columns() -> set[str]:
     return {field.name for field in account_model()._meta.concrete_fields}
 
 
-def _systems_of(limit: Limit | CompanyIdentity) -> list[str]:
-    return sorted(limit.systems.values_list("name", flat=True))
-
-
-def limit_to(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
-    """Limit an account by hand to these systems; None = to nothing."""
-    if systems is None:
-        Limit.objects.filter(person=account).delete()
-        return
-    limit, _ = Limit.objects.get_or_create(person=account)
-    limit.systems.set(systems)
+def _names(systems: Iterable[ExternalSystem]) -> list[str]:
+    return sorted(system.name for system in systems)
 
 
 def refuse_above(known: User, by: User | AnonymousUser) -> None:

@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 
 from console.layout.access import Right
+from console.people import limits
 from console.people.accounts import Wanted, account_model
 from integration.models import ExternalSystem
 
@@ -118,9 +119,9 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         )
 
     def _begin_with(self, account: User) -> None:
-        limit = getattr(account, "sluice_limit", None)
+        by_hand = limits.by_hand(account)
         self.initial.update(
             roles=[group.pk for group in account.groups.all()],
-            is_limited=limit is not None,
-            systems=[] if limit is None else [one.pk for one in limit.systems.all()],
+            is_limited=by_hand is not None,
+            systems=[one.pk for one in by_hand or ()],
         )

@@ -15,8 +15,11 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import CompanyIdentity, ConsoleSession, Limit
+from console.people import limits
+from console.people.company import entering
 from console.people.company.rechecks import CHECKED
 from console.people.session_limits import BEGAN
+from integration.actions.configuration import Author
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.company_login import a_rule, accesses, systems_of, who
 from tests.support.identity_provider import (
@@ -71,29 +74,39 @@ def test_a_limit_by_hand_stays_beside_that_of_rules(idp: IdentityProvider) -> No
     """Neither widens the other, and the end of the one is not the end of the other."""
     eam, erp, crm = (ExternalSystem.objects.create(name=name) for name in ("eam", "erp", "crm"))
     logged_in_by(Client())
-    by_hand = Limit.objects.create(person=User.objects.get(username="olga"))
-    by_hand.systems.set([eam, crm])
+    olga = User.objects.get(username="olga")
+    # As the release before has written it.
+    Limit.objects.create(person=olga).systems.set([eam, crm])
     a_rule("/cafeteria", "Viewers", eam, erp)
     logged_in_by(Client())
     assert systems_of("olga") == {"eam"}
-    by_hand.systems.set([crm])
+    limits.store(olga, [crm])
     assert systems_of("olga") == set()
     idp.claims["groups"] = ["/ops"]
     logged_in_by(Client())
     assert systems_of("olga") == {"crm"}
+    limits.store(olga, None)
+    assert systems_of("olga") is None
+
+
+def test_who_leaves_the_company_login_keeps_the_limit(idp: IdentityProvider) -> None:
+    """With roles by hand they would widen them by themselves."""
+    a_rule("/cafeteria", "Viewers", ExternalSystem.objects.create(name="eam"))
+    logged_in_by(Client())
+    olga = User.objects.get(username="olga")
+    olga.groups.add(Group.objects.get(name="Editors"))
+    assert entering.disconnect(olga, Author("olga", ""))
+    assert systems_of("olga") == {"eam"}
+    assert limits.by_hand(olga) is not None
 
 
 def test_the_one_limit_of_earlier_versions_is_that_of_the_rules(idp: IdentityProvider) -> None:
     migration = import_module("console.migrations.0006_limits_of_rules")
-    eam = ExternalSystem.objects.create(name="eam")
-    a_rule("/cafeteria", "Viewers", eam)
+    a_rule("/cafeteria", "Viewers", ExternalSystem.objects.create(name="eam"))
     logged_in_by(Client())
-    before = SimpleNamespace(connection=connection)
-    migration.move_back(apps, before)
     CompanyIdentity.objects.get().systems.clear()
-    assert [*Limit.objects.get().systems.all()] == [eam]
-    migration.move(apps, before)
-    assert not Limit.objects.exists()
+    migration.copy(apps, SimpleNamespace(connection=connection))
+    limits.store(User.objects.get(username="olga"), None)
     assert systems_of("olga") == {"eam"}
 
 

@@ -106,6 +106,13 @@ def test_a_plan_tells_field_by_field_and_applying_does_exactly_that(config: Conf
     assert config("apply")[1] == "No changes.\n"
 
 
+def test_of_a_field_with_members_those_that_change_are_told(config: Config) -> None:
+    begun = "format: 1\nproviders:\n- name: a\n  bootstrap_servers: a:1\n  properties: {client.id: "
+    assert config("apply", text=f"{begun}x, linger.ms: 5}}\n")[0] == 0
+    said = config("plan", text=f"{begun}y, linger.ms: 5}}\n")[1]
+    assert "    properties: client.id: 'x' -> 'y'\n" in said
+
+
 def test_of_what_is_new_only_what_somebody_said_is_told(config: Config) -> None:
     text = "format: 1\nsystems:\n- name: other\n  enabled: true\n"
     _, planned = config("plan", text=text)

@@ -86,6 +86,14 @@ def test_the_public_secrets_of_the_example_are_refused_in_earnest(name, environm
     assert [mistake.split()[0] for mistake in told.value.mistakes] == [name]
 
 
+def test_a_piece_of_a_former_key_is_no_key():
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), "SLUICE_SECRET_KEY_FALLBACKS": f"{'k' * 40},rest"})
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == [
+        "SLUICE_SECRET_KEY_FALLBACKS"
+    ]
+
+
 def test_the_example_reads_the_same_with_and_without_a_shell():
     assert [v for v in example().values() if v and shlex.quote(v) != v] == []
 

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from console.models import CompanyIdentity
-from console.people import accounts, sessions
+from console.people import accounts, limits, sessions
 from console.people.accounts import PersonProtectedError
 from console.people.company import rules
 from console.people.company.errors import (
@@ -69,12 +69,14 @@ def connect(person: User, told: Told) -> None:
 def disconnect(person: User, author: Author) -> bool:
     """Let a person no longer come in by the company login; False where they did not.
 
-    What its groups gave is taken away. Their sessions end.
+    The roles that its groups gave are taken away; a limit stays, as one by hand, since whoever has
+    roles by hand, too, would widen them. Their sessions end.
     """
     known = identity_of(person)
     if known is None:
         return False
     with transaction.atomic():
+        limits.keep_by_hand(accounts.locked(person))
         rules.apply(known, (), author)
         before = {"company login": known.subject}
         known.delete()

@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
 
 from console.models import CompanyIdentity, GroupRule
-from console.people import accounts
+from console.people import accounts, limits
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
 from integration.models import ExternalSystem
@@ -128,9 +128,11 @@ def _give(account: User, identity: CompanyIdentity, groups: Sequence[str], autho
     account.groups.remove(*(known - given.roles))
     account.groups.add(*(given.roles - mine))
     identity.roles.set((known & given.roles) | (given.roles - mine))
+    by_hand = limits.by_hand(account)
     identity.systems.set(given.systems or ())
     identity.is_limited = given.systems is not None
     # All of them: the next change of a rule judges by what is kept here.
     identity.groups = list(groups)
     identity.save(update_fields=["is_limited", "groups"])
+    limits.store(account, by_hand)
     configuration.record(account, before, accounts.facts(account), author)
