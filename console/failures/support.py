@@ -12,6 +12,7 @@ from integration.models import MessageError
 from integration.policy.failure import Failure, FailureClass, cause_of
 from integration.selectors.failures.failure import FailureDetail
 from integration.selectors.failures.payloads import row_of
+from integration.version import sluice_version
 
 NONE: Final = "-"
 
@@ -34,7 +35,8 @@ def support_text(detail: FailureDetail) -> str:
         "Last failed": _moment(error.last_failed_at),
         "Edited": "yes" if detail.is_edited else "no",
         "Environment": f"{settings.SLUICE_ENVIRONMENT} of {settings.SLUICE_DEPLOYMENT}",
-        "Versions": f"Python {platform.python_version()}, Django {django.get_version()}",
+        "Versions": f"Sluice {sluice_version()}, Python {platform.python_version()}, "
+        f"Django {django.get_version()}",
     }
     tries = [
         f"{_named(one.number)}: {_moment(one.at)} {one.ended} {one.code}" for one in detail.tries

@@ -54,7 +54,8 @@ class RecipientForm(KeepsSecrets):
         max_length=2_000,
         label="Address",
         widget=SecretInput(),
-        help_text="Begins with https://. It gets one POST for each message.",
+        help_text="Begins with https:// (or http://, unencrypted). It gets one POST for each "
+        "message.",
     )
     secret = forms.CharField(
         required=False,

@@ -25,6 +25,7 @@ from integration.selectors.setup.tokens import (
     inbound_queues,
     names_to_limit_to,
     services_at,
+    takes_no_posts,
     token_of,
     tokens_of,
     users_named,
@@ -238,5 +239,6 @@ def _about(request: HttpRequest, system: ExternalSystem) -> dict[str, object]:
         "row": system,
         "noun": SYSTEMS,
         "example": example_of(next(iter(services_at(system)), "")),
+        "at_jms": takes_no_posts(system),
         "origin": request.build_absolute_uri(get_script_prefix()).rstrip("/"),
     }

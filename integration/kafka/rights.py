@@ -121,13 +121,13 @@ class _Asking:
             for name in self._wanted.groups
         ]
         if not self._wanted.reads:
-            findings.insert(0, _no_topic("No queue reads from here yet."))
+            findings.insert(0, _no_topic("No queue reads from here yet"))
         return Section("Read", tuple(findings))
 
     def writing(self, to: Connection) -> Section:
         findings = [self._topic(name, WRITING) for name in self._wanted.writes]
         if not self._wanted.writes:
-            findings.append(_no_topic("No queue writes here yet."))
+            findings.append(_no_topic("No queue writes here yet"))
         transactions = self._transactions(to)
         watermark = Resource("--group", self._wanted.ids, is_prefix=True)
         findings += [
@@ -242,6 +242,6 @@ def _names(described: Any) -> frozenset[str] | None:
 
 
 def _no_topic(text: str) -> Finding:
-    return Finding(
-        "Topics", Verdict.UNKNOWN, f"{text} Type a topic beside the button to ask about its rights."
-    )
+    asks = "The test on the provider's page can ask about one by its name."
+    text = f"{text}, so there is no topic whose rights could be asked about. {asks}"
+    return Finding("Topics", Verdict.UNKNOWN, text)

@@ -21,6 +21,7 @@ from integration.models import (
 )
 from integration.selectors.failures.lateness import newer_data
 from integration.selectors.failures.timeline import timeline
+from integration.version import sluice_version
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -320,3 +321,4 @@ def test_the_copy_for_support_holds_nothing_of_the_content(client: Client) -> No
         assert secret not in text, secret
     for fact in (str(error.pk), "BAD_VALUE", queue.name, "offset 10", "Asset … is unknown."):
         assert fact in text, fact
+    assert f"Sluice {sluice_version()}, Python " in text

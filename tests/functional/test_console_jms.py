@@ -232,6 +232,18 @@ class TestRefusals:
         assert partner.post({"n": 1}).status_code == 202
         assert OutboxRow.objects.get().topic == "beside"
 
+    def test_the_page_about_posts_says_so_and_shows_none(self, client: Client) -> None:
+        partner = a_partner(legacy_door=True)
+        assert partner.queue is not None
+        address = reverse("http-api", args=[partner.system.pk])
+        assert "/esqueue/" in client.get(address).text
+        Queue.objects.filter(pk=partner.queue.pk).update(provider=a_jms_provider_row())
+        page = client.get(address).text
+        assert "READS_FROM_JMS" in page
+        assert partner.queue.name in page
+        assert "/esqueue/" not in page
+        assert f"/es/{partner.system.name}/" in page
+
     def test_nothing_is_published_to_it(self) -> None:
         queue = a_jms_queue_row(direction="outbound")
         with pytest.raises(UnknownQueueError):

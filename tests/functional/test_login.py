@@ -33,6 +33,7 @@ def test_a_name_is_locked_after_its_tries_from_wherever_and_told_for_how_long() 
     answer = tried(name.upper(), PASSWORD)
     assert answer.status_code == 429
     assert "TOO_MANY_LOGINS" in answer.text
+    assert 'for="id_username">Username</label>' in answer.text
     assert 890 <= int(answer["Retry-After"]) <= 900
     assert tried(a_person("Viewers", a_name()).username, PASSWORD).status_code == 302
 

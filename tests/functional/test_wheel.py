@@ -278,7 +278,9 @@ def open_the_console(address: str) -> None:
         assert "The shop" in client.get("/").text
         asked = client.get("/ops/queues/")
         assert asked.headers["Location"] == "/ops/login/?next=/ops/queues/"
-        token = TOKEN.search(client.get("/ops/login/").text)
+        page = client.get("/ops/login/").text
+        assert 'for="id_username">Email</label>' in page
+        token = TOKEN.search(page)
         assert token is not None
         typed = {"username": "ada@shop.example", "password": "engine"}
         entered = client.post(

@@ -70,9 +70,16 @@ def services_at(system: ExternalSystem) -> list[str]:
 
 
 def inbound_queues(system: ExternalSystem) -> QuerySet[Queue]:
-    """The queues that could take posts."""
+    """The queues of its messages; those at Kafka take posts."""
     inbound = Queue.Direction.INBOUND
     return Queue.objects.filter(system=system, direction=inbound, is_error_queue=False)
+
+
+def takes_no_posts(system: ExternalSystem) -> list[str]:
+    """The names of its queues, where all of them read from JMS brokers; otherwise none."""
+    queues = list(inbound_queues(system).select_related("provider").order_by("name"))
+    names = [queue.name for queue in queues if queue.provider.is_jms]
+    return names if len(names) == len(queues) else []
 
 
 def names_to_limit_to(scope: Scope) -> list[str]:
