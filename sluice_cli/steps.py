@@ -23,7 +23,7 @@ def _step(step: Mapping[str, Any]) -> Iterator[str]:
     yield printable(f"{SIGNS[step['action']]} {step['word']} {step['name']}")
     defaults = 0
     for one in step["differences"]:
-        if one["is_default"]:
+        if one.get("is_default"):
             defaults += 1
         elif step["action"] == "create":
             yield printable(f"    {one['field']}: {_value(one['after'])}")
