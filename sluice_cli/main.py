@@ -1,22 +1,37 @@
 """`sluice GROUP COMMAND …`: every operation of the API is a command.
 
-Exit codes: 0 = done, 1 = refused, 2 = the command line is wrong, 3 = nobody answers.
+Exit codes: 0 = done, 1 = refused, or a check or a test did not end well, 2 = the command line is
+wrong, or a plan of a configuration has changes (as with `manage.py config`), 3 = nobody answers.
 """
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from sluice_cli import asking, showing
+from sluice_cli import asking, showing, steps
 from sluice_cli.asking import Connection, NotConnectedError, RefusedError, Request
-from sluice_cli.operations import NEXT, Field, Operation, every
+from sluice_cli.operations import NEXT, PLACED, Field, Operation, every
 
 REFUSED: Final = 1
+CHANGES: Final = 2
 UNREACHABLE: Final = 3
+# A check that ends otherwise has found, or cannot say, why the message would not go through.
+GOOD_ENDINGS: Final = frozenset({"APPLIED", "SUPERSEDED", "READABLE"})
+# Answers that say how it stands with what was asked about; the exit code says it, too.
+VERDICTS: Final[Mapping[str, Callable[[Mapping[str, Any]], int]]] = {
+    "failures check": lambda answer: 0 if answer["ending"] in GOOD_ENDINGS else REFUSED,
+    "endpoints test": lambda answer: 0 if answer["is_good"] else REFUSED,
+    "configuration plan": lambda answer: CHANGES if answer["steps"] else 0,
+}
+# Configuration files: what their steps are.
+STEPS: Final[Mapping[str, str]] = {
+    "configuration plan": "to be done",
+    "configuration apply": "done",
+}
 TYPES: Final = {"integer": click.INT, "number": click.FLOAT}
 HELP: Final = (
     "What a person does in the console of Sluice, from a terminal or a pipeline. SLUICE_URL is the "
@@ -82,7 +97,8 @@ def _callback(operation: Operation) -> Callable[..., None]:
         context = click.get_current_context()
         try:
             connection = context.obj or asking.connected()
-            _carry_out(connection, _request(operation, given), given, as_json=as_json)
+            code = _carry_out(connection, _request(operation, given), given, as_json=as_json)
+            context.exit(code)
         except NotConnectedError as problem:
             click.echo(str(problem), err=True)
             context.exit(UNREACHABLE)
@@ -106,32 +122,52 @@ def _request(operation: Operation, given: dict[str, Any]) -> Request:
 
 def _carry_out(
     connection: Connection, request: Request, given: dict[str, Any], *, as_json: bool
-) -> None:
+) -> int:
+    """Ask and tell. Returns the exit code."""
     if given.get("every_page"):
         for page in connection.pages(request):
-            _tell(page, as_json=as_json, is_one_of_many=True)
-        return
+            _tell_rows(page, as_json=as_json)
+        return 0
     response = connection.answer(request)
     if "json" not in response.headers.get("Content-Type", ""):
         sys.stdout.buffer.write(response.content)
-        return
-    _tell(response.json(), as_json=as_json)
-
-
-def _tell(answer: dict[str, Any], *, as_json: bool, is_one_of_many: bool = False) -> None:
-    listed = showing.list_in(answer)
-    if as_json and is_one_of_many and listed is not None:
-        # One line a row: what comes next reads it while more is fetched.
-        for row in listed[1]:
-            click.echo(json.dumps(row, ensure_ascii=False))
-    elif as_json:
+        return 0
+    answer, command = response.json(), request.operation.command
+    if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False, indent=2))
-    elif listed is None:
-        click.echo(showing.facts(answer))
+    elif command in STEPS:
+        click.echo(steps.told(answer["steps"], STEPS[command]))
     else:
-        click.echo(showing.table(listed[1]))
-        if answer.get(NEXT) is not None and not is_one_of_many:
-            click.echo("There are more: use --all.", err=True)
+        _tell(answer)
+    return VERDICTS[command](answer) if command in VERDICTS else 0
+
+
+def _tell_rows(page: dict[str, Any], *, as_json: bool) -> None:
+    """One page of many."""
+    rows = page[next(iter(page))]
+    if not as_json:
+        click.echo(showing.table(rows))
+    for row in rows if as_json else ():
+        # One line a row: what comes next reads it while more is fetched.
+        click.echo(json.dumps(row, ensure_ascii=False))
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    listed = showing.list_in(answer)
+    if listed is None:
+        click.echo(showing.facts(answer))
+        return
+    name, rows = listed
+    click.echo(showing.table(rows))
+    is_page = NEXT in answer
+    rest = {other: value for other, value in answer.items() if other not in {name, *PLACED}}
+    if any(showing.has_value(value) for value in rest.values()):
+        # A page's table is read by programs, too.
+        click.echo(showing.facts(rest), err=is_page)
+    if left := showing.left_out(rows):
+        click.echo(f"Left out: {', '.join(left)} (--json has them).", err=True)
+    if answer.get(NEXT) is not None:
+        click.echo("There are more: use --all.", err=True)
 
 
 def _values(fields: tuple[Field, ...], given: dict[str, Any]) -> dict[str, Any]:

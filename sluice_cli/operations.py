@@ -28,6 +28,7 @@ ALIASES: Final[Mapping[str, str]] = {"fingerprint": "cause", "interface": "servi
 # The list in an answer, and where to go on from.
 PLACES: Final = ("at", "after", "before")
 NEXT: Final = "next"
+PLACED: Final = frozenset({NEXT, "previous"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,14 @@ class Operation:
     rights: tuple[str, ...]
 
     @property
+    def command(self) -> str:
+        """Its group and name, as in “failures list”."""
+        return f"{self.group} {self.name}"
+
+    @property
     def words(self) -> str:
         """What is typed for it."""
-        return f"sluice {self.group} {self.name}"
+        return f"sluice {self.command}"
 
     @property
     def place(self) -> str:
@@ -153,11 +159,11 @@ def _field(
 
 
 def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema itself, where it is only referred to."""
+    """The schema itself, where it is only referred to, or wrapped for the sake of a default."""
+    wrapped = schema.get("allOf", ())
+    if len(wrapped) == 1:
+        return _resolved(document, wrapped[0])
     refers: str = schema.get("$ref", "")
-    if not refers and len(schema.get("allOf", ())) == 1:
-        refers = schema["allOf"][0].get("$ref", "")
     if not refers:
         return schema
-    found: Mapping[str, Any] = document["components"]["schemas"][refers.rpartition("/")[2]]
-    return found
+    return _resolved(document, document["components"]["schemas"][refers.rpartition("/")[2]])

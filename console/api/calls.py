@@ -49,7 +49,7 @@ def call_of(name: str, query: str = "", parts: Mapping[str, object] | None = Non
 def named(name: str) -> Operation:
     """Raises LookupError."""
     for operation in every():
-        if f"{operation.group} {operation.name}" == name:
+        if operation.command == name:
             return operation
     raise LookupError(name)
 

@@ -45,11 +45,15 @@ class How(Schema):
 
 
 class FieldChange(Schema):
-    """One field, as the file shows it before and after."""
+    """One field, as the file shows it before and after.
+
+    `is_default`: it is one of a new thing, the file leaves it out, and it has its default.
+    """
 
     field: str
     before: Any
     after: Any
+    is_default: bool
 
 
 class ConfigStep(Schema):

@@ -132,7 +132,7 @@ def _not_done(problem: IntegrationError) -> HttpResponse:
     more: dict[str, object] = {}
     if isinstance(problem, ConfigFileError):
         more["mistakes"] = [
-            {"place": f"line {one.line}", "text": str(one)} for one in problem.mistakes
+            {"place": f"line {one.line}", "text": one.sentence} for one in problem.mistakes
         ]
     return answers.written(
         status,

@@ -28,8 +28,13 @@ class Mistake:
     place: str
     text: str
 
+    @property
+    def sentence(self) -> str:
+        """The mistake without its line, for who tells that apart."""
+        return f"{self.place}: {self.text}" if self.place else self.text
+
     def __str__(self) -> str:
-        return f"line {self.line}: {f'{self.place}: ' if self.place else ''}{self.text}"
+        return f"line {self.line}: {self.sentence}"
 
 
 class ConfigFileError(IntegrationError):

@@ -4,21 +4,36 @@ import json
 import re
 import shlex
 from html import unescape
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+import console
 from console.api.calls import call_of
 from console.api.document import PREFIX
 from integration.models import Endpoint, ExternalSystem, MessageError
-from sluice_cli.main import built
+from integration.policy.states import BulkState, OperationState
+from integration.selectors.failures.causes import By
 from sluice_cli.operations import every
+from tests.support.command_line import a_command_line
+from tests.support.every_page import a_world, every_address
 from tests.support.operator_api import a_program, facts
 from tests.support.rows import a_held, a_message_to_send, a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+TEMPLATES = Path(console.__file__).with_name("templates")
+# The pages about a thing, or a list without a filter, that offer a call.
+OFFERING = frozenset(
+    {
+        *("failures", "failure-list", "failure", "operations", "operation", "queues", "queue"),
+        *("outbox", "outbox-row", "delivery", "delivery-endpoint", "tracking", "notices"),
+        *("cron", "bulk", "changes"),
+    }
+)
 
 
 @pytest.fixture
@@ -28,13 +43,39 @@ def client() -> Client:
     return found
 
 
-def call_on(page: str) -> tuple[str, list[str]]:
-    """The address and the command that a page offers to be copied."""
+def calls_on(page: str) -> tuple[str, list[list[str]]]:
+    """The address and the commands that a page offers to be copied."""
     text = unescape(page.partition('id="api-call"')[2].partition(">")[2].partition("</text")[0])
-    curl, command = text.split("\n\n")[:2]
+    curl, *commands = text.split("\n\n")
     address = shlex.split(curl)[1]
     assert address.startswith("$SLUICE_URL"), "the shell puts it in"
-    return address.removeprefix("$SLUICE_URL"), shlex.split(command)
+    return address.removeprefix("$SLUICE_URL"), [shlex.split(command) for command in commands]
+
+
+def call_on(page: str) -> tuple[str, list[str]]:
+    """The address and the command that says the same."""
+    address, commands = calls_on(page)
+    return address, commands[0]
+
+
+def carried_out(page: str) -> list[str]:
+    """Whatever a page offers does what it says when it is copied. Returns the commands' names."""
+    program = a_program()
+    address, commands = calls_on(page)
+    facts(program.get(address.removeprefix(PREFIX)))
+    sluice = a_command_line(program)
+    for _, *words in commands:
+        done = sluice(*words)
+        assert done.exit_code == 0, (words, done.output)
+    return [" ".join(words[1:3]) for words in commands]
+
+
+def called_in_templates() -> set[str]:
+    return {
+        name
+        for file in TEMPLATES.rglob("*.html")
+        for name in re.findall(r'{% api_call "([^"]+)"', file.read_text())
+    }
 
 
 def test_the_reference_tells_of_every_operation(client: Client) -> None:
@@ -75,25 +116,38 @@ def test_a_list_of_failures_tells_how_to_act_on_all_of_it(client: Client) -> Non
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        ("failures", {"by": "queue"}),
-        ("operations", {"state": "PAUSED"}),
+        *(("failures", {"by": by.value}) for by in By),
+        ("failures", {"by": "cause", "state": "HOLD", "code": "IT'S $ODD"}),
+        ("failure-list", {"state": "HOLD", "code": "IT'S $ODD", "queue": ""}),
+        *(("operations", {"state": state}) for state in ("", *OperationState)),
         ("queues", {"state": "NEED", "kind": "sequential"}),
         ("cron", {"state": "paused", "q": "a"}),
-        ("bulk", {"state": "DONE"}),
+        *(("bulk", {"state": state}) for state in ("", *BulkState)),
         ("changes", {"action": "create"}),
         ("outbox", {"state": "PENDING", "topic": "a b"}),
         ("tracking", {"id": "m/1~x y", "hours": "168"}),
+        ("notices", {"kind": "BLOCKED"}),
     ],
 )
-def test_every_list_offers_a_call_that_is_understood(
+def test_every_list_offers_calls_that_are_understood(
     client: Client, page: str, query: dict[str, str]
 ) -> None:
-    a_held(a_queue_row())
-    address, command = call_on(client.get(reverse(page), query).text)
-    assert "?" in address
-    facts(a_program().get(address.removeprefix(PREFIX)))
-    group = built().commands[command[1]]
-    group.commands[command[2]].make_context(command[2], command[3:])  # type: ignore[attr-defined]
+    a_held(a_queue_row(), code="IT'S $ODD")
+    offered = client.get(reverse(page), query).text
+    carried_out(offered)
+    said = [value for value in query.values() if value]
+    address, _ = call_on(offered)
+    assert all(urlencode({"": value})[1:] in address for value in said)
+
+
+def test_every_page_that_offers_a_call_offers_one_that_works(client: Client) -> None:
+    world = a_world()
+    offered = set()
+    for page in every_address(world):
+        if page.name in OFFERING:
+            offered |= set(carried_out(client.get(page.path).text))
+    story = carried_out(client.get(reverse("tracked-message"), {"id": world["message_id"]}).text)
+    assert offered | set(story) == called_in_templates() | {"operations plan"}
 
 
 def test_a_thing_is_named_in_its_address(client: Client) -> None:
@@ -116,10 +170,10 @@ def test_the_page_of_a_message_or_an_endpoint_offers_what_finds_just_that(client
         (reverse("delivery-endpoint", args=["orders"]), "name", "orders"),
         (tracked, "id", row.message_id),
     ):
-        address, command = call_on(client.get(page).text)
+        offered = client.get(page).text
+        address, _ = call_on(offered)
         assert facts(a_program().get(address.removeprefix(PREFIX)))[member] == value
-        group = built().commands[command[1]]
-        group.commands[command[2]].make_context(command[2], command[3:])  # type: ignore[attr-defined]
+        carried_out(offered)
 
 
 def test_no_call_is_of_an_operation_that_is_not_there() -> None:

@@ -1,43 +1,30 @@
 """The command line: every operation is a command, and does what the API does."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import httpx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from console.api.urls import document
-from integration.models import ExternalSystem, Operation
+from integration.models import Operation
 from sluice_cli import asking, operations, showing
-from sluice_cli.asking import Connection, NotConnectedError, connected
+from sluice_cli.asking import NotConnectedError, connected
 from sluice_cli.main import built
+from tests.support.command_line import Sluice, a_command_line, through
 from tests.support.http_api import problem
-from tests.support.operator_api import Program, a_program, application
+from tests.support.operator_api import a_program, application
 from tests.support.rows import a_blocked_queue, a_held, a_message_to_send, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
-Sluice = Callable[..., Result]
-
-
-def through(transport: httpx.BaseTransport, program: Program) -> Sluice:
-    """The command line of a program, whose requests take this way."""
-    headers = {"Authorization": f"Bearer {program.token}"}
-    client = httpx.Client(transport=transport, base_url="http://sluice", headers=headers)
-
-    def sluice(*words: str) -> Result:
-        connection = Connection(client, wait=lambda _: None)
-        return CliRunner().invoke(built(), words, obj=connection, catch_exceptions=False)
-
-    return sluice
 
 
 @pytest.fixture
 def sluice() -> Sluice:
-    return through(httpx.WSGITransport(app=application()), a_program())
+    return a_command_line(a_program())
 
 
 def test_the_document_of_the_commands_is_that_of_the_api() -> None:
@@ -76,6 +63,32 @@ def test_the_words_of_the_console_are_options(sluice: Sluice) -> None:
         assert [row["interface"] for row in found["failures"]] == ["Other"]
 
 
+def choices_of(schema: dict[str, Any]) -> list[str]:
+    """The words that a value of this schema may be, wherever the document lists them."""
+    if refers := schema.get("$ref", ""):
+        return choices_of(document()["components"]["schemas"][refers.rpartition("/")[2]])
+    inner = [*schema.get("allOf", ()), *schema.get("anyOf", ())]
+    return [*schema.get("enum", ()), *(word for one in inner for word in choices_of(one))]
+
+
+def test_an_option_that_takes_one_of_some_words_lists_them() -> None:
+    found = 0
+    for one in operations.every():
+        said = document()["paths"][one.path][one.method.lower()]
+        schemas = {part["name"]: part["schema"] for part in said.get("parameters", ())}
+        body = said.get("requestBody", {}).get("content", {}).get("application/json", {})
+        schemas |= operations._resolved(document(), body.get("schema", {})).get("properties", {})
+        help_ = " ".join(
+            CliRunner().invoke(built(), [one.group, one.name, "--help"]).output.split()
+        )
+        for field in (*one.query, *one.body):
+            words = choices_of(schemas[field.name])
+            assert list(field.choices) == words, (one.command, field.name)
+            assert not words or f"[{'|'.join(words)}]" in help_
+            found += bool(words)
+    assert found > 5
+
+
 def test_a_failure_is_released_and_what_is_refused_says_why(sluice: Sluice) -> None:
     _, _, error = a_blocked_queue()
     asked = ["failures", "release", str(error.pk), "--version", "1", "--reason", "mended"]
@@ -109,15 +122,6 @@ def test_an_operation_is_planned_by_json_and_by_a_file(sluice: Sluice, tmp_path:
         assert json.loads(planned.output)["total"] == 1
     assert sluice("operations", "plan", "--verb", "hold", "--filter", "{").exit_code == 2
     assert Operation.objects.count() == 2
-
-
-def test_a_configuration_file_is_planned_and_applied(sluice: Sluice, tmp_path: Path) -> None:
-    file = tmp_path / "sluice.yaml"
-    file.write_text("format: 1\nsystems:\n- name: eam\n")
-    assert "eam" in sluice("configuration", "plan", str(file)).output
-    assert not ExternalSystem.objects.exists()
-    assert sluice("configuration", "apply", str(file), "--reason", "live").exit_code == 0
-    assert "name: eam" in sluice("configuration", "export").output
 
 
 class Shaky(httpx.BaseTransport):
