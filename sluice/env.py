@@ -70,6 +70,7 @@ class Engine:
         self.files_root = r.folder("SLUICE_FILES_ROOT")
         self.encryption_keys = r.keys("SLUICE_ENCRYPTION_KEYS")
         self.notify_emails = r.words("SLUICE_NOTIFY_EMAILS")
+        self.console_url = r.page("SLUICE_CONSOLE_URL")
         self._read_access(r)
         self._read_tracing(r)
         self._read_bulk(r)

@@ -154,6 +154,7 @@ def _read_from(env: Engine) -> dict[str, object]:
         "SLUICE_HTTP_PROXY": env.http_proxy,
         "SLUICE_NO_PROXY": list(env.no_proxy),
         "SLUICE_NOTIFY_EMAILS": list(env.notify_emails),
+        "SLUICE_CONSOLE_URL": env.console_url,
         **_logins_from(env),
     }
 

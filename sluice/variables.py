@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
+PAGE: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 S3_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 # Hosts that are reached without a network: an identity provider there may go without TLS.
 AT_HOME: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -53,6 +54,13 @@ class Reader:
         value = self.text(name, "")
         if value and not (value.startswith(("http://", "https://")) and field in value):
             self.mistakes.append(f"{name} is {value!r}; write an address with {field} in it")
+        return value
+
+    def page(self, name: str) -> str:
+        """An address that others are sent to, without a slash at its end; empty: none."""
+        value = self.text(name, "").rstrip("/")
+        if value and not PAGE.fullmatch(value):
+            self.mistakes.append(f"{name} is {value!r}; write an address such as https://host/path")
         return value
 
     def need_package(self, name: str, module: str, extra: str) -> None:

@@ -19,7 +19,7 @@ LEADS: Final = {"BEGUN": "", "AGAIN": "Still: ", "OVER": "Over: "}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is told of one notice. `number` is the notice's id."""
+    """What is told of one notice. `number` is the notice's id, `link` the page about it."""
 
     number: int
     event: str
@@ -30,6 +30,7 @@ class Told:
     text: str
     opened_at: datetime
     closed_at: datetime | None = None
+    link: str = ""
 
     @property
     def headline(self) -> str:
@@ -40,7 +41,8 @@ class Told:
 class Message:
     """One message. `told` are the first NAMED of `count`; `titles` counts all of them by title.
 
-    The id stays the same at each try, so that a receiver knows a repeat.
+    The id stays the same at each try, so that a receiver knows a repeat. `link` is the page
+    *Notices*; empty where nobody has said where the console is.
     """
 
     id: UUID
@@ -49,6 +51,7 @@ class Message:
     count: int
     titles: Sequence[tuple[str, int]] = field(default=())
     is_test: bool = False
+    link: str = ""
 
     @property
     def left_out(self) -> int:
@@ -79,6 +82,8 @@ def mail_text(message: Message) -> str:
         parts = [f"{one.headline}\n{part}" for one, part in zip(message.told, parts, strict=True)]
     if message.left_out:
         parts.append(f"And {message.left_out:,} more: see Notices in the console.")
+    if message.link:
+        parts.append(message.link)
     return "\n\n".join(parts)
 
 
@@ -90,6 +95,7 @@ def as_json(message: Message) -> dict[str, Any]:
         "is_test": message.is_test,
         "count": message.count,
         "left_out": message.left_out,
+        "link": message.link or None,
         "notices": [_json_part(one) for one in message.told],
     }
 
@@ -129,6 +135,7 @@ def _json_part(one: Told) -> dict[str, Any]:
         "text": one.text[:TEXT_LENGTH],
         "opened_at": one.opened_at.isoformat(),
         "closed_at": one.closed_at.isoformat() if one.closed_at else None,
+        "link": one.link or None,
     }
 
 

@@ -28,6 +28,8 @@ LEASE: Final = timedelta(minutes=2)
 FIRST_PAUSE_SECONDS: Final = 5
 LONGEST_PAUSE_SECONDS: Final = 900
 GIVE_UP_AFTER: Final = timedelta(days=1)
+# Below the console's address.
+NOTICES: Final = "notices/"
 PROBLEM_LENGTH: Final = 300
 UNSENT: Final = Q(sent_at__isnull=True, next_at__isnull=False)
 Event = NoticeDelivery.Event
@@ -121,6 +123,7 @@ def message_of(batch: Batch) -> Message:
         told=[_told(row) for row in first],
         count=sum(count for _, count in titles),
         titles=titles,
+        link=_page(NOTICES),
     )
 
 
@@ -140,7 +143,12 @@ def settle(batch: Batch) -> None:
 def send_test(recipient: NoticeRecipient) -> str:
     """Send a test now; why it failed, or empty."""
     message = Message(
-        id=uuid4(), deployment=settings.SLUICE_DEPLOYMENT, told=(), count=0, is_test=True
+        id=uuid4(),
+        deployment=settings.SLUICE_DEPLOYMENT,
+        told=(),
+        count=0,
+        is_test=True,
+        link=_page(NOTICES),
     )
     return _sent(recipient, message)
 
@@ -180,7 +188,13 @@ def _told(row: NoticeDelivery) -> Told:
         text=notice.text,
         opened_at=notice.opened_at,
         closed_at=notice.closed_at if row.event == Event.OVER else None,
+        link=_page(NOTICES if notice.queue is None else f"queues/{notice.queue.name}/"),
     )
+
+
+def _page(path: str) -> str:
+    """The address of a page of the console, or empty: no request tells where it is."""
+    return f"{settings.SLUICE_CONSOLE_URL}/{path}" if settings.SLUICE_CONSOLE_URL else ""
 
 
 def _try_later(batch: Batch, problem: str, recipient: NoticeRecipient | None) -> None:

@@ -298,6 +298,22 @@ def test_what_tracing_cannot_do_is_told_only_where_it_is_on(wrong):
     assert [mistake.split()[0] for mistake in told.value.mistakes] == list(wrong)
 
 
+def test_the_console_has_an_address_that_links_begin_with():
+    assert not env.read(example()).console_url
+    given = {"SLUICE_CONSOLE_URL": "https://shop.test/ops/"}
+    assert env.read({**example(), **given}).console_url == "https://shop.test/ops"
+    for wrong in (
+        "shop.test",
+        "javascript:alert(1)",
+        "https://",
+        "https://a:b@shop.test",
+        "https://a/?b",
+    ):
+        with pytest.raises(env.SettingsError) as told:
+            env.read({**example(), "SLUICE_CONSOLE_URL": wrong})
+        assert "SLUICE_CONSOLE_URL" in told.value.mistakes[0]
+
+
 def test_a_link_to_traces_has_a_place_for_the_id():
     good = "https://jaeger.test/trace/{trace_id}"
     assert env.read({**example(), "SLUICE_TRACE_URL": good}).trace_url == good

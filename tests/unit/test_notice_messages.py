@@ -67,6 +67,16 @@ def test_many_are_one_short_message_that_counts_them():
     assert len(chat) < 10_000
 
 
+def test_links_are_told_where_the_console_has_an_address():
+    page, queue = "https://shop.test/ops/notices/", "https://shop.test/ops/queues/assets/"
+    message = a_message(replace(ONE, link=queue), link=page)
+    body = messages.as_json(message)
+    assert (body["link"], body["notices"][0]["link"]) == (page, queue)
+    assert messages.mail_text(message).endswith(f"UTC.\n\n{page}")
+    body = messages.as_json(a_message(ONE))
+    assert (body["link"], body["notices"][0]["link"]) == (None, None)
+
+
 def test_a_text_without_end_is_cut():
     message = a_message(replace(ONE, text="x" * 1_000_000))
     assert len(messages.mail_text(message)) < 3_000
