@@ -11,7 +11,10 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from crontasks.bulk.asking import conninfo
@@ -135,3 +138,13 @@ def test_only_an_archive_that_has_not_come_to_its_end_is_given_up(
         call_command("bulk_run", run.pk, "--give-up", stdout=StringIO())
     run.refresh_from_db()
     assert (run.state, run.problem) == (state, None)
+
+
+@pytest.mark.parametrize("state", ["FAILED", "CANCELLED"])
+def test_its_page_says_that_a_run_was_given_up(tmp_path: Path, state: str) -> None:
+    run = a_run(tmp_path, state=state)
+    call_command("bulk_run", run.pk, "--give-up", stdout=StringIO())
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    told = client.get(reverse("bulk-run", args=[run.pk])).context["summary"]
+    assert (told.what, told.now) == (unfinished.GIVEN_UP.text, unfinished.GIVEN_UP.next_step)
