@@ -203,6 +203,14 @@ class Storage:
             selector = FileSelector(_key(folder).rstrip("/"), allow_not_found=True)
             return [str(entry.base_name) for entry in self._system().get_file_info(selector)]
 
+    def has_bucket(self, name: str) -> bool:
+        """Return whether the bucket of a name is there. Raises JobError STORAGE_FAILED."""
+        from pyarrow.fs import FileType  # noqa: PLC0415 - see above
+
+        with _told(name):
+            found = self._system().get_file_info(_key(name).partition("/")[0])
+        return found.type is not FileType.NotFound
+
     def remove_folders(self, beginning: str, *, is_needed: bool = True) -> None:
         """Remove each folder whose name begins so. Raises JobError STORAGE_FAILED if needed."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above

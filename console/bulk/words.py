@@ -93,10 +93,7 @@ def summary(shown: ShownRun) -> Summary:
         case BulkState.FAILED:
             return _failed(run)
         case BulkState.CANCELLED:
-            return Summary(
-                CANCELLED.get(run.job, "It was cancelled, and nothing of it counts."),
-                "Run it again: it goes on where it stopped, with what was planned.",
-            )
+            return _cancelled(run)
         case _:
             return Summary(str(run.state))
 
@@ -180,6 +177,15 @@ def _silent(standing: Standing) -> Summary:
 def _failed(run: BulkRun) -> Summary:
     _, text, next_step = run.problem or ("", "It failed, and nobody said why.", "")
     return Summary(storage.with_short_names(text), next_step)
+
+
+def _cancelled(run: BulkRun) -> Summary:
+    if run.problem:
+        return _failed(run)  # Somebody gave it up since.
+    return Summary(
+        CANCELLED.get(run.job, "It was cancelled, and nothing of it counts."),
+        "Run it again: it goes on where it stopped, with what was planned.",
+    )
 
 
 def _counted(shown: ShownRun) -> str:

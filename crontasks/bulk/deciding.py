@@ -1,4 +1,4 @@
-"""Decisions about a stored run of a bulk job: it is cancelled, or goes on."""
+"""Decisions about a stored run of a bulk job: it is cancelled, goes on, or is given up."""
 
 from functools import partial
 from uuid import UUID
@@ -13,6 +13,8 @@ from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import LEASE, OPEN
 from integration.store.sessions import database_now
+from spark_jobs.archive import unfinished
+from spark_jobs.archive.parameters import ArchiveParameters
 
 
 class BulkRunMovedError(IntegrationError):
@@ -58,6 +60,26 @@ def again(run: UUID, *, send: bool = True) -> bool:
     if is_open and send:
         transaction.on_commit(partial(sending.send, run))
     return bool(is_open)
+
+
+def give_up(run: UUID, author: Author) -> bool:
+    """Give up an archive that cannot be brought to its end, audited; False where it is none.
+
+    Only one that failed or was cancelled. Others of its kind no longer wait for what it left at a
+    place that is gone, and the cleanup may remove it. `again` takes that back.
+    """
+    ended = BulkRun.objects.filter(
+        pk=run, job=ArchiveParameters.JOB, state__in=[BulkState.FAILED, BulkState.CANCELLED]
+    )
+    with transaction.atomic():
+        row = ended.select_for_update().first()
+        if row is None:
+            return False
+        before = {"problem": row.problem}
+        row.problem = list(sending.as_problem(unfinished.GIVEN_UP))
+        row.save(update_fields=["problem"])
+        configuration.record(row, before, {"problem": row.problem}, author)
+    return True
 
 
 def cancel_in_console(run: BulkRun, author: Author) -> None:

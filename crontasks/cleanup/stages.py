@@ -13,6 +13,7 @@ from crontasks.cleanup.rules import Rule, Spared, older_than
 from crontasks.cursor import Cursor
 from integration.policy.states import OPEN_SQL
 from integration.store.sessions import alias, django_connection, fetch_all
+from spark_jobs.archive import unfinished
 
 # Of a table's name so much is the run's: "bulk_" and 32 digits.
 RUN_CHARACTERS: Final = 37
@@ -37,8 +38,6 @@ OLD: Final = f"t.state IN {ENDED} AND {older_than('coalesce(t.ended_at, t.asked_
 OPEN_REJECTS: Final = f"""EXISTS (
         SELECT 1 FROM integration_queue q JOIN integration_messageerror e ON e.queue_id = q.id
         WHERE e.topic_uuid = t.id::text AND e.state IN {OPEN_SQL})"""
-# An archive that was planned may have written what is still here: only its own run drops that.
-UNFINISHED: Final = "t.job = 'archive' AND t.state <> 'DONE' AND t.plan ? 'parts'"
 
 STAGES: Final = Rule(
     name="stages",
@@ -71,7 +70,8 @@ BULK_RUNS: Final = Rule(
     days="bulk_days",
     spared=(
         Spared("Some of its rejects are open", OPEN_REJECTS),
-        Spared("An archive that has not come to its end: let it go on", UNFINISHED),
+        # It may have written what is still here: only its own run drops that.
+        Spared("An archive that has not come to its end: let it go on", unfinished.SQL),
     ),
     kept=(
         Spared("Waits, or is under way", f"t.state NOT IN {ENDED}"),

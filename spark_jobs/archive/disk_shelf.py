@@ -32,6 +32,13 @@ class DiskShelf(Shelf):
         super().__init__(run, installation)
         self.folder = folder
 
+    @property
+    def where(self) -> str:
+        return str(self.folder)
+
+    def is_there(self) -> bool:
+        return (self.folder / PENDING).is_dir()
+
     def make(self) -> None:
         for name in (PENDING, ENDED):
             (self.folder / name).mkdir(parents=True, exist_ok=True)

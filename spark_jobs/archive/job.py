@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from psycopg.errors import LockNotAvailable
 
-from spark_jobs.archive import planning
+from spark_jobs.archive import planning, unfinished
 from spark_jobs.archive.disk_shelf import DiskShelf
 from spark_jobs.archive.dropping import drop
 from spark_jobs.archive.object_shelf import ObjectShelf
@@ -25,12 +25,6 @@ from spark_jobs.work import Work
 # A driver that died leaves the lock when the database has noticed.
 _WAIT: Final = "SET LOCAL lock_timeout = '60s'"
 _ALONE: Final = "SELECT pg_advisory_lock(hashtextextended('sluice archive ' || %s, 0))"
-# Where, and as which installation, runs of the kind may have left what they archived and did not
-# drop: this database may have been another installation's.
-_UNFINISHED: Final = """
-SELECT DISTINCT parameters->>'folder', coalesce(parameters->>'installation', %s)
-FROM integration_bulkrun
-WHERE job = 'archive' AND state <> 'DONE' AND plan ? 'parts' AND parameters->>'kind' = %s"""
 
 
 def run(work: Work) -> Outcome:
@@ -39,7 +33,6 @@ def run(work: Work) -> Outcome:
     shelf, room = _shelf(work, parameters)
     archive = Archive(work, parameters, shelf, parquet.settled(work.session))
     with keeping.room(room):
-        shelf.make()
         _be_alone(work, parameters, shelf)
         plan = work.planned(Plan, partial(planning.plan, work.database, parameters))
         ended = [_archive(archive, part) for part in plan.parts]
@@ -72,27 +65,14 @@ def _be_alone(work: Work, parameters: ArchiveParameters, shelf: Shelf) -> None:
             f"Another run archives {parameters.kind} at this moment.",
             "Let this one go on when that one has ended.",
         ) from None
-    others = shelf.others() or _others_elsewhere(work, parameters)
-    if others:
-        raise JobError(
-            "ARCHIVE_UNFINISHED",
-            f"The run {others[0]} has archived {parameters.kind} and did not come to drop them "
-            "here: they would be archived twice.",
-            f"Bring that one to its end first: bulk_run {others[0]} --again.",
-        )
+    unfinished.refuse(
+        work.database,
+        parameters,
+        lambda folder: _shelf(work, replace(parameters, folder=folder))[0],
+    )
+    # Not before: what it makes would hide that the disk of an earlier run is missing.
+    shelf.make()
     shelf.tidy()
-
-
-def _others_elsewhere(work: Work, parameters: ArchiveParameters) -> list[str]:
-    """The same of runs that archive this kind to other places, or did under another name."""
-    own = parameters.installation
-    rows = work.database.execute(_UNFINISHED, [own, str(parameters.kind)]).fetchall()
-    elsewhere = {(folder, name) for folder, name in rows} - {(parameters.folder, own)}
-    shelves = [
-        _shelf(work, replace(parameters, folder=folder, installation=name))[0]
-        for folder, name in sorted(elsewhere)
-    ]
-    return [run for shelf in shelves for run in shelf.others()]
 
 
 def _archive(archive: Archive, part: Part) -> Manifest:

@@ -32,6 +32,14 @@ class ObjectShelf(Shelf):
         self.storage, self.folder = storage, folder
         self._work = work
 
+    @property
+    def where(self) -> str:
+        return self.folder
+
+    def is_there(self) -> bool:
+        # A folder in which nothing lies is none; its bucket stays.
+        return bool(self._names("")) or self.storage.has_bucket(self.folder)
+
     def make(self) -> None:
         """A storage has no folders of its own."""
 

@@ -6,7 +6,7 @@ gone from the database, the manifest says so in its last place.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +43,18 @@ class Shelf(ABC):
         """What the names of this run's hidden folders begin with, behind their dot."""
         return f"{self.installation}-{self.run}" if self.installation else self.run
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The folder as a person knows it."""
+
+    @abstractmethod
+    def is_there(self) -> bool:
+        """Return whether the folder was made, and did not vanish since; may ask the storage.
+
+        Raises OSError, JobError STORAGE_FAILED where nobody can tell.
+        """
+
     @abstractmethod
     def make(self) -> None:
         """Have the folder there."""
@@ -76,11 +88,16 @@ class Shelf(ABC):
         Another driver may do the same: a file that is there already is looked at all the same.
         """
 
-    def others(self) -> list[str]:
-        """Runs of this installation whose files are there and whose rows may be here as well."""
+    def others(self, known: Callable[[Collection[str]], set[str]]) -> list[str]:
+        """Runs whose files are there and whose rows may be here as well.
+
+        They are of this installation, or runs that its database has, under whatever name they
+        were asked for; `known` says which of some runs those are.
+        """
         names = set(self._names(PENDING)) - set(self._names(ENDED))
-        others = {name for name in names if _run_of(name) != self.run and self._is_ours(name)}
-        return sorted(set(map(_run_of, others)))
+        others = {name: run for name in names if (run := _run_of(name)) != self.run}
+        ours = known(set(others.values()))
+        return sorted({run for name, run in others.items() if run in ours or self._is_ours(name)})
 
     def ended(self, part: int) -> Manifest | None:
         return self._read(self._manifest(ENDED, part))

@@ -10,9 +10,11 @@ from django.db import connection
 from django.utils import timezone
 
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
+from crontasks.bulk.deciding import give_up
 from crontasks.cleanup import simulation
 from crontasks.cleanup.stages import BULK_RUNS, STAGES
 from crontasks.outcome import Context
+from integration.actions.configuration import Author
 from integration.models import BulkRun, MessageError, Provider, Queue
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -113,7 +115,9 @@ def test_runs_are_forgotten_when_their_rejects_are_closed() -> None:
     runs = {name: a_run("DONE", days=91) for name in ("open", "closed", "none")}
     young, waiting = a_run("FAILED", days=89), a_run("ASKED", days=400)
     archive = a_run("FAILED", days=400)
-    BulkRun.objects.filter(pk=archive.pk).update(job="archive", plan={"parts": []})
+    lost = a_run("FAILED", days=400)
+    BulkRun.objects.filter(pk__in=[archive.pk, lost.pk]).update(job="archive", plan={"parts": []})
+    assert give_up(lost.pk, Author("a"))
     for name, state in (("open", "HOLD"), ("open", "RESOLVED"), ("closed", "DELETED")):
         MessageError.objects.create(
             queue=queue,
@@ -127,7 +131,7 @@ def test_runs_are_forgotten_when_their_rejects_are_closed() -> None:
             last_failed_at=timezone.now(),
             closed_at=None if state == "HOLD" else timezone.now(),
         )
-    assert foretold(BULK_RUNS) == (2, [1, 1, 1, 1])
-    assert cleaned()["bulk_runs"] == 2
+    assert foretold(BULK_RUNS) == (3, [1, 1, 1, 1])
+    assert cleaned()["bulk_runs"] == 3
     assert set(BulkRun.objects.all()) == {runs["open"], young, waiting, archive}
     assert MessageError.objects.count() == 3, "failures go by their queue's own retention"

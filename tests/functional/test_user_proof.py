@@ -5,6 +5,7 @@ topic, with the headers that a post gives them or with somebody's forgery of tho
 """
 
 import json
+import re
 import uuid
 from typing import Any
 
@@ -237,6 +238,16 @@ def test_a_name_is_one_name_whatever_is_in_it(partner: Partner, clerk: User, nam
     assert partner.post(envelope(name), service=USERS).status_code == 202
     headers = dict(decode_headers(OutboxRow.objects.get().headers))
     assert headers["sluice-user"] == name.encode()
+
+
+def test_the_page_of_tokens_names_each_user_for_itself(partner: Partner) -> None:
+    """One name with a comma looks like no two names."""
+    ApiToken.objects.filter(pk=partner.row.pk).update(users=["Doe, Jane", "jörg"])
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    page = client.get(reverse("http-api", args=[partner.system.pk])).content.decode()
+    spoken_for = page.partition("may speak for")[2].partition("</ul>")[0]
+    assert re.findall(r"<li[^>]*>(.*?)</li>", spoken_for) == ["Doe, Jane", "jörg"]
 
 
 def test_a_name_in_a_topic_is_read_as_it_was_posted(

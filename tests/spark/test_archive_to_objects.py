@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -14,8 +15,9 @@ from bench.object_storage import BUCKET, ObjectStorage
 from crontasks.bulk import asking
 from crontasks.bulk.asking import Asker, ask
 from crontasks.bulk.catalogue import CATALOGUE
-from crontasks.bulk.deciding import again
+from crontasks.bulk.deciding import again, give_up
 from crontasks.bulk.errors import BulkError
+from integration.actions.configuration import Author
 from integration.models import BulkRun, MessageError, MessageTrack, Queue
 from integration.store import track_days
 from spark_jobs.archive import job
@@ -216,6 +218,44 @@ def test_what_is_unfinished_at_another_place_is_not_archived_again(
     assert driven(run).counts == counts(4)
     assert again(elsewhere.pk)
     assert driven(elsewhere).counts == counts(0)
+
+
+def left_at(folder: str) -> BulkRun:
+    """A run that was planned and failed, with an archive in this folder."""
+    said = {"kind": "runs", "folder": folder}
+    values = {"job": "archive", "state": "FAILED", "plan": {"parts": []}, "parameters": said}
+    return BulkRun.objects.create(actor="a", asked_at=timezone.now(), **values)
+
+
+def code_of(run: BulkRun) -> str:
+    return str((driven(run).problem or [""])[0])
+
+
+def test_a_bucket_that_is_gone_is_not_an_empty_one(queue: Queue, storage: Storage) -> None:
+    left_at(f"s3://{BUCKET}/nothing-came-here/")
+    lost = left_at("s3://no-such-bucket/archive/")
+    run = driven(an_archive("runs", "after-a-loss"))
+    assert run.problem is not None
+    assert run.problem[0] == "ARCHIVE_UNREACHABLE"
+    assert f"{lost.pk} " in run.problem[1]
+    assert "s3://no-such-bucket/archive/runs/" in run.problem[1]
+    assert give_up(lost.pk, Author("tester"))
+    assert again(run.pk)
+    assert code_of(run) == ""
+
+
+def test_archives_on_a_disk_wait_for_a_storage_that_does_not_answer(
+    queue: Queue, storage: Storage, settings: Any, tmp_path: Path
+) -> None:
+    """Until somebody says that nothing can be had back from there."""
+    lost = left_at(f"s3://{BUCKET}/archive/")
+    settings.SLUICE_S3 = {**settings.SLUICE_S3, "endpoint": "http://127.0.0.1:1"}
+    settings.SLUICE_BULK_ROOT = tmp_path
+    run = ask("archive", {"kind": "runs", "older_than_days": 30}, actor="tester")
+    assert code_of(run) == "ARCHIVE_UNREACHABLE"
+    assert give_up(lost.pk, Author("tester"))
+    assert again(run.pk)
+    assert code_of(run) == ""
 
 
 def test_an_object_that_is_not_what_was_verified_drops_nothing(

@@ -1,9 +1,11 @@
 """An archive as a person asks for it: the cleanup's rules say what may go, the days say when."""
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import quote
 
 from django.conf import settings
 
@@ -18,6 +20,9 @@ from integration.store.sessions import database_time
 from spark_jobs.archive.parameters import ArchivedKind, ArchiveParameters
 
 FOLDER: Final = "archive"
+# Of an installation's name: so many characters that people can read, a dot, and so many digits.
+READABLE: Final = 27
+DIGITS: Final = 12
 RULES: Final = {
     ArchivedKind.FAILURES: FAILURES,
     ArchivedKind.RUNS: next(r for r in HISTORY if r.name == "runs"),
@@ -79,8 +84,15 @@ class ArchiveRequest:
 
 
 def _installation() -> str:
-    """Deployment and environment, as one part of the name of a file."""
-    return quote(f"{settings.SLUICE_DEPLOYMENT}.{settings.SLUICE_ENVIRONMENT}", safe="")
+    """Deployment and environment as one part of the name of a file, of 40 characters at most.
+
+    People know it by its beginning. Its digits are those of both names, each for itself: no two
+    installations have them in common, whatever dots and letters their names have.
+    """
+    names = [settings.SLUICE_DEPLOYMENT, settings.SLUICE_ENVIRONMENT]
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "_", ".".join(names))[:READABLE]
+    digits = hashlib.sha256(json.dumps(names).encode()).hexdigest()[:DIGITS]
+    return f"{readable}.{digits}"
 
 
 def _rule_parameters(rule: Rule) -> dict[str, Any]:
