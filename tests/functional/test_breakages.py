@@ -200,7 +200,7 @@ class Stand:
                 "missing waits for a handler. No handler for the next message is installed on the "
                 "worker that met it. No handler for NOT.HERE is installed on worker …"
             ),
-            "Install the app with the handler on every worker; the queue then continues by itself.",
+            "and restart workers and web server; the queue then continues by itself.",
         )
 
     def blocked_head(self) -> Told:
