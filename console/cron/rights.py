@@ -40,7 +40,10 @@ class Judge:
         return TOO_MUCH.format(user.get_username())
 
     def hindrance_of_parameters(self, definition: Definition, given: Mapping[str, object]) -> str:
-        """The hindrance to runs with these parameters. Raises BadParametersError."""
+        """The hindrance to runs with these parameters.
+
+        Raises BadParametersError, and BulkError for a job request that cannot be read.
+        """
         if not asks_for_bulk_jobs(definition):
             return ""
         # With what is left out, because it is as usual.
@@ -50,7 +53,8 @@ class Judge:
     def require(self, instance: CronInstance, given: Mapping[str, object] | None) -> None:
         """Let nobody pass who may not have it run so, stored or for once.
 
-        `given` are its parameters if they are new. Raises PermissionDenied, BadParametersError.
+        `given` are its parameters if they are new. Raises PermissionDenied, BadParametersError,
+        and BulkError for a job request that cannot be read.
         """
         why = self.hindrance_of_user(instance.user_with_rights)
         definition = registry.get(instance.task)
