@@ -1,20 +1,32 @@
 """What rules reach is taken from them by who may reveal: forms, files and the wizard ask for it."""
 
+import json
+from typing import Any
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from console.layout.access import Right
+from devstack.server import Server
+from integration.kafka import admin
 from integration.models import (
     EnterpriseService,
     ExternalSystem,
     MaskingRule,
     ObjectStructure,
+    OutboxRow,
+    Provider,
     PublishChannel,
+    Queue,
 )
-from integration.selectors.masking.limits import step_unmasks, storing_unmasks
-from tests.functional.test_masking import SECRET, a_failure, a_rule, page_of
-from tests.functional.test_masking_planted import somebody
-from tests.support.rows import a_queue_row
+from integration.selectors.masking.limits import removal_unmasks, step_unmasks, storing_unmasks
+from tests.functional.setup_world import a_form, a_name
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
+from tests.functional.test_masking_planted import person_without, somebody
+from tests.support.http_api import problem
+from tests.support.operator_api import a_program, facts
+from tests.support.rows import a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -114,3 +126,123 @@ def test_the_wizard_gives_a_structure_to_a_service_that_has_none() -> None:
     )
     service.refresh_from_db()
     assert service.structure == one
+
+
+QUEUE = str(Queue._meta.verbose_name)
+LIMITS = ["system", "queue"]
+
+
+def limited_to(limit: str) -> MaskingRule:
+    """A rule for a partner's messages, or for a queue's, which is not the one of the test."""
+    if limit == "queue":
+        return a_rule(queue=a_queue_row())
+    return a_rule(system=ExternalSystem.objects.create(name="partner"))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_queues_decide_which_messages_a_limited_rule_is_for(limit: str) -> None:
+    queue, new = a_queue_row(), Queue(name="new", topic="a.topic")
+    a_rule()
+    assert not storing_unmasks(new), "a rule for all messages"
+    assert not step_unmasks("create", QUEUE, "new", {})
+    assert not removal_unmasks(queue)
+    rule = limited_to(limit)
+    assert storing_unmasks(new)
+    assert step_unmasks("create", QUEUE, "new", {})
+    assert removal_unmasks(queue)
+    assert step_unmasks("remove", QUEUE, queue.name, {})
+    assert not storing_unmasks(queue)
+    rule.enabled = False
+    rule.save()
+    assert not storing_unmasks(new)
+    assert not removal_unmasks(queue)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("topic", "another.topic"),
+        ("subscription", "another"),
+        ("selector", "region = 'north'"),
+        ("direction", "outbound"),
+        ("provider_id", 0),
+    ],
+)
+def test_a_queue_reads_other_messages_by_who_may_reveal(field: str, value: Any) -> None:
+    queue = a_queue_row()
+    setattr(queue, field, value)
+    before = {field.removesuffix("_id"): "before"}
+    assert not storing_unmasks(queue)
+    assert not step_unmasks("change", QUEUE, queue.name, before)
+    limited_to("system")
+    assert storing_unmasks(queue)
+    assert step_unmasks("change", QUEUE, queue.name, before)
+    queue.refresh_from_db()
+    queue.batch_size = 7
+    assert not storing_unmasks(queue)
+    assert not step_unmasks("change", QUEUE, queue.name, {"batch_size": 500})
+
+
+def test_no_queue_beside_a_topic_shows_what_waits_for_it() -> None:
+    partner = ExternalSystem.objects.create(name="partner")
+    queue = a_queue_row("continuous", direction="outbound", system=partner)
+    a_rule(system=partner)
+    row = OutboxRow.objects.create(
+        created_at=timezone.now(),
+        provider=queue.provider,
+        topic=queue.topic,
+        message_id="m1",
+        kind="MESSAGE",
+        state="DEAD",
+        value=json.dumps(DOCUMENT).encode(),
+        headers=[],
+    )
+    client = somebody(Right.REVEAL)
+    program = a_program(person=person_without(Right.REVEAL))
+    head = f"format: 1\nqueues:\n- name: {queue.name}\n  topic: "
+    said = program.put("/configuration", f"{head}elsewhere\n".encode())
+    problem(said, 403, "RIGHT_MISSING")
+    assert facts(program.put("/configuration", f"{head}{queue.topic}\n  batch_size: 7\n".encode()))
+    beside = f"- name: beside\n  provider: {queue.provider}\n  topic: {queue.topic}\n"
+    file = f"format: 1\nqueues:\n{beside}  direction: inbound\n  kind: continuous\n"
+    problem(
+        program.put("/configuration", f"{file}  start_from: end\n".encode()), 403, "RIGHT_MISSING"
+    )
+    assert SECRET not in client.get(reverse("outbox-row", args=[row.pk])).text
+    assert Queue.objects.count() == 1
+
+
+@pytest.fixture
+def provider(kafka: Server) -> Provider:
+    return Provider.objects.create(name="main", bootstrap_servers=kafka.bootstrap)
+
+
+def test_pages_of_queues_ask_for_the_right(provider: Provider) -> None:
+    queue, client = a_queue_row(enabled=False), somebody(Right.REVEAL)
+    name = a_name()
+    form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+    limited_to("system")
+    for address in (reverse("queue-new"), reverse("partner-step", args=["queue"])):
+        answer = client.post(address, form)
+        assert answer.status_code == 403, answer.context["form"].errors
+        assert Right.REVEAL.missing in answer.text
+    assert name not in admin.topics(provider)
+    address = reverse("queue-delete", args=[queue.name])
+    answer = client.post(address, {"name": queue.name, "reason": "not needed"})
+    assert answer.status_code == 403
+    assert Right.REVEAL.missing in answer.text
+    assert list(Queue.objects.all()) == [queue]
+    answer = somebody().post(address, {"name": queue.name, "reason": "not needed"})
+    assert answer.status_code == 303
+
+
+def test_an_error_queue_made_along_with_a_change_is_a_new_queue(provider: Provider) -> None:
+    queue, client = a_queue_row(provider=provider), somebody(Right.REVEAL)
+    a_place(queue)
+    a_rule(queue=queue)
+    address = reverse("queue-change", args=[queue.name])
+    form = a_form(client, address, batch_size=7)
+    answer = client.post(address, form | {"create_error_queue": "on"})
+    assert answer.status_code == 403, answer.context["form"].errors
+    assert not Queue.objects.filter(is_error_queue=True).exists()
+    assert client.post(address, form).status_code == 303
