@@ -27,6 +27,7 @@ from tests.functional.test_masking_planted import person_without, somebody
 from tests.support.http_api import problem
 from tests.support.operator_api import a_program, facts
 from tests.support.rows import a_place, a_queue_row
+from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -130,6 +131,7 @@ def test_the_wizard_gives_a_structure_to_a_service_that_has_none() -> None:
 
 QUEUE = str(Queue._meta.verbose_name)
 LIMITS = ["system", "queue"]
+PATHS: dict[str, Any] = {"external_id_path": "$.card", "search_paths": ["$.id", "$.card"]}
 
 
 def limited_to(limit: str) -> MaskingRule:
@@ -181,6 +183,56 @@ def test_a_queue_reads_other_messages_by_who_may_reveal(field: str, value: Any) 
     queue.batch_size = 7
     assert not storing_unmasks(queue)
     assert not step_unmasks("change", QUEUE, queue.name, {"batch_size": 500})
+
+
+@pytest.mark.parametrize("model", [EnterpriseService, PublishChannel])
+@pytest.mark.parametrize(
+    ("field", "value"), [("external_id_path", "$.order"), ("search_paths", ["$.order"])]
+)
+def test_paths_of_hidden_ids_are_changed_by_who_may_reveal(
+    model: type[EnterpriseService | PublishChannel], field: str, value: Any
+) -> None:
+    """Tracking keeps ids and no paths: which of them are hidden is told by those of today."""
+    name = "interface" if model is EnterpriseService else "name"
+    row = model.objects.create(**{name: "ORDERS", field: PATHS[field]})
+    word = str(model._meta.verbose_name)
+    setattr(row, field, value)
+    harmless = a_rule("$.name")
+    assert not storing_unmasks(row), "no rule hides these"
+    assert not step_unmasks("change", word, "ORDERS", {field: PATHS[field]})
+    assert not removal_unmasks(row)
+    harmless.path = "$.card"
+    harmless.save()
+    assert storing_unmasks(row)
+    assert step_unmasks("change", word, "ORDERS", {field: PATHS[field]})
+    row.refresh_from_db()
+    assert not storing_unmasks(row)
+    assert removal_unmasks(row), "another of its name would have other paths"
+    assert step_unmasks("remove", word, "ORDERS", {})
+    setattr(row, name, "RENAMED")
+    assert storing_unmasks(row)
+
+
+def test_ids_are_still_hidden_after_each_way_to_change_paths() -> None:
+    service = EnterpriseService.objects.create(interface="ORDERS", external_id_path="$.card")
+    row = a_track_row(a_queue_row("continuous"), interface="ORDERS", external_id=SECRET)
+    a_rule()
+    person, client = person_without(Right.REVEAL), somebody(Right.REVEAL)
+    program, head = a_program(person=person), "format: 1\nservices:\n- interface: ORDERS\n"
+    other = f"{head}  external_id_path: $.order\n"
+    problem(program.put("/configuration", other.encode()), 403, "RIGHT_MISSING")
+    address = reverse("service-change", args=[service.pk])
+    form = a_form(client, address, external_id_path="$.order")
+    assert client.post(address, form).status_code == 403
+    # The wizard only adds services, and this name is taken.
+    address = reverse("partner-step", args=["service"])
+    form = {"interface": "ORDERS", "external_id_path": "$.order", "enabled": "on"}
+    assert client.post(address, form).status_code == 422
+    page = client.get(reverse("tracked-message"), {"id": row.message_id}).text
+    assert row.message_id in page
+    assert SECRET not in page
+    same = f"{head}  external_id_path: $.card\n  description: of the plant\n"
+    assert facts(program.put("/configuration", same.encode()))["steps"]
 
 
 def test_no_queue_beside_a_topic_shows_what_waits_for_it() -> None:

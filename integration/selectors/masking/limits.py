@@ -1,11 +1,12 @@
 """What rules hide messages by: whether a change of the set-up would show what one hides."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db.models import Model, Q
 
 from integration.models import EnterpriseService, MaskingRule, PublishChannel, Queue
+from integration.selectors.masking.rules import masks
 
 # The field by which a rule reaches what such a row stands for, beside the row itself.
 _FIELDS: Final[Mapping[type[Model], str]] = {
@@ -20,12 +21,15 @@ _NAMES: Final[Mapping[type[Model], str]] = {
 }
 # By these it is told which messages are a queue's.
 _SOURCE: Final = ("provider", "topic", "direction", "subscription", "selector")
+# By these it is told which ids of tracked messages of a service or channel are hidden.
+_PATHS: Final = ("external_id_path", "search_paths")
 
 
 def storing_unmasks(row: Model) -> bool:
     """Return whether storing a row would show what a rule hides of messages.
 
-    That is where the row, or messages of its name or from its topic, would leave the rule's reach.
+    That is where the row, or messages of its name or from its topic, would leave the rule's reach,
+    or where ids that tracking took by its paths would no longer be known as hidden values.
     """
     model = row._meta.concrete_model
     if model is None or model not in _FIELDS:
@@ -81,7 +85,8 @@ def removal_unmasks(row: Model) -> bool:
     """Return whether a rule would hide less of the messages that a deleted or renamed row leaves.
 
     Messages keep the name of a service or a channel, and another row under it would not be in the
-    reach of a rule for this one. What is hidden of a topic is told by the queues that are left.
+    reach of a rule for this one, nor have its paths. What is hidden of a topic is told by the
+    queues that are left.
     """
     if isinstance(row, Queue):
         return _is_limited_to_places()
@@ -89,7 +94,9 @@ def removal_unmasks(row: Model) -> bool:
         return True
     if not isinstance(row, EnterpriseService | PublishChannel):
         return False
-    return row.structure_id is not None and _is_reached("structure", row.structure_id)
+    if row.structure_id is not None and _is_reached("structure", row.structure_id):
+        return True
+    return _any_hidden([row.external_id_path, *row.search_paths])
 
 
 def _creation_unmasks(model: type[Model], name: str) -> bool:
@@ -104,12 +111,12 @@ def _change_unmasks(model: type[Model], before: Mapping[str, Any]) -> bool:
         return True
     if model is Queue:
         return not before.keys().isdisjoint(_SOURCE) and _is_limited_to_places()
-    return False
+    return _any_hidden([before.get("external_id_path") or "", *(before.get("search_paths") or ())])
 
 
 def _before(stored: Model, row: Model) -> dict[str, Any]:
     """The old values of the fields that differ, as a configuration file shows them."""
-    watched = {*_FIELDS.values(), *_SOURCE}
+    watched = {*_FIELDS.values(), *_SOURCE, *_PATHS}
     differing = [
         field
         for field in stored._meta.concrete_fields
@@ -126,6 +133,18 @@ def _is_limited_to_places() -> bool:
     """
     is_limited = Q(system__isnull=False) | Q(queue__isnull=False)
     return MaskingRule.objects.filter(is_limited, enabled=True).exists()
+
+
+def _any_hidden(paths: Iterable[object]) -> bool:
+    """Return whether any rule, whatever it is limited to, may hide what one of these paths finds.
+
+    Other paths, or another order of them, would tell something else of ids that are stored.
+    """
+    wanted = [str(path) for path in paths if path]
+    if not wanted:
+        return False
+    mask = masks().of(None, None, ())
+    return any(map(mask.covers, wanted))
 
 
 def _is_reached(field: str, limit: Any) -> bool:
