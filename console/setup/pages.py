@@ -243,7 +243,7 @@ def shown_again(
     is_good, known = form.is_valid(), {} if seen is None else {"seen": seen}
     if not TRIALS.isdisjoint(request.POST):
         return show(form, **known)
-    if is_good and (unmasking := _storing_hindrance(request, form.rows)):
+    if is_good and (unmasking := storing_hindrance(request, form.rows)):
         form.add_error(None, unmasking)
         return show(form, status=403, **known)
     try:
@@ -260,11 +260,11 @@ def store(request: HttpRequest, row: Model, author: Author, *, seen: str) -> boo
     `seen` is the stamp of the row before. Raises PermissionDenied where masked values could be
     seen then, ChangedMeanwhileError.
     """
-    refuse(_storing_hindrance(request, [row]))
+    refuse(storing_hindrance(request, [row]))
     return configuration.save(row, author, seen=seen) is not None
 
 
-def _storing_hindrance(request: HttpRequest, rows: Iterable[Model]) -> str:
+def storing_hindrance(request: HttpRequest, rows: Iterable[Model]) -> str:
     """The reason why this person may not store these rows, because of masking rules; else empty."""
     if has(request.user, Right.REVEAL) or not any(map(storing_unmasks, rows)):
         return ""

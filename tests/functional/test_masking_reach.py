@@ -298,3 +298,18 @@ def test_an_error_queue_made_along_with_a_change_is_a_new_queue(provider: Provid
     assert answer.status_code == 403, answer.context["form"].errors
     assert not Queue.objects.filter(is_error_queue=True).exists()
     assert client.post(address, form).status_code == 303
+
+
+def test_a_cron_task_makes_queues_by_who_may_reveal() -> None:
+    program = a_program(person=person_without(Right.REVEAL))
+
+    def stored(name: str, **parameters: Any) -> Any:
+        head = f"format: 1\ncron_instances:\n- name: {name}\n  task: dead_letters\n"
+        file = f"{head}  interval_seconds: 3600\n  parameters: {json.dumps(parameters)}\n"
+        return program.put("/configuration", file.encode())
+
+    assert facts(stored("before", pattern="partner"))["steps"]
+    limited_to("system")
+    problem(stored("after", pattern="partner"), 403, "RIGHT_MISSING")
+    problem(stored("before", pattern="partner.*"), 403, "RIGHT_MISSING")
+    assert facts(stored("after", pattern="partner", most_queues=0))["steps"]
