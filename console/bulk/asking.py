@@ -82,7 +82,8 @@ def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
     """The reason why this person may not have that job asked for by schedule; else empty.
 
     Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
-    is wrong with them comes out when it runs.
+    is wrong with them comes out when it runs. Raises BulkError for a job request that cannot be
+    read.
     """
     entry = CATALOGUE.get(job)
     if entry is None:

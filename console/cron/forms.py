@@ -14,6 +14,7 @@ from console.forms.durations import WholeSecondsField
 from console.forms.parameters import fields_of, values_of
 from console.forms.setup_form import SetupForm, inner_helper, reason_field
 from crontasks import parameters
+from crontasks.bulk.errors import BulkError
 from crontasks.definitions import Definition
 from crontasks.errors import BadParametersError
 from crontasks.instances.effects import Effect, effect
@@ -233,5 +234,9 @@ def _read(
         for mistake in problem.mistakes:
             form.add_error(None, mistake)
         return
-    if why := judge.hindrance_of_parameters(definition, given):
+    try:
+        why = judge.hindrance_of_parameters(definition, given)
+    except BulkError as problem:
+        why = f"{problem.job_code}: {problem}"
+    if why:
         form.add_error(None, why)

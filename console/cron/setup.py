@@ -19,6 +19,7 @@ from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import parse_id, see
 from console.layout.asked import number_of
+from console.layout.reveals import may_reveal
 from console.setup.pages import TRIALS, UNEXPLAINED, author_of, seen_in, shown_again
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
@@ -160,8 +161,11 @@ def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]
     shown = runs.one(number, scope_of(request.user))
     if shown is None or requested(shown.run, request.user).is_cut:
         return {}
-    job_request = json.dumps(shown.run.job_request, ensure_ascii=False)
-    return {"job": shown.run.job, "job_request": job_request}
+    asked = dict(shown.run.job_request)
+    if asked.get("masked") is False and not may_reveal(request):
+        # In a schedule this would agree to true values, which nobody said of one.
+        del asked["masked"]
+    return {"job": shown.run.job, "job_request": json.dumps(asked, ensure_ascii=False)}
 
 
 def _show_form(

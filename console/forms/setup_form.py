@@ -100,6 +100,11 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         return self.get_initial_for_field(self.fields[name], name)
 
     @property
+    def rows(self) -> Sequence[Model]:
+        """The rows that a good form stores."""
+        return (self.instance,)
+
+    @property
     def why(self) -> str:
         return str(self.cleaned_data.get("reason", ""))
 

@@ -1,6 +1,6 @@
 """The pages of every noun that people set up: list, card, new, change, delete, switch, release."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -122,9 +122,8 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     mistake = "" if author.reason else UNEXPLAINED
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
         mistake = f"Type “{row}” to confirm. {mistake}".strip()
-    if not has(request.user, Right.REVEAL) and removal_unmasks(row):
-        mistake = f"{REMOVAL_UNMASKS} {Right.REVEAL.missing}"
-        return _show_deletion(request, noun, row, mistake=mistake, status=403)
+    if unmasking := removal_hindrance(request, row):
+        return _show_deletion(request, noun, row, mistake=unmasking, status=403)
     if mistake:
         return _show_deletion(request, noun, row, mistake=mistake, status=422)
     try:
@@ -152,7 +151,7 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
         return see(noun.one, number)
     seen, row.enabled = configuration.stamp(row), to == "on"
     try:
-        is_changed = configuration.save(row, author_of(request), seen=seen) is not None
+        is_changed = store(request, row, author_of(request), seen=seen)
     except ChangedMeanwhileError as problem:
         tell_problem(request, problem)
         return see(noun.one, number)
@@ -244,8 +243,8 @@ def shown_again(
     is_good, known = form.is_valid(), {} if seen is None else {"seen": seen}
     if not TRIALS.isdisjoint(request.POST):
         return show(form, **known)
-    if is_good and not has(request.user, Right.REVEAL) and storing_unmasks(form.instance):
-        form.add_error(None, f"{STORING_UNMASKS} {Right.REVEAL.missing}")
+    if is_good and (unmasking := storing_hindrance(request, form.rows)):
+        form.add_error(None, unmasking)
         return show(form, status=403, **known)
     try:
         if is_good and form.saved(Author(actor_of(request), form.why), seen):
@@ -253,6 +252,30 @@ def shown_again(
     except ChangedMeanwhileError as problem:
         return show(form, status=409, **conflict_of(problem, form.instance))
     return show(form, status=422, **known)
+
+
+def store(request: HttpRequest, row: Model, author: Author, *, seen: str) -> bool:
+    """Store what a button changed; False where nothing differs.
+
+    `seen` is the stamp of the row before. Raises PermissionDenied where masked values could be
+    seen then, ChangedMeanwhileError.
+    """
+    refuse(storing_hindrance(request, [row]))
+    return configuration.save(row, author, seen=seen) is not None
+
+
+def storing_hindrance(request: HttpRequest, rows: Iterable[Model]) -> str:
+    """The reason why this person may not store these rows, because of masking rules; else empty."""
+    if has(request.user, Right.REVEAL) or not any(map(storing_unmasks, rows)):
+        return ""
+    return f"{STORING_UNMASKS} {Right.REVEAL.missing}"
+
+
+def removal_hindrance(request: HttpRequest, row: Model, why: str = REMOVAL_UNMASKS) -> str:
+    """The reason why this person may not delete the row, because of masking rules; else empty."""
+    if has(request.user, Right.REVEAL) or not removal_unmasks(row):
+        return ""
+    return f"{why} {Right.REVEAL.missing}"
 
 
 def refuse(hindrance: str) -> None:

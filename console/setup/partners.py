@@ -17,10 +17,10 @@ from django.utils.text import slugify
 
 from console.forms.setup_form import SetupForm
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import SeeOther, actor_of
+from console.layout.answers import SeeOther, actor_of, tell_problem
 from console.setup import testmessages
 from console.setup.noun import Noun
-from console.setup.pages import new_form, refuse, shown_again
+from console.setup.pages import new_form, refuse, shown_again, store
 from console.setup.providers import PROVIDERS
 from console.setup.queues import pages as queues
 from console.setup.queues.effects import effects_of
@@ -30,6 +30,7 @@ from console.setup.structures import STRUCTURES, StructureForm
 from console.setup.systems import SYSTEMS
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.errors import ChangedMeanwhileError
 from integration.models import EnterpriseService, Queue
 from integration.selectors.setup import examination, takers
 from integration.selectors.setup.nouns import chosen
@@ -175,8 +176,17 @@ def _store_into(request: HttpRequest, path: PartnerPath) -> HttpResponse:
     """Let the chosen service store into the chosen structure."""
     refuse(NOUNS[SERVICE].hindrance(request.user))
     service: EnterpriseService = path.row(SERVICE)
-    service.structure = path.row(STRUCTURE) or service.structure
-    configuration.save(service, Author(actor_of(request), "New partner: the structure takes it."))
+    seen, wanted = configuration.stamp(service), path.row(STRUCTURE) or service.structure
+    if service.structure not in {None, wanted}:
+        # It is offered for a service without one: another is chosen in the service's form.
+        messages.warning(request, f"{service} is stored into {service.structure} already.")
+        return SeeOther(path.address(SERVICE))
+    service.structure = wanted
+    author = Author(actor_of(request), "New partner: the structure takes it.")
+    try:
+        store(request, service, author, seen=seen)
+    except ChangedMeanwhileError as problem:
+        tell_problem(request, problem)
     return SeeOther(path.address(SERVICE))
 
 

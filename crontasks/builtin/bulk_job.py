@@ -74,6 +74,8 @@ def job_request_in(text: str) -> Mapping[str, Any]:
     """The job request that a parameter holds. Raises BulkError BAD_PARAMETERS."""
     try:
         job_request = json.loads(text)
+    except RecursionError as e:
+        raise bad_job_request("job_request is nested too deeply") from e
     except ValueError as e:
         raise bad_job_request(f"job_request is no JSON: {e}") from e
     if not isinstance(job_request, dict):

@@ -59,8 +59,12 @@ class BulkCommand(BaseCommand):
             parser.add_argument(word, dest=one.name, help=f"{text} ({one.kind})", **asked)
 
     def _job_request(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        said = {one.name: options[one.name] for one in describe(CATALOGUE[self.job].job_request)}
-        return said | {name: "\n".join(said[name]) for name in self.lines}
+        """What was said: what is as usual follows a later release, and agrees to nothing."""
+        described = describe(CATALOGUE[self.job].job_request)
+        given = {one.name: options[one.name] for one in described}
+        given |= {name: "\n".join(given[name]) for name in self.lines}
+        usual = {one.name: one.default for one in described if not one.is_required}
+        return {n: value for n, value in given.items() if n not in usual or value != usual[n]}
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         job_request = self._job_request(options)

@@ -140,6 +140,18 @@ def test_pages_neither_query_nor_save():
     assert not [name for name, source in views if direct.search(source)]
 
 
+def test_what_people_set_up_is_stored_in_one_place():
+    """It asks whether what a masking rule hides would be seen; nobody else would."""
+    views = [(name, source) for name, source in modules("console") if not KEEPS_PEOPLE.match(name)]
+    by_row = re.compile(r"\bconfiguration\.(save|delete)\(")
+    assert sorted(name for name, source in views if by_row.search(source)) == [
+        "console/forms/setup_form.py",
+        "console/setup/pages.py",
+    ]
+    by_form = [name for name, source in views if re.search(r"\bform\.saved\(", source)]
+    assert by_form == ["console/setup/pages.py"]
+
+
 def test_templates_do_not_query():
     pages = [name for name in tracked() if name.startswith("console/templates/")]
     assert pages

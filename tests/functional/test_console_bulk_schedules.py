@@ -1,19 +1,26 @@
 """Schedules of bulk jobs: filled in from a run, and no way to do what one may not do by hand."""
 
+import io
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from console.layout.access import Right
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
-from integration.models import ConfigurationChange, Queue
+from integration.models import BulkRun, ConfigurationChange, Queue
+from tests.functional.test_masking_planted import somebody
 from tests.support.bulk_pages import a_run, assets, logged_in, see
 from tests.support.rows import a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+UNREADABLE = {"open": "{", "a list": "[]", "deep": "[" * 9_000}
 
 
 @pytest.fixture
@@ -46,6 +53,27 @@ def test_it_is_scheduled_with_its_words_filled_in(queue: Queue) -> None:
         form = client.get(address).context["form"]
     assert form["parameter-job"].value() == "import"
     assert '"structure": "ASSET"' in form["parameter-job_request"].value()
+
+
+@pytest.mark.parametrize(("but", "is_kept"), [([Right.REVEAL], False), ([], True)])
+def test_it_agrees_to_true_values_by_who_may_reveal(but: list[Right], *, is_kept: bool) -> None:
+    job_request = {"kind": "messages", "masked": False}
+    run = a_run(job="archive", job_request=job_request)
+    with the_scheduling_task():
+        address = f"{reverse('cron-new')}?task=bulk_job&bulk_run={run.pk}"
+        form = somebody(*but).get(address).context["form"]
+    said = json.loads(form["parameter-job_request"].value())
+    assert said == (job_request if is_kept else {"kind": "messages"})
+
+
+def test_a_run_of_the_command_line_has_what_was_said_and_no_defaults(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path
+    out = io.StringIO()
+    call_command("bulk_archive", "messages", "--older-than-days", "90", "--leave", stdout=out)
+    run = BulkRun.objects.get(pk=json.loads(out.getvalue())["run"])
+    assert run.job_request == {"kind": "messages", "older_than_days": "90"}
 
 
 def test_a_schedule_does_no_more_than_the_person_who_stores_it(queue: Queue) -> None:
@@ -100,3 +128,24 @@ def test_a_run_once_does_no_more_than_the_person_who_asks_for_it(queue: Queue) -
         assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
         person.groups.set(Group.objects.filter(name="Administrators"))
         assert asked("repair", queue=queue.name) == 303
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_job_request_that_cannot_be_read_is_told_in_the_form(queue: Queue, text: str) -> None:
+    client = logged_in("Administrators")
+    with the_scheduling_task():
+        fields = {"name": "nightly", "task": "bulk_job", "interval_seconds": 3_600}
+        instance = CronInstance.objects.create(**fields, parameters={"job": "import"})
+        typed = {"parameter-job": "archive", "parameter-job_request": text}
+        address = f"{reverse('cron-new')}?task=bulk_job"
+        form = client.get(address).context["form"]
+        asked = {name: form[name].value() or "" for name in form.fields} | typed
+        asked |= {"name": "weekly", "interval_seconds": "3600"}
+        run_now = reverse("run-now", args=[instance.pk])
+        for answer in (
+            client.post(address, asked),
+            client.post(run_now, {"with-parameters": "1", **typed}),
+        ):
+            assert answer.status_code == 422
+            assert "BAD_PARAMETERS" in str(answer.context["form"].non_field_errors())
+        assert CronInstance.objects.filter(task="bulk_job").count() == 1

@@ -20,11 +20,7 @@ from integration.actions.check import Check, DocumentChange, Ending
 from integration.masking.mask import Part, Rule, mask_of
 from integration.masking.matcher import Style
 from integration.models import (
-    EnterpriseService,
-    ExternalSystem,
-    MaskingRule,
     ObjectStructure,
-    PublishChannel,
 )
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
@@ -34,7 +30,6 @@ from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.failures.payloads import show
 from integration.selectors.masking.covers import UNCOVERED
 from integration.selectors.masking.errors import MaskMovedError
-from integration.selectors.masking.limits import step_unmasks, storing_unmasks
 from integration.selectors.masking.rules import any_rules, masked_queues, masks
 from integration.selectors.scope import EVERYTHING
 from integration.store.reads import reading_standby
@@ -185,78 +180,6 @@ class TestExports:
             within(CATALOGUE["export"], wanted, Asker(name="otto", may_see=False))
         assert refused.value.job_code == "OUT_OF_REACH"
         assert "may not see payloads" in str(refused.value)
-
-
-class TestReach:
-    def test_a_row_leaves_a_rule_s_reach_by_who_may_reveal(self) -> None:
-        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
-        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
-        queue = a_queue_row(system=ExternalSystem.objects.create(name="EAM"))
-        service.structure, queue.system = None, None
-        assert not storing_unmasks(service)
-        a_rule(structure=structure)
-        assert storing_unmasks(service)
-        assert not storing_unmasks(queue)
-        a_rule(system=ExternalSystem.objects.get())
-        assert storing_unmasks(queue)
-        MaskingRule.objects.update(enabled=False)
-        assert not storing_unmasks(service)
-
-    def test_forms_and_files_ask_for_the_right(self) -> None:
-        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
-        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
-        a_rule(structure=structure)
-        client = somebody(Right.REVEAL)
-        address = reverse("service-change", args=[service.pk])
-        form = client.get(address).context["form"]
-        said = {name: form[name].value() for name in form.fields}
-        said = {name: value for name, value in said.items() if value not in {None, False}}
-        answer = client.post(address, {**said, "structure": ""})
-        assert answer.status_code == 403, answer.text
-        service.refresh_from_db()
-        assert service.structure == structure
-        word = str(EnterpriseService._meta.verbose_name)
-        assert step_unmasks("change", word, "ORDERS", {"structure": "order"})
-        assert not step_unmasks("change", word, "ORDERS", {"enabled": True})
-
-    def test_nor_is_a_name_taken_that_messages_may_have(self) -> None:
-        """While nobody knows their service, every rule for a service hides what they hold.
-
-        So it is with failures, with tracked messages, and with those in the outbox.
-        """
-        new = EnterpriseService(interface="ORDERS")
-        word = str(EnterpriseService._meta.verbose_name)
-        assert not storing_unmasks(new)
-        assert not step_unmasks("create", word, "ORDERS", {})
-        a_rule(service=EnterpriseService.objects.create(interface="OTHER"))
-        assert storing_unmasks(new)
-        assert step_unmasks("create", word, "ORDERS", {})
-        assert storing_unmasks(PublishChannel(name="ORDERS"))
-        renamed = EnterpriseService.objects.create(interface="HARMLESS")
-        renamed.interface = "ORDERS"
-        assert storing_unmasks(renamed)
-        renamed.interface = "HARMLESS"
-        assert not storing_unmasks(renamed)
-        assert not storing_unmasks(PublishChannel(name="HARMLESS")), "its messages are known"
-        assert not step_unmasks("create", str(ObjectStructure._meta.verbose_name), "ORDERS", {})
-
-    @pytest.mark.parametrize("limit", ["structure", "service"])
-    def test_a_name_is_given_up_by_who_may_reveal(self, limit: str) -> None:
-        """Under the old name another row, which no rule is for, would show what is hidden."""
-        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
-        service = EnterpriseService.objects.create(interface="ORDERS", structure=structure)
-        word = str(EnterpriseService._meta.verbose_name)
-        service.interface = "RENAMED"
-        assert not storing_unmasks(service)
-        assert not step_unmasks("remove", word, "ORDERS", {})
-        a_rule(**{limit: {"structure": structure, "service": service}[limit]})
-        assert storing_unmasks(service)
-        assert step_unmasks("remove", word, "ORDERS", {})
-        assert not step_unmasks("create", word, "ORDERS", {})
-        address, client = reverse("service-delete", args=[service.pk]), somebody(Right.REVEAL)
-        said = {"reason": "to add it again", "name": "ORDERS"}
-        assert client.post(address, said).status_code == 403
-        assert EnterpriseService.objects.filter(interface="ORDERS").exists()
 
 
 class TestArchives:

@@ -1,10 +1,12 @@
 """The form of a queue: what people write, judged by the model, the rules and the broker."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from crispy_forms.layout import HTML, Field, Fieldset, Layout
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db.models import Model
 
 from console.forms.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
 from console.forms.setup_form import Part, SetupForm, names_in
@@ -333,6 +335,12 @@ class QueueForm(SetupForm):
     def store(self, author: Author, seen: str | None) -> bool:
         """With its topics, its error queue and the first positions."""
         return queue_setup.store(self.instance, author, self.making, seen=seen)
+
+    @property
+    def rows(self) -> Sequence[Model]:
+        """The queue, and the error queue that is made along with it."""
+        errors = self.making.error_queue
+        return [self.instance] if errors is None else [self.instance, errors]
 
     @property
     def making(self) -> Making:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see
 from console.layout.asked import number_of
-from console.setup.pages import author_of, seen_in, shown_again
+from console.setup.pages import author_of, removal_hindrance, seen_in, shown_again
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
 from integration.actions import configuration, queue_removal
@@ -29,6 +29,10 @@ BEGINNINGS: Final = {
     "service": "default_service",
     "endpoint": "endpoint",
 }
+REMOVAL_UNMASKS: Final = (
+    "Masking rules are limited to external systems or queues. After the deletion, they could hide "
+    "less of the messages of this topic."
+)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
@@ -71,6 +75,8 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     queue = known_queue(request, name)
     if request.method != "POST":
         return _show_deletion(request, queue)
+    if unmasking := removal_hindrance(request, queue, REMOVAL_UNMASKS):
+        return _show_deletion(request, queue, unmasking, status=403)
     try:
         queue_removal.remove(queue.pk, author_of(request), typed=request.POST.get("name", ""))
     except (NameMismatchError, ReasonMissingError) as mistake:
@@ -158,7 +164,10 @@ def effects_address(name: str) -> str:
 
 
 def _show_deletion(
-    request: HttpRequest, queue: Queue, mistake: IntegrationError | None = None, status: int = 200
+    request: HttpRequest,
+    queue: Queue,
+    mistake: IntegrationError | str | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     context = {
         "queue": queue,
