@@ -90,7 +90,7 @@ def _hindered(rows: Sequence[QueueRow]) -> dict[int, str]:
     if not ids:
         return {}
     runs = CronRun.objects.filter(instance__queue__in=ids).exclude(text="")
-    latest = runs.order_by("instance", "-started_at").distinct("instance")
+    latest = runs.order_by("instance_id", "-started_at").distinct("instance_id")
     return dict(latest.values_list("instance__queue", "text"))
 
 
