@@ -1,15 +1,20 @@
-"""doctor names what the installation lacks."""
+"""doctor names what the installation lacks, and the overview what a queue does."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
+from django.urls import reverse
+from django.utils import timezone
 
 from crontasks.health import diagnosis
-from crontasks.models import Heartbeat
+from crontasks.models import CronInstance, CronRun, Heartbeat
 from integration.models import Deployment, Queue
 from tests.functional.flow_world import a_heart, a_whole_chain
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_queue_row, some_live_processes
+from tests.support.set_up import logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -99,3 +104,16 @@ def test_slots_are_told_apart_by_what_they_are_for(queue):
     both = "2 shared by queues and the relay."
     assert told["worker"] == f"2 alive for queues. Slots: 3 for queues, {both}"
     assert told["relay"] == f"2 alive for the relay. Slots: 1 for the relay, {both}"
+
+
+def test_the_overview_says_why_a_queue_cannot_begin() -> None:
+    some_live_processes()
+    consumer = CronInstance.objects.get(queue=a_queue_row(name="orders"))
+    now = timezone.now()
+    for minutes, text in ((2, "The cluster is away."), (1, "The topic t-orders does not exist.")):
+        at = now - timedelta(minutes=minutes)
+        CronRun.objects.create(instance=consumer, started_at=at, state="DONE", text=text)
+    page = logged_in().get(reverse("overview")).text
+    assert "orders cannot begin" in page
+    assert "The topic t-orders does not exist." in page
+    assert "The cluster is away." not in page
