@@ -157,7 +157,7 @@ def facts(account: User) -> Facts:
 
 def _everybody() -> QuerySet[User]:
     accounts = account_model()._default_manager.select_related("sluice_limit", "sluice_identity")
-    return accounts.prefetch_related("groups", "sluice_limit__systems", "sluice_identity__systems")
+    return accounts.prefetch_related("groups", "sluice_limit__systems")
 
 
 def locked(known: User | None) -> User:
