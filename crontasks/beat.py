@@ -106,7 +106,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     """Ticks only while it holds the beat's lock; survives the database's absence.
 
     A cron task that only asks for a start is asked right here, so that no tick waits for a
-    worker slot; the others are sent with the instance's time limits.
+    worker slot; the others are sent with the instance's time limits, if there is work for them.
     """
 
     Entry = InstanceEntry
@@ -210,7 +210,10 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
             last.cancel()
 
     def _act(self, instance: CronInstance, moment: datetime) -> None:
-        if not registry.named(instance.task).task.asks_only:
+        task = registry.named(instance.task).task
+        if not task.has_work():
+            ticks.claim(instance.pk, moment)
+        elif not task.asks_only:
             ticks.send(instance, moment)
         elif self.workers_alive:
             # Nobody would take the start; asking all night would only fill the broker.

@@ -29,6 +29,13 @@ class CronTask(Protocol):
     is_noticed: ClassVar[bool]
     permissions: ClassVar[tuple[str, ...]]
 
+    @staticmethod
+    def has_work() -> bool:
+        """Beat asks it before it sends a tick; at a no the moment passes without a run.
+
+        It must take milliseconds. A class that does not have it always has work.
+        """
+
     def run(self, parameters: Any, context: Context) -> Outcome:
         """Do the work; expected endings are values. Anything raised ends the run as FAILED."""
 
@@ -107,8 +114,14 @@ def crontask(
         kind.parameters = parameters
         kind.asks_only = asks_only
         kind.is_noticed = is_noticed
+        if not hasattr(kind, "has_work"):
+            kind.has_work = staticmethod(_always)
         kind.permissions = permissions
         registry.add(Definition(name, task))
         return task
 
     return register
+
+
+def _always() -> bool:
+    return True

@@ -27,8 +27,14 @@ class Events:
     """Publishes events to other systems, each by the channel of its subscription.
 
     An event leaves the list in the commit that writes its message to the outbox. Of more than a
-    hundred of one kind and queue at a time, one event tells the number.
+    hundred of one kind and queue at a time, one event tells the number. While no event waits,
+    there are no runs.
     """
+
+    @staticmethod
+    def has_work() -> bool:
+        """Return whether an event waits to be published, or to be dropped."""
+        return PendingEvent.objects.exists()
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
         counts: Counter[str] = Counter()

@@ -17,10 +17,11 @@ from crontasks.beat import InstanceEntry, LeaderScheduler
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import history, outage, serving
-from integration.models import Deployment, Provider, Queue
+from integration.models import Deployment, EventSubscription, PendingEvent, Provider, Queue
 from integration.store import locks
 from integration.store.sessions import database_now
 from tests.functional.test_dispatcher_processes import flush_broker
+from tests.support.channels import a_channel
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -217,6 +218,32 @@ def test_beat_leaves_queues_alone_that_a_message_starts(monkeypatch):
     # A longer interval is a person's wish.
     CronInstance.objects.filter(pk=instance.pk).update(interval_seconds=3_600)
     assert entry(instance).is_due().is_due
+
+
+def test_beat_sends_no_tick_while_there_is_no_work(valkey, child_environment):
+    beat = LeaderScheduler(app)
+    instance = an_instance(task="events", interval_seconds=5)
+    CronInstance.objects.update(last_scheduled_at=later(-60))
+
+    def acted() -> tuple[bool, bool]:
+        before = instance.last_scheduled_at
+        beat.apply_async(entry(instance))
+        instance.refresh_from_db()
+        return instance.last_scheduled_at != before, instance.asked_at is not None
+
+    instance.refresh_from_db()
+    assert acted() == (True, False), "the moment passed, and nothing is late"
+    # What a subscription that is off has to lose is work as well.
+    subscription = EventSubscription.objects.create(
+        channel=a_channel("QUIET", "quiet", envelope=False), name="quiet", enabled=False
+    )
+    PendingEvent.objects.create(
+        subscription=subscription, kind="QUEUE_BLOCKED", at=later(0), subject={}
+    )
+    CronInstance.objects.update(last_scheduled_at=later(-60))
+    instance.refresh_from_db()
+    assert acted() == (False, True)
+    flush_broker(child_environment)
 
 
 def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
