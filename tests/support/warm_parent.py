@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import connections
 
 from config.celery import app
-from crontasks.management.commands.run_services import LOADED, LOADED_FOR_CONSOLE
+from crontasks.management.commands.run_services import LOADED_FOR_CONSOLE, load
 
 # What a driver of Spark needs in the place of the console, where Spark is set up for it.
 LOADED_FOR_SPARK: Final = ("crontasks.bulk.command", "pyspark.sql")
@@ -48,8 +48,7 @@ def main() -> None:
     django.setup()
     pages = ("config.urls", *LOADED_FOR_CONSOLE)
     more = LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else pages
-    for name in (*LOADED, *more):
-        importlib.import_module(name)
+    load(more)
     assert threading.active_count() == 1, "a thread would be missing in the children"
     gc.collect()
     gc.freeze()
