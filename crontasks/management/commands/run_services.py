@@ -18,7 +18,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from crontasks.celery_app import app
-from crontasks.models import CronInstance
 
 # What the services import once Django is set up; none of it opens a connection or starts a thread.
 LOADED: Final = (
@@ -122,7 +121,8 @@ def load(more: Sequence[str]) -> None:
     app.finalize()
     for model in apps.get_models(include_auto_created=True):
         model._meta.get_fields(include_hidden=True)
-    query = CronInstance.objects.filter(queue__provider__name="").select_related("queue").query
+    instances = apps.get_model("crontasks.CronInstance").objects
+    query = instances.filter(queue__provider__name="").select_related("queue").query
     query.get_compiler(settings.SLUICE_DATABASE).as_sql()
 
 
