@@ -10,8 +10,8 @@ class BenchConfig(AppConfig):
     label = "bench"
 
     def ready(self) -> None:
-        from bench.app import receipts, sampling, untracing
+        from bench.app import looks, receipts, sampling
 
         receipts.connect()
         sampling.connect()
-        untracing.connect()
+        looks.connect()

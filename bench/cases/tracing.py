@@ -1,5 +1,6 @@
 """The cost of tracing: of a context that only travels on, and of spans that are sent."""
 
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from threading import Thread
 from typing import Any, Final
 
 from bench import cpu, facts, traffic, workload
-from bench.app import untracing
+from bench.app import looks
 from bench.cases.throughput import KEYS, filled
 from bench.figure import Figure, below
 from bench.ground import Ground
@@ -20,8 +21,7 @@ from devstack.supervise import Process
 
 # What is measured is the small difference of two large figures.
 PAIRS: Final = 11
-# Processor time differs by two per cent from run to run: what costs less takes more of them.
-PAIRS_OF_A_PERCENT: Final = 41
+RUNS: Final = 5
 INTERFACE: Final = "BenchBatch"
 # As long as each other, and one says nothing to anybody.
 CONTEXT: Final = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -38,18 +38,34 @@ class Side:
 
 
 def otel_off(ground: Ground) -> Figure:
-    """Tracing is off: `inbound_batch`'s messages against the same with no look for a trace.
+    """Tracing is off: the part of `inbound_batch`'s processor time that looks for traces.
 
-    Both sides are runs of one queue by one worker.
+    Taken around the look itself, for it costs less than two runs of the same differ by.
     """
     count = 15_000 if ground.quick else 90_000
     with ground.rig("otel_off") as rig:
         queue = filled(rig, rig.folder.name, INTERFACE, count)
-        switch = rig.folder / "untraced"
-        worker = rig.start_worker(environment={untracing.VARIABLE: str(switch)})
-        shipped = Side(queue, worker, partial(switch.unlink, missing_ok=True))
-        bare = Side(queue, worker, switch.touch)
-        return _figure(ground, "otel_off", shipped, bare, 1, pairs=PAIRS_OF_A_PERCENT)
+        file = rig.folder / "looks"
+        worker = rig.start_worker(environment={looks.VARIABLE: str(file)})
+        side = Side(queue, worker, partial(file.unlink, missing_ok=True))
+        used: list[cpu.Used] = []
+        told = [(_run(side, used), *looks.told(file)) for _ in range(RUNS + 1)]
+    parts = [spent / 1e9 / sum(each) for (_, _, spent), each in zip(told, used, strict=True)]
+    part = statistics.median(parts[1:])
+    return Figure(
+        name="otel_off",
+        value=100 * part,
+        unit="%",
+        n=count,
+        ratio=1 - part,
+        against="processor time of worker and database for the same batches",
+        target=below("value", 1),
+        claims={"every message was looked at": all(seen == count for _, seen, _ in told)},
+        facts={
+            "percents": [round(100 * each, 3) for each in parts[1:]],
+            "nanoseconds_a_message": round(statistics.median(each[2] for each in told) / count),
+        },
+    )
 
 
 def trace_kept(ground: Ground) -> Figure:
@@ -75,16 +91,14 @@ def otel_on(ground: Ground) -> Figure:
         return _figure(ground, "otel_on", sends, Side(plain, off.start_worker()), 10)
 
 
-def _figure(
-    ground: Ground, name: str, ours: Side, theirs: Side, percent: float, *, pairs: int = PAIRS
-) -> Figure:
+def _figure(ground: Ground, name: str, ours: Side, theirs: Side, percent: float) -> Figure:
     """By processor time: what other programs take meanwhile is more than what is looked for."""
     used: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
     paired: Paired = run_pairs(
         partial(_run, ours, used[0]),
         partial(_run, theirs, used[1]),
         quick=ground.quick,
-        pairs=pairs,
+        pairs=PAIRS,
     )
     told = cpu.as_facts(*used, ours.queue.count)
     ratio = float(str(told["ratio_by_cpu"]))
