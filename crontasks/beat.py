@@ -211,9 +211,9 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
 
     def _act(self, instance: CronInstance, moment: datetime) -> None:
         task = registry.named(instance.task).task
-        if not task.has_work():
-            ticks.claim(instance.pk, moment)
-        elif not task.asks_only:
+        if not task.has_work() and ticks.pass_over(instance.pk, moment):
+            return
+        if not task.asks_only:
             ticks.send(instance, moment)
         elif self.workers_alive:
             # Nobody would take the start; asking all night would only fill the broker.

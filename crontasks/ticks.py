@@ -82,13 +82,27 @@ def _take_request(instance: CronInstance, request: RunRequest, context: Context)
 
 def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     """Move `last_scheduled_at` to this moment; None when another tick was there before."""
-    older = Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
-    mine = CronInstance.objects.filter(older, pk=instance_id)
+    mine = CronInstance.objects.filter(_is_newer(scheduled_at), pk=instance_id)
     # Of a queue's instance `asked_at` is about the queue's request, whose run this is not.
     asked_at = Case(When(queue__isnull=False, then=F("asked_at")), default=None)
     if mine.update(last_scheduled_at=scheduled_at, asked_at=asked_at) == 0:
         return None
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
+
+
+def pass_over(instance_id: int, scheduled_at: datetime) -> bool:
+    """Move `last_scheduled_at` to this moment without a run; False while a tick is on its way.
+
+    That one is older: after this it would be nothing, also where a person asked for it.
+    """
+    waiting_for_none = CronInstance.objects.filter(
+        _is_newer(scheduled_at), pk=instance_id, asked_at__isnull=True
+    )
+    return waiting_for_none.update(last_scheduled_at=scheduled_at) > 0
+
+
+def _is_newer(scheduled_at: datetime) -> Q:
+    return Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
 
 
 def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | None = None) -> None:

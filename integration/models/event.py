@@ -1,6 +1,6 @@
 """Events for other systems: who subscribes to which, and those that wait to be published.
 
-Triggers of the database (migrations 0027 and 0029) write the rows of `PendingEvent`, in the
+Triggers of the database (migrations 0027 and 0030) write the rows of `PendingEvent`, in the
 transaction of what happened, whichever way it was written: by a page, the engine, an operation or
 a bulk job.
 """

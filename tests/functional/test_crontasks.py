@@ -246,6 +246,16 @@ def test_beat_sends_no_tick_while_there_is_no_work(valkey, child_environment):
     flush_broker(child_environment)
 
 
+def test_a_run_that_was_asked_for_is_not_passed_over():
+    instance = an_instance(task="events", interval_seconds=5)
+    asked, moment = later(10), later(20)
+    CronInstance.objects.update(asked_at=asked)
+    assert not ticks.pass_over(instance.pk, moment)
+    assert ticks.claim(instance.pk, asked) is not None
+    assert ticks.pass_over(instance.pk, moment), "the run that was asked for has begun"
+    assert ticks.claim(instance.pk, moment) is None
+
+
 def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
     instance = an_instance(interval_seconds=None, crontab="* * * * *")
     now = later(86_400).replace(second=0, microsecond=0)
