@@ -1,7 +1,7 @@
 """The cost of tracing: of a context that only travels on, and of spans that are sent."""
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,10 @@ from bench.rig import Rig
 from devstack.supervise import Process
 
 # What is measured is the small difference of two large figures.
-PAIRS: Final = 11
+PAIRS: Final = 12
+# Two workers of the same code differ by some percent for as long as they live.
+STARTS: Final = 3
+STOP_SECONDS: Final = 30
 RUNS: Final = 5
 INTERFACE: Final = "BenchBatch"
 # As long as each other, and one says nothing to anybody.
@@ -78,7 +81,8 @@ def trace_kept(ground: Ground) -> Figure:
         with_context = _headed(rig, "with-context", count, CONTEXT)
         without = _headed(rig, "without", count, OTHER)
         worker = rig.start_worker()
-        return _figure(ground, "trace_kept", Side(with_context, worker), Side(without, worker), 5)
+        sides = Side(with_context, worker), Side(without, worker)
+        return _figure(ground, "trace_kept", [sides], 5)
 
 
 def otel_on(ground: Ground) -> Figure:
@@ -87,26 +91,52 @@ def otel_on(ground: Ground) -> Figure:
     with ground.rig("otel_on") as on, ground.rig("otel_none") as off, _collector() as address:
         traced, plain = (filled(rig, rig.folder.name, INTERFACE, count) for rig in (on, off))
         variables = {"SLUICE_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": address}
-        sends = Side(traced, on.start_worker(environment=variables))
-        return _figure(ground, "otel_on", sends, Side(plain, off.start_worker()), 10)
+        starts = _started(traced, plain, variables, 1 if ground.quick else STARTS)
+        return _figure(ground, "otel_on", starts, 10, pairs=PAIRS // STARTS)
 
 
-def _figure(ground: Ground, name: str, ours: Side, theirs: Side, percent: float) -> Figure:
+def _started(
+    ours: BenchQueue, theirs: BenchQueue, variables: dict[str, str], times: int
+) -> Iterator[tuple[Side, Side]]:
+    """Each time with workers of their own, ours with these variables."""
+    for _ in range(times):
+        workers = ours.rig.start_worker(environment=variables), theirs.rig.start_worker()
+        yield Side(ours, workers[0]), Side(theirs, workers[1])
+        for worker in workers:
+            worker.stop(grace_seconds=STOP_SECONDS)
+
+
+def _figure(
+    ground: Ground,
+    name: str,
+    starts: Iterable[tuple[Side, Side]],
+    percent: float,
+    pairs: int = PAIRS,
+) -> Figure:
     """By processor time: what other programs take meanwhile is more than what is looked for."""
     used: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
-    paired: Paired = run_pairs(
-        partial(_run, ours, used[0]),
-        partial(_run, theirs, used[1]),
-        quick=ground.quick,
-        pairs=PAIRS,
-    )
-    told = cpu.as_facts(*used, ours.queue.count)
+    paired = Paired([], [])
+    count = 0
+    for ours, theirs in starts:
+        runs: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
+        more = run_pairs(
+            partial(_run, ours, runs[0]),
+            partial(_run, theirs, runs[1]),
+            quick=ground.quick,
+            pairs=pairs,
+        )
+        count = ours.queue.count
+        for all_of, these in zip(used, runs, strict=True):
+            all_of.extend(these[1:])
+        paired.ours.extend(more.ours)
+        paired.theirs.extend(more.theirs)
+    told = cpu.as_facts(*used, count)
     ratio = float(str(told["ratio_by_cpu"]))
     return Figure(
         name=name,
         value=100 * (1 - ratio),
         unit="%",
-        n=ours.queue.count,
+        n=count,
         ratio=ratio,
         against="the same batches without, by processor time of worker and database",
         target=below("value", percent),

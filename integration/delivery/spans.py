@@ -16,9 +16,9 @@ from integration.tracing.context import TraceContext, context_of
 from integration.tracing.derived import Partition
 from integration.tracing.spans import Attribute, Kind, Span, Tracer
 
-# Of messages that came without a context so many of a batch begin a trace: a span costs as much as
-# a message does in a full batch. Where few come at a time each has its trace.
-ROOTS_A_BATCH: Final = 10
+# Of messages that came without a context so many of a batch begin a trace: a span, most of all its
+# encoding, costs as much as two messages do in a full batch. Where few come each has its trace.
+ROOTS_A_BATCH: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
