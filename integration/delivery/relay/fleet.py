@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from integration.delivery.relay.rest import rest
+
 log = logging.getLogger(__name__)
 
 # The times until new providers are looked for, and until an ended relay is tried again.
@@ -68,14 +70,8 @@ def relay_each(
         keys = list(shards())
         for shard in keys:
             hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
-        _wait(LOOK_SECONDS, stop)
+        rest(LOOK_SECONDS, stop)
         if all(hands[shard].is_needless() for shard in keys):
             break
     for hand in hands.values():
         hand.join()
-
-
-def _wait(seconds: float, stop: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and not stop():
-        time.sleep(0.05)

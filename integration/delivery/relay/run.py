@@ -20,6 +20,7 @@ from integration.delivery.relay.ports import (
     Tenure,
     Unavailable,
 )
+from integration.delivery.relay.rest import rest
 from integration.delivery.relay.shares import LOOK_EVERY_SECONDS, Shares
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.errors import IntegrationError
@@ -114,7 +115,7 @@ class Relay:
                 raise
             except IntegrationError as e:
                 pause_seconds = self._wait_for_kafka(f"{e.code}: {e}")
-            _rest(pause_seconds, stop)
+            rest(pause_seconds, stop)
         self._await_marked()
         return RelayEnd.STOPPED
 
@@ -276,9 +277,3 @@ class Relay:
         publisher, self.publisher = self.publisher, None
         if publisher is not None:
             publisher.close()
-
-
-def _rest(seconds: float, stop: Stop) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and not stop():
-        time.sleep(min(left, 0.05))
