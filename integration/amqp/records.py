@@ -88,7 +88,7 @@ def arrived(data: bytes, offset: int) -> Arrived:
     except UNREADABLE as problem:
         return Arrived(_not_read(data, offset, problem, id_), receipt)
     if receipt is None:
-        headers.append((FLAW, f"{FlawCode.NO_MESSAGE_ID}: it has no message id".encode()))
+        headers.append((FLAW, FlawCode.NO_MESSAGE_ID.encode()))
     return Arrived(Record(0, offset, stamp, key, value, headers), receipt)
 
 

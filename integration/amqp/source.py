@@ -38,6 +38,9 @@ class Receipts(Protocol):
     def known(self) -> set[bytes]:
         """All receipts of the queue."""
 
+    def is_held(self, topic_uuid: str, offset: int) -> bool:
+        """Return whether a failure has the message of that offset: its row holds all of it."""
+
     def forget(self, receipts: Sequence[bytes]) -> None:
         """Remove those of messages that nobody will be sent again."""
 
@@ -140,12 +143,24 @@ class AmqpSource:
         with self._turn:
             if at is None or self._link is None:
                 return
+            if self._is_nameless_head(at):
+                at += 1
             settled = [self._given.pop(o) for o in sorted(self._given) if o < at]
             try:
                 self._accept(self._link, [*self._met, *settled])
             except (EndedError, TimeoutError) as problem:
                 log.warning("Messages of a JMS broker were not accepted: %s", problem)
                 self._drop()
+
+    def _is_nameless_head(self, at: int) -> bool:
+        """Return whether a message without an id is what the position stands at, held by its row.
+
+        Sent again it would not be known, and be held, and released, once more. Raises LostError.
+        """
+        given = self._given.get(at)
+        if given is None or given.receipt is not None:
+            return False
+        return self._receipts.is_held(self._facts.topic_uuid, at)
 
     def close(self) -> None:
         self._over.set()

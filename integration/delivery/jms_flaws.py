@@ -24,4 +24,5 @@ def jms_flaw(record: Record) -> Failure | None:
     if said is None:
         return None
     code, _, why = said.decode("utf-8", "replace").partition(": ")
-    return Failure(FailureClass.PERMANENT, code, f"{_SAYS[FlawCode(code)]} ({why})")
+    says = _SAYS[FlawCode(code)]
+    return Failure(FailureClass.PERMANENT, code, f"{says} ({why})" if why else says)

@@ -30,6 +30,10 @@ OLD_HOURS: Final = 24
 _FORGET: Final = f"""
 DELETE FROM integration_jmsreceipt WHERE queue_id IN ({_SIBLINGS}) AND message = ANY(%s)"""
 
+_IS_HELD: Final = """
+SELECT 1 FROM integration_messageerror
+WHERE queue_id = %s AND topic_uuid = %s AND partition = 0 AND "offset" = %s"""
+
 
 def write(run: Run, queue_id: int, receipt_of: ReceiptOf, batch_result: BatchResult) -> None:
     """Write those of all messages that are known here with this commit, however they ended."""
@@ -49,6 +53,10 @@ class DatabaseReceipts:
     def known(self) -> set[bytes]:
         with guarded():
             return {bytes(message) for (message,) in fetch_all(_KNOWN, [self._queue_id])}
+
+    def is_held(self, topic_uuid: str, offset: int) -> bool:
+        with guarded():
+            return bool(fetch_all(_IS_HELD, [self._queue_id, topic_uuid, offset]))
 
     def forget_old(self) -> set[bytes]:
         with guarded():

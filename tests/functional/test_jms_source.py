@@ -140,6 +140,26 @@ def test_a_message_without_an_id_is_held_and_can_be_released(servers, amqp_broke
     assert applied() == [0]
 
 
+@pytest.mark.parametrize("decided", ["release", "delete", "park"])
+def test_a_message_without_an_id_is_held_once_where_the_order_is_kept(
+    servers, amqp_broker: Broker, decided: str
+):
+    queue = a_jms_queue(amqp_broker)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], id=None)
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1)
+    assert run_queue(queue.pk).ending is RunEnding.BLOCKED
+    # Its row holds it now: whatever is decided, the broker must not bring it again.
+    assert left(amqp_broker, queue) == ["m1"]
+    failure = MessageError.objects.get()
+    assert (failure.code, failure.state) == ("JMS_NO_MESSAGE_ID", "HOLD")
+    decision = getattr(failures, decided)
+    decision(failure.pk, version=failure.version, actor="anna", reason="it is there once")
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == ([0, 1] if decided == "release" else [1])
+    assert MessageError.objects.count() == 1
+    assert left(amqp_broker, queue) == []
+
+
 def test_a_second_connection_for_the_same_queue_waits_for_the_first(servers, amqp_broker: Broker):
     queue = a_jms_queue(amqp_broker)
     put(amqp_broker, queue, [{"n": 0, "do": "ok"}])
