@@ -282,7 +282,7 @@ def _judge(row: models.Model, was: Any) -> None:
 
 
 def _is_at_jms(queue: Queue) -> bool:
-    return queue.provider_id is not None and queue.provider.is_jms
+    return hasattr(queue, "provider") and queue.provider.is_jms
 
 
 def _differences(subject: _Subject, after: dict[str, Any]) -> Iterator[Difference]:

@@ -144,7 +144,7 @@ class Provider(models.Model):
     def _check_login(self) -> None:
         """Raises ValidationError for a user that the protocol would not send, and nobody told."""
         plain, tls = self.Security.PLAINTEXT, self.Security.SSL
-        others = {plain: "SASL_PLAINTEXT or SASL_SSL", tls: "SASL_SSL"}
+        others: dict[str, str] = {plain: "SASL_PLAINTEXT or SASL_SSL", tls: "SASL_SSL"}
         other = others.get(self.security_protocol)
         if self.username and other is not None:
             text = (

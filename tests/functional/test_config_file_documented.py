@@ -35,7 +35,7 @@ POSTED_TO = {
 PAGE = paths.ROOT / "docs" / "from-maximo.md"
 
 
-def key_in(interface: str, document: str) -> str | None:
+def key_in(interface: str, document: str) -> object:
     """The key that the structure of this service finds in the document."""
     structure = EnterpriseService.objects.get(interface=interface).structure
     assert structure is not None
