@@ -121,7 +121,7 @@ class ProviderForm(KeepsSecrets):
             "sasl_mechanism": "The one that the cluster expects.",
             "username": "Kafka: the principal that gets the rights is “User:” followed by this "
             "name; with OAUTHBEARER it is the id of the client at the issuer of the tokens. JMS "
-            "broker: a user that may consume.",
+            "broker: a user that may consume. Only SASL_PLAINTEXT and SASL_SSL send it.",
             "password": "Stored encrypted; never shown. With OAUTHBEARER: the client's secret.",
             "ca_certificate": "PEM. Empty: the authorities that this machine already trusts.",
             "client_certificate": "PEM; only if the brokers ask for one. Its subject is then "

@@ -272,10 +272,17 @@ def _judge(row: models.Model, was: Any) -> None:
         moved = [name for name in STARTS if getattr(row, name) != getattr(was, name)]
         if moved:
             raise ValidationError(dict.fromkeys(moved, BEGUN))
+    if isinstance(row, Queue) and not row.start_from and _is_at_jms(row):
+        # As the form has it: a broker hands out what waits, and there is nothing to choose.
+        row.start_from = Queue.StartFrom.BEGINNING
     row.full_clean()
     if isinstance(row, Queue):
         # Its topic is looked at by the first run, and by Flow: a file needs no broker.
         registration.check(row, has_topic=False)
+
+
+def _is_at_jms(queue: Queue) -> bool:
+    return hasattr(queue, "provider") and queue.provider.is_jms
 
 
 def _differences(subject: _Subject, after: dict[str, Any]) -> Iterator[Difference]:

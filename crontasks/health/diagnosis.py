@@ -140,7 +140,7 @@ def topics() -> list[HealthCheck]:
     """One for each queue that cannot begin on its topic; one alone where there is none such."""
     try:
         queues = Queue.objects.filter(enabled=True).select_related("provider").order_by("name")
-        unfit = flow_set_up.unfit_topics(queues)
+        unfit = flow_set_up.unfit_topics(queues).unfit
     except Error:
         return []
     if not unfit:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import closing
+from typing import NamedTuple
 
 from crontasks.health.checks import Finding
 from integration import registration
@@ -146,29 +147,35 @@ def unfit_topic(queue: Queue, partitions: int | None) -> Situation | None:
     return None
 
 
-def unfit_topics(queues: Iterable[Queue]) -> list[str]:
-    """Return a sentence for each queue at Kafka that cannot begin on its topic.
+class UnfitTopics(NamedTuple):
+    """A sentence for each queue that cannot begin on its topic, and for each silent provider."""
 
-    Each cluster is asked once. What one that does not answer has is not known, and is not told.
-    """
+    unfit: list[str]
+    silent: list[str]
+
+
+def unfit_topics(queues: Iterable[Queue]) -> UnfitTopics:
+    """Look at the topics of the queues at Kafka; each cluster is asked once."""
     there: dict[int, dict[str, int] | None] = {}
-    told = []
+    told = UnfitTopics([], [])
     for queue in queues:
         if queue.provider.is_jms:
             continue
         if queue.provider_id not in there:
-            there[queue.provider_id] = _topics(queue.provider)
+            there[queue.provider_id] = _topics(queue.provider, told.silent)
         listed = there[queue.provider_id]
         unfit = None if listed is None else unfit_topic(queue, listed.get(queue.topic))
         if unfit is not None:
-            told.append(f"{queue.name}: {unfit.why} {unfit.next_step}")
+            told.unfit.append(f"{queue.name}: {unfit.why} {unfit.next_step}")
     return told
 
 
-def _topics(provider: Provider) -> dict[str, int] | None:
+def _topics(provider: Provider, silent: list[str]) -> dict[str, int] | None:
     try:
         return admin.topics(provider)
-    except IntegrationError:
+    except IntegrationError as e:
+        why = f"{e.code}: {e.sentence}"
+        silent.append(f"provider {provider.name}: its topics were not looked at. {why}")
         return None
 
 

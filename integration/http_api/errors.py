@@ -157,7 +157,7 @@ class AmbiguousQueueError(HttpApiError):
     says = "Several inbound queues of {system} could take {service}: {queues}. Nothing was stored."
     advice = (
         "Send it again later. An administrator of this installation makes {service} the default "
-        "service of exactly one of them."
+        "service of exactly one of them, or leaves exactly one without a default service."
     )
 
 

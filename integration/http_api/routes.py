@@ -13,10 +13,11 @@ from integration.models import EnterpriseService, Queue
 
 
 def queue_for(system_id: int, system: str, service: str) -> Queue:
-    """The queue of that system whose default service it is, else the system's only inbound one.
+    """The inbound queue of that system that takes the service.
 
-    What is switched off or paused still takes messages: they wait. Raises NoSuchServiceError,
-    NoQueueError, JmsQueueError and AmbiguousQueueError.
+    It is the one whose default service it is, else the one without a default service, else the
+    only one. What is switched off or paused still takes messages: they wait. Raises
+    NoSuchServiceError, NoQueueError, JmsQueueError and AmbiguousQueueError.
     """
     queues = _queues.get((system_id, service))
     if queues is None:
@@ -46,7 +47,9 @@ def _read(key: tuple[int, str]) -> list[Queue] | None:
     )
     # A post is written to a topic: where there is one, queues of JMS brokers do not count.
     queues = [queue for queue in every if not queue.provider.is_jms] or every
-    return [queue for queue in queues if queue.default_service_id == service.pk] or queues
+    own = [queue for queue in queues if queue.default_service_id == service.pk]
+    shared = [queue for queue in queues if queue.default_service_id is None]
+    return own or (shared if len(shared) == 1 else queues)
 
 
 _queues: Final[Remembered[tuple[int, str], list[Queue]]] = Remembered(_read)

@@ -104,6 +104,7 @@ class Provider(models.Model):
         mistakes = client_properties.mistakes(self.properties)
         if mistakes:
             raise ValidationError({"properties": mistakes})
+        self._check_login()
         if self.is_jms:
             return
         if self.security_protocol.startswith("SASL") and not self.sasl_mechanism:
@@ -139,6 +140,18 @@ class Provider(models.Model):
             raise ValidationError(mistakes)
         if self.security_protocol.startswith("SASL") and not self.username:
             raise ValidationError({"username": "Write the user that logs in."})
+
+    def _check_login(self) -> None:
+        """Raises ValidationError for a user that the protocol would not send, and nobody told."""
+        plain, tls = self.Security.PLAINTEXT, self.Security.SSL
+        others: dict[str, str] = {plain: "SASL_PLAINTEXT or SASL_SSL", tls: "SASL_SSL"}
+        other = others.get(self.security_protocol)
+        if self.username and other is not None:
+            text = (
+                f"A user is not sent with {self.security_protocol}: "
+                f"choose {other}, or leave the user out."
+            )
+            raise ValidationError({"username": text})
 
     def _check_registry(self) -> None:
         """Raises ValidationError for an address that cannot be asked, or that holds a login."""

@@ -7,9 +7,11 @@ import pytest
 from crontasks.models import CronInstance
 from devstack import paths
 from integration.envelope.reading import body_of
-from integration.models import Endpoint, EnterpriseService, Queue
+from integration.http_api.routes import queue_for
+from integration.models import Endpoint, EnterpriseService, ExternalSystem, Provider, Queue
 from integration.paths import compile_path, key_of
 from tests.functional.config_world import Config
+from tests.support.http_api import forget
 from tests.support.tutorial import blocks
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -20,13 +22,31 @@ ORDER = (
     '<SyncMXPO xmlns="http://www.ibm.com/maximo"><MXPOSet><PO><PONUM>4711</PONUM>'
     "<SITEID>BEDFORD</SITEID></PO></MXPOSet></SyncMXPO>"
 )
+ASSET = (
+    '<SyncMXASSET xmlns="http://www.ibm.com/maximo"><MXASSETSet><ASSET><ASSETNUM>11200</ASSETNUM>'
+    "<SITEID>BEDFORD</SITEID></ASSET></MXASSETSet></SyncMXASSET>"
+)
+# The queue that a post to /esqueue/EXTSYS1/<service> goes to.
+POSTED_TO = {
+    "MXASSETInterface": "extsys1-sqin",
+    "MXITEMInterface": "extsys1-cqin",
+    "MXPOInterface": "extsys1-cqin",
+}
 PAGE = paths.ROOT / "docs" / "from-maximo.md"
+
+
+def key_in(interface: str, document: str) -> object:
+    """The key that the structure of this service finds in the document."""
+    structure = EnterpriseService.objects.get(interface=interface).structure
+    assert structure is not None
+    return key_of([compile_path(path) for path in structure.key_paths], body_of(document))
 
 
 def test_the_file_of_the_page_for_maximo_is_planned_and_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "of-the-cluster")
+    monkeypatch.setenv("BROKER_PASSWORD", "of-the-broker")
     monkeypatch.setenv("EXTSYS1_PASSWORD", "of-the-partner")
     config = Config(tmp_path)
 
@@ -41,11 +61,17 @@ def test_the_file_of_the_page_for_maximo_is_planned_and_applied(
     ends = Endpoint.objects.order_by("name")
     assert [queue.endpoint for queue in out] == list(ends)
     assert all(end.properties["private_network"] for end in ends)
-    read = Queue.objects.get(kind=Queue.Kind.CONTINUOUS)
+    read = Queue.objects.get(name="extsys1-cqin")
     assert read.error_queue == Queue.objects.get(is_error_queue=True)
-    structure = EnterpriseService.objects.get(interface="MXPOInterface").structure
-    assert structure is not None
-    keys = [compile_path(path) for path in structure.key_paths]
-    assert key_of(keys, body_of(ORDER)) == '["4711","BEDFORD"]'
+    assert key_in("MXPOInterface", ORDER) == '["4711","BEDFORD"]'
+    assert key_in("MXASSETInterface", ASSET) == '["11200","BEDFORD"]'
+    at_broker = Queue.objects.get(provider__kind=Provider.Kind.JMS)
+    assert at_broker.start_from == Queue.StartFrom.BEGINNING
+    system = ExternalSystem.objects.get(name="EXTSYS1")
+    forget()
+    services = EnterpriseService.objects.values_list("interface", flat=True)
+    taking = {name: queue_for(system.pk, system.name, name).name for name in services}
+    assert taking == POSTED_TO
+    assert CronInstance.objects.get(queue=at_broker).interval_seconds == 30
     consumed = CronInstance.objects.filter(task__in=CONSUMERS).values_list("queue", flat=True)
     assert set(consumed) == set(Queue.objects.values_list("pk", flat=True))

@@ -86,10 +86,10 @@ class TestProvider:
     def test_it_stays_what_its_queues_take_it_for(self, client: Client) -> None:
         provider = a_jms_queue_row().provider
         address = reverse("provider-change", args=[provider.pk])
-        form = a_form(client, address, kind="kafka", username="other")
+        form = a_form(client, address, kind="kafka", bootstrap_servers="127.0.0.1:2")
         assert client.post(address, form).status_code == 303
         provider.refresh_from_db()
-        assert (provider.kind, provider.username) == ("jms", "other")
+        assert (provider.kind, provider.bootstrap_servers) == ("jms", "127.0.0.1:2")
 
     def test_a_secret_does_not_go_to_another_kind(self, client: Client) -> None:
         provider = a_jms_provider_row()

@@ -138,6 +138,32 @@ class TestTheQueue:
         assert partner.post({}).status_code == 202
         assert OutboxRow.objects.get().topic == second.topic
 
+    def test_else_the_only_one_without_a_default_takes_it(self) -> None:
+        partner = a_partner()
+        other = EnterpriseService.objects.create(interface="Other")
+        a_queue_row("sequential", system=partner.system, default_service=other)
+        assert partner.post({}).status_code == 202
+        assert OutboxRow.objects.get().topic == partner.queue.topic
+        # One of its own comes first.
+        service = EnterpriseService.objects.get(interface=SERVICE)
+        own = a_queue_row("continuous", system=partner.system, default_service=service)
+        forget()
+        assert partner.post({}).status_code == 202
+        assert OutboxRow.objects.latest("id").topic == own.topic
+
+    def test_where_all_are_the_defaults_of_others_none_is_chosen(self) -> None:
+        partner = a_partner("")
+        for name in ("Other", "Third"):
+            other = EnterpriseService.objects.create(interface=name)
+            a_queue_row("sequential", system=partner.system, default_service=other)
+        problem(partner.post({}), 503, "AMBIGUOUS_QUEUE")
+
+    def test_the_only_one_takes_it_whatever_its_default_is(self) -> None:
+        partner = a_partner("")
+        other = EnterpriseService.objects.create(interface="Other")
+        a_queue_row("sequential", system=partner.system, default_service=other)
+        assert partner.post({}).status_code == 202
+
     def test_several_without_a_default_are_told_to_whoever_can_mend_it(self) -> None:
         partner = a_partner()
         other = a_queue_row("continuous", system=partner.system)

@@ -79,7 +79,7 @@ class TestSecrets:
         address = reverse("provider-change", args=[provider.pk])
         theirs = client.post(address, {**mine, "password": "new-one"})
         assert theirs.status_code == 303
-        assert client.post(address, {**mine, "username": "x"}).status_code == 409
+        assert client.post(address, {**mine, "shards": "2"}).status_code == 409
 
 
 class TestShards:

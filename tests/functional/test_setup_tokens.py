@@ -27,9 +27,10 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
+from integration.selectors.setup.tokens import services_at
 from tests.support import http_api
 from tests.support.celery_world import eventually
-from tests.support.rows import a_queue_row
+from tests.support.rows import a_jms_queue_row, a_queue_row
 from tests.support.set_up import limited_to, logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -235,6 +236,14 @@ def test_the_example_is_a_document_that_the_service_takes(
 
     assert several == [one, one]
     assert one["ponum"]
+
+
+def test_the_example_is_of_a_service_whose_queue_takes_posts(partner: http_api.Partner) -> None:
+    at_jms = EnterpriseService.objects.create(interface="AtJms")
+    a_jms_queue_row(name="a-first-by-name", system=partner.system, default_service=at_jms)
+    service = EnterpriseService.objects.get(interface=http_api.SERVICE)
+    Queue.objects.filter(pk=partner.queue.pk).update(default_service=service)
+    assert services_at(partner.system) == [http_api.SERVICE, "AtJms"]
 
 
 def test_the_limits_are_fields_of_the_system(client: Client) -> None:

@@ -234,7 +234,8 @@ HELPS: Final = {
     "start_group": "For “Where a named consumer group stands”: its committed offsets are copied "
     "once. Stop that group first.",
     "default_service": "Processes messages that name no INTERFACE. Empty: such messages are put "
-    "on hold.",
+    "on hold. The HTTP API puts posts for this service here. The one inbound queue of a system "
+    "that has none takes posts for every service that is the default of no other.",
     "dedupe": "A message with the same id and content as one applied before is dropped; the same "
     "id with other content is put on hold. Costs one look-up per message. Ids are remembered as "
     "long as the topic keeps the message, and at least as long as the history cleanup says: 30 "

@@ -2,6 +2,7 @@
 
 import getpass
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,15 +85,18 @@ class Command(BaseCommand):
         word = str(Queue._meta.verbose_name)
         names = [one.name for one in steps if one.word == word and one.action != "remove"]
         queues = Queue.objects.filter(name__in=names).select_related("provider").order_by("name")
-        for sentence in unfit_topics(queues):
+        topics = unfit_topics(queues)
+        for sentence in topics.silent:
+            self.stderr.write(sentence)
+        for sentence in topics.unfit:
             self.stderr.write(f"{word} {sentence}")
 
     def _tell(self, steps: list[Step], word: str, *, with_defaults: bool) -> None:
         for step in steps:
             self.stdout.write(f"{SIGNS[step.action]} {step.word} {step.name}")
             told = [one for one in step.differences if with_defaults or not one.is_default]
-            for difference in told:
-                self.stdout.write(f"    {difference.field}: {_change(step, difference)}")
+            for line in (line for one in told for line in _lines(step, one)):
+                self.stdout.write(f"    {line}")
             if left := len(step.differences) - len(told):
                 self.stdout.write(f"    and {so_many(left, 'default')} (--all shows them)")
         if not steps:
@@ -113,18 +117,28 @@ def _content(name: str) -> bytes:
         raise CommandError(f"{name} cannot be read: {problem.strerror}.") from problem
 
 
-def _change(step: Step, difference: Difference) -> str:
+def _lines(step: Step, difference: Difference) -> Iterator[str]:
+    """The field's own line; of one with members a line for each that differs, and never cut."""
     before, after = difference.before, difference.after
-    if step.action == "create":
-        return _short(after)
-    if isinstance(before, dict) and isinstance(after, dict):
-        names = sorted(name for name in before | after if before.get(name) != after.get(name))
-        return ", ".join(
-            f"{name}: {_short(before.get(name))} -> {_short(after.get(name))}" for name in names
-        )
-    return f"{_short(before)} -> {_short(after)}"
+    is_new = step.action == "create"
+    if is_new and isinstance(after, dict) and after:
+        before = {}
+    for name, old, new in _parts(difference.field, before, after):
+        yield f"{name}: {_short(new)}" if is_new else f"{name}: {_short(old)} -> {_short(new)}"
+
+
+def _parts(field: str, before: object, after: object) -> Iterator[tuple[str, object, object]]:
+    """What differs; of a mapping only the members that do, by name."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        yield field, before, after
+        return
+    for name in sorted(before | after):
+        if before.get(name) != after.get(name) or (name in before) != (name in after):
+            yield from _parts(f"{field}.{name}", before.get(name), after.get(name))
 
 
 def _short(value: object) -> str:
+    """A long text of several lines, such as a certificate, is cut: nobody reads it here."""
     text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    is_long = isinstance(value, str) and "\n" in value and len(text) > LONGEST_VALUE
+    return f"{text[:LONGEST_VALUE]}…" if is_long else text

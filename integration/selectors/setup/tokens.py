@@ -64,8 +64,12 @@ def users_named(names: Iterable[str]) -> Mapping[str, Any]:
 
 
 def services_at(system: ExternalSystem) -> list[str]:
-    """The services that have a queue of this system as their own, for examples."""
-    named = inbound_queues(system).filter(default_service__isnull=False).order_by("name")
+    """The services that have a queue of this system as their own; at Kafka first, for examples.
+
+    A queue without a default service takes posts for all others, which are not among them.
+    """
+    named = inbound_queues(system).filter(default_service__isnull=False)
+    named = named.order_by("-provider__kind", "name")
     return list(named.values_list("default_service__interface", flat=True))
 
 
