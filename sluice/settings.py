@@ -3,7 +3,9 @@
 The installation of this checkout (config.settings) is made by the same call as any other project.
 """
 
+import importlib
 import json
+import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
@@ -101,6 +103,13 @@ def sluice_settings(
         others = [one for one in project.get("DATABASE_ROUTERS", ()) if one != ROUTER]
         project["DATABASE_ROUTERS"] = [ROUTER, *others]
     project["TEMPLATES"] = [_with_frame(engine) for engine in project["TEMPLATES"]]
+
+
+def module_that_says(name: str) -> str:
+    """The settings module of this process, where it sets the name itself; else an empty text."""
+    module = os.environ.get("DJANGO_SETTINGS_MODULE", "")
+    names = vars(importlib.import_module(module)) if module else {}
+    return module if name in names and name not in names.get(ADDED, ()) else ""
 
 
 def _said_in(project: Mapping[str, Any]) -> dict[str, str]:
