@@ -5,7 +5,6 @@ The installation of this checkout (config.settings) is made by the same call as 
 
 import importlib
 import json
-import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
@@ -105,11 +104,10 @@ def sluice_settings(
     project["TEMPLATES"] = [_with_frame(engine) for engine in project["TEMPLATES"]]
 
 
-def module_that_says(name: str) -> str:
-    """The settings module of this process, where it sets the name itself; else an empty text."""
-    module = os.environ.get("DJANGO_SETTINGS_MODULE", "")
-    names = vars(importlib.import_module(module)) if module else {}
-    return module if name in names and name not in names.get(ADDED, ()) else ""
+def is_said_in(module: str, name: str) -> bool:
+    """Return whether this settings module sets the name itself, so that no variable counts."""
+    names = vars(importlib.import_module(module))
+    return name in names and name not in names.get(ADDED, ())
 
 
 def _said_in(project: Mapping[str, Any]) -> dict[str, str]:

@@ -57,8 +57,7 @@ def a_long_blocked_queue(**fields: object) -> MessageError:
     MessageError.objects.filter(pk=error.pk).update(key=b"AZ163", text="siteid missing.")
     place.high_watermark = 4_223
     place.state_since = now - timedelta(hours=7, minutes=5)
-    place.oldest_waiting_at = now - timedelta(days=5)
-    place.seen_at = now - timedelta(minutes=5, seconds=9)
+    place.seen_at, place.oldest_waiting_at = now - timedelta(minutes=5), now - timedelta(days=5)
     place.save()
     error.refresh_from_db()
     return error

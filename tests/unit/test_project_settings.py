@@ -130,9 +130,9 @@ def test_a_started_integration_is_installed_where_the_setting_comes_from(
     module = a_module(**said)
     sluice_settings(module, {**VARIABLES, "SLUICE_INTEGRATIONS": "orders"})
     monkeypatch.setitem(sys.modules, "shop.settings", SimpleNamespace(**module))
-    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
     out = io.StringIO()
-    with override_settings(SLUICE_IS_GUEST=True, SLUICE_INTEGRATIONS=["orders"]):
+    here = {"SETTINGS_MODULE": "shop.settings", "SLUICE_IS_GUEST": True}
+    with override_settings(SLUICE_INTEGRATIONS=["orders"], **here):
         call_command("startintegration", "feed", directory=str(tmp_path), stdout=out)
     assert told in out.getvalue()
 

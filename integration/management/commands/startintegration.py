@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.handlers import registry
-from sluice.settings import module_that_says
+from sluice.settings import is_said_in
 
 STARTER: Final = Path(registry.__file__).with_name("starter")
 FILES: Final = {
@@ -84,8 +84,8 @@ class Command(BaseCommand):
 
 def _how_to_install(name: str, installed: str) -> str:
     """What the settings module says itself stands before the environment."""
-    module = module_that_says("SLUICE_INTEGRATIONS")
-    if module:
+    module: str = settings.SETTINGS_MODULE
+    if is_said_in(module, "SLUICE_INTEGRATIONS"):
         return f'Add "{name}" to SLUICE_INTEGRATIONS in {module}.'
     return f"Set SLUICE_INTEGRATIONS={installed} for every process."
 
