@@ -59,6 +59,7 @@ def test_what_waits_keeps_its_age_and_its_end(client: Client) -> None:
     page = client.get(reverse("queue", args=[place.queue.name])).text
     assert (cell(page, "Waiting"), cell(page, "End")) == ("1", "76")
     assert cell(page, "Oldest").endswith(" s")
+    assert "<dd>at most 1, counted" in page
     [row] = queues.overview()
     assert (row.lag, row.oldest_waiting_at) == (1, place.oldest_waiting_at)
 
