@@ -3,6 +3,7 @@
 The installation of this checkout (config.settings) is made by the same call as any other project.
 """
 
+import importlib
 import json
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
@@ -101,6 +102,12 @@ def sluice_settings(
         others = [one for one in project.get("DATABASE_ROUTERS", ()) if one != ROUTER]
         project["DATABASE_ROUTERS"] = [ROUTER, *others]
     project["TEMPLATES"] = [_with_frame(engine) for engine in project["TEMPLATES"]]
+
+
+def is_said_in(module: str, name: str) -> bool:
+    """Return whether this settings module sets the name itself, so that no variable counts."""
+    names = vars(importlib.import_module(module))
+    return name in names and name not in names.get(ADDED, ())
 
 
 def _said_in(project: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,9 @@ from django.core import checks
 
 # In somebody's project Sluice's own switch has no effect.
 HOW: Final = "SECURE_SSL_REDIRECT and SECURE_PROXY_SSL_HEADER in the project's settings"
-HINT: Final = "Put a proxy that ends TLS in front and set {}; see docs/http.md."
+HINT: Final = (
+    "Put a proxy that ends TLS in front and set {}; see “The HTTP API” in the documentation."
+)
 
 
 def tokens_need_tls(**_: Any) -> list[checks.Warning]:

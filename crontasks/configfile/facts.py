@@ -22,7 +22,8 @@ from integration.sealed import is_sealed, unseal
 
 Column: TypeAlias = "models.Field[Any, Any]"
 HEAD: Final = """\
-# The configuration of Sluice: docs/configuration-file.md tells what may stand here.
+# The configuration of Sluice. What may stand here: "The configuration as a file" in the
+# documentation.
 # Positions, failures and pauses are no part of it. Secrets are references, never values.
 """
 

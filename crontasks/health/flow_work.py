@@ -11,8 +11,8 @@ from crontasks.health.checks import Finding
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
-from integration.durations import rough
-from integration.models import Queue
+from integration.durations import rough, spoken
+from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import sends
 from integration.selectors.masking.partitions import cover_places
@@ -139,15 +139,29 @@ def position(queue: Queue) -> Finding:
         if row.state not in _GOES_ON or is_held_back(row):
             found = situation_of(queue, row)
             code = f" ({row.state_code})" if row.state_code else ""
-            why = f"Partition {row.partition} stands still{code}. {found.why}"
+            why = f"{_place(queue, row)} {_stands_still(row)}{code}. {found.why}"
             return Situation(why, found.next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:
-        return f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
+        return f"{_place(queue, waiting[0])} waits for its next try at {waiting[0].resume_at}."
     if queue.provider.is_jms:
         return f"The next message gets the number {rows[0].next_offset:,}."
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
     return f"Partition {places}."
+
+
+def _place(queue: Queue, row: QueuePartition) -> str:
+    """What stands there; an address of a JMS broker has no partitions."""
+    return "It" if queue.provider.is_jms else f"Partition {row.partition}"
+
+
+def _stands_still(row: QueuePartition) -> str:
+    """What was found then may have been put right since: the next try finds out."""
+    if row.state_since is None:
+        return "stands still"
+    since = f"has stood still for {spoken(timezone.now() - row.state_since)}"
+    again = f", is tried again at {row.resume_at:%H:%M:%S} UTC" if row.resume_at else ""
+    return since + again
 
 
 def rescue(queue: Queue) -> Finding:

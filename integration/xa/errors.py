@@ -143,7 +143,7 @@ class XaTopicMissingError(XaError):
         super().__init__(
             f"The topic {topic} for branches is not at the provider {provider}.",
             next_step="If it was deleted, branches that were prepared are lost: compare with the "
-            "other resources. Then create it as docs/connections.md says.",
+            "other resources. Then create it as “Connections” in the documentation says.",
         )
 
 

@@ -209,8 +209,8 @@ class Stand:
         week = timezone.now() + timedelta(days=7)
         return (
             (
-                "blocked partner Blocked … s by AZ163: Refused for good. 2 wait behind it; the "
-                f"first expires {week.day} {week:%B} …:…."
+                "blocked partner Blocked … s by AZ163: Refused for good. At most 2 wait behind it, "
+                f"counted … s ago; the first expires {week.day} {week:%B} …:…."
             ),
             "Fix Delete…",
         )

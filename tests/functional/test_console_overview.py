@@ -57,7 +57,7 @@ def a_long_blocked_queue(**fields: object) -> MessageError:
     MessageError.objects.filter(pk=error.pk).update(key=b"AZ163", text="siteid missing.")
     place.high_watermark = 4_223
     place.state_since = now - timedelta(hours=7, minutes=5)
-    place.oldest_waiting_at = now - timedelta(days=5)
+    place.seen_at, place.oldest_waiting_at = now - timedelta(minutes=5), now - timedelta(days=5)
     place.save()
     error.refresh_from_db()
     return error
@@ -69,8 +69,8 @@ class TestBlockedQueue:
         a_long_blocked_queue()
         day = timezone.now() + timedelta(days=2)
         assert (
-            "Blocked 7 h by AZ163: siteid missing. 4,212 wait behind it; the first expires "
-            f"{day:%A} {day:%H:%M}."
+            "Blocked 7 h by AZ163: siteid missing. At most 4,212 wait behind it, counted 5 min "
+            f"ago; the first expires {day:%A} {day:%H:%M}."
         ) in words(as_("Editors").get(OVERVIEW).text)
 
     def test_who_may_see_no_keys_sees_the_offset(self) -> None:

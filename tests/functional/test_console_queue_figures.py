@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.setup.queues.fields import LABELS
 from console.templatetags.sluice import UNKNOWN
 from integration.models import QueuePartition
 from integration.selectors.queues import queues
@@ -58,6 +59,7 @@ def test_what_waits_keeps_its_age_and_its_end(client: Client) -> None:
     page = client.get(reverse("queue", args=[place.queue.name])).text
     assert (cell(page, "Waiting"), cell(page, "End")) == ("1", "76")
     assert cell(page, "Oldest").endswith(" s")
+    assert "<dd>at most 1, counted" in page
     [row] = queues.overview()
     assert (row.lag, row.oldest_waiting_at) == (1, place.oldest_waiting_at)
 
@@ -80,3 +82,18 @@ def test_a_verb_for_an_outbound_queue_is_refused_in_words(client: Client, verb: 
     assert "orders is outbound" in answer.text
     queue.refresh_from_db()
     assert (queue.enabled, queue.paused) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "told"), [(5, "5 failures of the same cause in a row"), (0, "never")]
+)
+def test_rules_are_told_in_the_words_of_the_form(threshold: int, told: str) -> None:
+    pauses = {"backoff": "constant", "retry_delay_seconds": 60, "max_retries": 3}
+    queue = a_queue_row(failure_threshold=threshold, **pauses)
+    detail = queues.detail(queue.name)
+    assert detail is not None
+    rules = dict(detail.facts)
+    pauses_told = "after 1 min, 1 min, 1 min; given up after 3 min"
+    assert rules[LABELS["max_retries"]] == f"3 retries: {pauses_told}."
+    assert rules[LABELS["max_open_errors"]] == "10,000"
+    assert rules[LABELS["failure_threshold"]] == told

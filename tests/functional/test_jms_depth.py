@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
+from crontasks.health import flow_work
 from crontasks.health.flow import check_flow
 from crontasks.models import Notice
 from crontasks.outcome import Context, Outcome, RunState
@@ -16,6 +17,7 @@ from integration.models import Provider, Queue, QueuePartition
 from integration.runs.queues import run_queue
 from integration.selectors.queues import queues, waiting
 from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Situation
 from integration.store import samples
 from integration.store.sessions import django_connection
 from tests.support.amqp import Broker
@@ -178,3 +180,12 @@ def test_what_waits_at_a_jms_broker_expires_by_no_retention():
     row = row_of(queue)
     assert (row.lag, row.expires_at) == (5, None)
     assert "leaves Kafka" not in logged_in().get(reverse("queue", args=[queue.name])).text
+
+
+def test_the_flow_check_says_since_when_a_queue_without_partitions_stands_still():
+    queue = a_jms_queue_row()
+    since = timezone.now() - timedelta(minutes=4, seconds=9)
+    queue.partitions.update(state="OUTAGE", state_code="JMS_REFUSED", state_since=since)
+    found = flow_work.position(queue)
+    assert isinstance(found, Situation)
+    assert found.why.startswith("It has stood still for 4 min (JMS_REFUSED). The JMS broker")

@@ -9,9 +9,12 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from lxml import etree
 
 from console.models import Limit
 from integration.models import EnterpriseService, ExternalSystem, ObjectStructure, OutboxRow
+from integration.paths import compile_path, key_of
+from integration.selectors.setup.samples import sample_of
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -60,6 +63,36 @@ def test_another_service_is_filled_in_on_request(client: Client) -> None:
     assert "<Id>TEST-1</Id>" in page.context["form"]["payload"].value()
     assert page.context["form"]["key"].value() == "k"
     assert not OutboxRow.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("paths", "written"),
+    [
+        (
+            ["/Set/PO/NUM", "/Set/PO/SITE"],
+            "<Set><PO><NUM>TEST-1</NUM><SITE>TEST-1</SITE></PO></Set>",
+        ),
+        (
+            ["/Set/PO/NUM", "/Set/@org", "/Set/PO/Site/text()"],
+            '<Set org="TEST-1"><PO><NUM>TEST-1</NUM><Site>TEST-1</Site></PO></Set>',
+        ),
+        (["//NUM", "/PO/Site/@id"], '<PO><Site id="TEST-1"/><NUM>TEST-1</NUM></PO>'),
+        (["/PO/Line/NUM", "//Line/@id"], '<PO><Line id="TEST-1"><NUM>TEST-1</NUM></Line></PO>'),
+        (["/PO"], "<PO>TEST-1</PO>"),
+    ],
+    ids=["two", "three", "descent", "shared descent", "root"],
+)
+def test_the_paths_of_a_structure_meet_in_one_document(paths: list[str], written: str) -> None:
+    sample = sample_of(ObjectStructure(key_paths=paths))
+    document = etree.fromstring(sample, etree.XMLParser(remove_blank_text=True))
+    assert etree.tostring(document, encoding="unicode") == written
+    assert key_of([compile_path(path) for path in paths], document).count("TEST-1") == len(paths)
+
+
+@pytest.mark.parametrize("paths", [["/PO", "/PO/NUM"], ["/PO/NUM", "/PO"]])
+def test_a_path_that_leads_to_the_elements_of_another_gets_no_text(paths: list[str]) -> None:
+    sample = sample_of(ObjectStructure(key_paths=paths))
+    assert "".join(sample.split()) == "<PO><NUM>TEST-1</NUM></PO>"
 
 
 def test_without_a_structure_the_newest_applied_message_is_copied(client: Client) -> None:

@@ -143,14 +143,30 @@ def test_a_provider_that_no_queue_needs_is_nobodys_problem() -> None:
 def test_a_blocked_head_is_a_sentence_that_leads_to_its_failure() -> None:
     state = {"state": "BLOCKED", "state_code": "HEAD_HELD", "state_error": HEAD}
     since = {"state_since": NOW - timedelta(hours=7), "high_watermark": 4_223}
-    waits = {"oldest_waiting_at": NOW - timedelta(days=4)}
+    waits = {"oldest_waiting_at": NOW - timedelta(days=4), "seen_at": NOW - timedelta(seconds=9)}
     row = a_row(place={**state, **since, **waits})
     (one,) = found(row, heads={HEAD: a_head()})
     assert one.why == (
-        "Blocked 7 h by AZ163: siteid missing. 4,212 wait behind it; the first expires Sunday "
-        "12:00."
+        "Blocked 7 h by AZ163: siteid missing. At most 4,212 wait behind it, counted 9 s ago; the "
+        "first expires Sunday 12:00."
     )
     assert (one.way, one.subject) == (Way.FAILURE, str(HEAD))
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (timedelta(seconds=-30), "How many wait behind it has not been counted yet."),
+        (timedelta(seconds=30), "Nothing waited behind it 30 s ago."),
+    ],
+    ids=["before it was blocked", "since then"],
+)
+def test_nothing_is_said_to_wait_only_where_it_was_counted(seen: timedelta, told: str) -> None:
+    since = NOW - timedelta(minutes=1)
+    state = {"state": "BLOCKED", "state_code": "HEAD_HELD", "state_error": HEAD}
+    counted = {"state_since": since, "high_watermark": 11, "seen_at": since + seen}
+    (one,) = found(a_row(place={**state, **counted}), heads={HEAD: a_head()})
+    assert one.why.endswith(told)
 
 
 def a_head(state: str = "HOLD") -> Head:

@@ -1,5 +1,8 @@
 """What `sluice_settings` makes of a project's settings module, and what it refuses."""
 
+import io
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +10,7 @@ import pytest
 from celery import Celery, current_app
 from django.apps import apps
 from django.conf import settings
+from django.core.management import call_command
 from django.test import override_settings
 
 from config import settings as ours
@@ -107,6 +111,30 @@ def test_this_checkouts_settings_are_made_by_the_same_call() -> None:
 )
 def test_what_the_module_says_itself_stands(name: str, written: Any, read: Any) -> None:
     assert completed(**{name: written})[name] == read
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {"SLUICE_INTEGRATIONS": ["orders"]},
+            'Add "feed" to SLUICE_INTEGRATIONS in shop.settings.',
+        ),
+        ({}, "Set SLUICE_INTEGRATIONS=orders,feed for every process."),
+    ],
+    ids=["the module", "the environment"],
+)
+def test_a_started_integration_is_installed_where_the_setting_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], told: str
+) -> None:
+    module = a_module(**said)
+    sluice_settings(module, {**VARIABLES, "SLUICE_INTEGRATIONS": "orders"})
+    monkeypatch.setitem(sys.modules, "shop.settings", SimpleNamespace(**module))
+    out = io.StringIO()
+    here = {"SETTINGS_MODULE": "shop.settings", "SLUICE_IS_GUEST": True}
+    with override_settings(SLUICE_INTEGRATIONS=["orders"], **here):
+        call_command("startintegration", "feed", directory=str(tmp_path), stdout=out)
+    assert told in out.getvalue()
 
 
 def test_a_module_that_is_loaded_once_more_reads_the_environment_once_more() -> None:

@@ -85,7 +85,7 @@ class DatabaseProperties(Properties):
     message_id_column: str = declare(
         "Unique column with the message id",
         help="By it repeats are dropped. Empty: by the table sluice_delivered beside the "
-        "target, which docs/endpoints.md gives the SQL of.",
+        "target, whose SQL is under “Endpoints” in the documentation.",
         only=("mode", ("insert",)),
         check=checks.identifier,
     )

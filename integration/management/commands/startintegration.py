@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.handlers import registry
+from sluice.settings import is_said_in
 
 STARTER: Final = Path(registry.__file__).with_name("starter")
 FILES: Final = {
@@ -32,13 +33,14 @@ What to do now, in the checkout and with the stack of `make run`:
   4. Make the enterprise service {interface} in the console, under Services.
 Later starts keep the list. After a change of its code: make stop && make run
 Without `make run`: set SLUICE_INTEGRATIONS={installed} for every process, run
-`manage.py migrate`, and restart the workers. docs/handlers.md says what a handler may rely on.
+`manage.py migrate`, and restart the workers.
+{guide}
 """
 PYTHON: Final = ".venv/bin/python -m devstack run"
 NEXT_IN_A_PROJECT: Final = """Made {folder}: a handler for {interface}, a table, two passing tests.
 
 What to do now:
-  1. Set SLUICE_INTEGRATIONS={installed} for every process.
+  1. {install}
   2. Make its table, run its tests, and restart the workers:
      {python} manage.py migrate
      {python} manage.py test {name}
@@ -46,8 +48,9 @@ What to do now:
      echo '{{"number": "A-1", "description": "Pump"}}' | \
 {python} manage.py try_handler {interface} -
   4. Make the enterprise service {interface} in the console, under Services.
-docs/handlers.md says what a handler may rely on.
+{guide}
 """
+GUIDE: Final = "What a handler may rely on: “Writing a handler” in the documentation."
 
 
 class Command(BaseCommand):
@@ -70,11 +73,21 @@ class Command(BaseCommand):
             raise CommandError(f"{interface} has a handler already; choose another --interface.")
         _write(folder, {"name": name, "camel": camel, "interface": interface})
         installed = ",".join([*settings.SLUICE_INTEGRATIONS, name])
-        words = {"folder": folder, "interface": interface, "installed": installed, "name": name}
+        words = {"folder": folder, "interface": interface, "name": name, "guide": GUIDE}
         if settings.SLUICE_IS_GUEST:
-            self.stdout.write(NEXT_IN_A_PROJECT.format(python="python", **words))
+            install = _how_to_install(name, installed)
+            said = NEXT_IN_A_PROJECT.format(python="python", install=install, **words)
         else:
-            self.stdout.write(NEXT.format(python=PYTHON, **words))
+            said = NEXT.format(python=PYTHON, installed=installed, **words)
+        self.stdout.write(said)
+
+
+def _how_to_install(name: str, installed: str) -> str:
+    """What the settings module says itself stands before the environment."""
+    module: str = settings.SETTINGS_MODULE
+    if is_said_in(module, "SLUICE_INTEGRATIONS"):
+        return f'Add "{name}" to SLUICE_INTEGRATIONS in {module}.'
+    return f"Set SLUICE_INTEGRATIONS={installed} for every process."
 
 
 def _check(name: str, folder: Path) -> None:

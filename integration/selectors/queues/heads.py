@@ -105,19 +105,33 @@ def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
 
 
 def behind(row: QueueRow, now: datetime) -> str:
-    """Say what waits and what threatens it: "4,212 wait behind it; the first expires Sunday"."""
+    """Say what waits and what threatens it.
+
+    "At most 4,212 wait behind it, counted 9 s ago; the first expires Sunday 12:00." Offsets of
+    Kafka are no exact count: the marks of transactions have some, too.
+    """
     if row.lag is None:
         return "It is not known how many wait behind it."
     count = max(0, row.lag - 1) if HEAD_CODE in row.blocked_codes else row.lag
+    ago = f"{spoken(now - row.counted_at)} ago" if row.counted_at is not None else ""
     if not count:
-        return "Nothing waits behind it."
-    waits = "One waits behind it" if count == 1 else f"{count:,} wait behind it"
+        return _nothing_behind(row, ago)
+    counted = f", counted {ago}" if ago else ""
     if row.is_least:
-        return f"At least {count:,} wait behind it."
+        return f"At least {count:,} wait behind it{counted}."
+    waits = "one waits behind it" if count == 1 else f"{count:,} wait behind it"
+    waits = f"{waits.capitalize() if row.is_jms else f'At most {waits}'}{counted}"
     if row.expires_at is None:
         return f"{waits}."
     first = "it" if count == 1 else "the first"
     return f"{waits}; {first} {expires(row.expires_at, now)}."
+
+
+def _nothing_behind(row: QueueRow, ago: str) -> str:
+    """What was counted before the queue stopped says nothing of what came after its head."""
+    if not row.counted_at or (row.since is not None and row.counted_at <= row.since):
+        return "How many wait behind it has not been counted yet."
+    return f"Nothing waited behind it {ago}."
 
 
 def expires(at: datetime, now: datetime) -> str:

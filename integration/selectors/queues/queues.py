@@ -22,6 +22,7 @@ from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.stops import stops, stuck
 from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.setup.retry_line import retry_line
 from integration.store.sessions import database_now, fetch_all
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
@@ -275,10 +276,12 @@ def _rescue(queue: Queue) -> str:
 
 
 def _when_it_fails(queue: Queue) -> tuple[tuple[str, str], ...]:
-    tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
+    """The names are those of the queue's form."""
+    in_a_row = f"{so_many(queue.failure_threshold, 'failure')} of the same cause in a row"
     return (
-        ("Retries after the first try", f"{tries}, {queue.backoff}"),
-        ("Failure threshold", f"at {queue.max_open_errors:,} open failures"),
+        ("Retries", retry_line(queue.retry_policy()).words),
+        ("Most open failures", f"{queue.max_open_errors:,}"),
+        ("Failure threshold", in_a_row if queue.failure_threshold else "never"),
         ("Rescue", _rescue(queue)),
         ("Batch", so_many(queue.batch_size, "message")),
     )

@@ -81,6 +81,12 @@ class QueueRow:
         return any(row.is_least for row in self.partitions)
 
     @property
+    def counted_at(self) -> datetime | None:
+        """The time since which `lag` may have grown."""
+        counts = (row.seen_at for row in self.partitions if row.lag is not None and row.seen_at)
+        return min(counts, default=None)
+
+    @property
     def oldest_waiting_at(self) -> datetime | None:
         return min((at for row in self.partitions if (at := row.oldest_waiting_at)), default=None)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from lxml import etree
+
 from integration.codec import decode_headers
 from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError, ObjectStructure
@@ -22,7 +24,12 @@ from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import handler_of
 
 PLAIN: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)", re.ASCII)
-XML_PATH: Final = re.compile(r"/{1,2}[A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)*", re.ASCII)
+XML_NAME: Final = r"[A-Za-z_][\w.-]*"
+XML_PATH: Final = re.compile(
+    rf"(?P<begins>//?)(?P<names>{XML_NAME}(?:/{XML_NAME})*)"
+    rf"(?:/(?:@(?P<attribute>{XML_NAME})|text\(\)))?",
+    re.ASCII,
+)
 TEXT: Final = "TEST-1"
 # Of a service whose documents nobody has described.
 UNKNOWN: Final = {"number": "4711"}
@@ -204,16 +211,33 @@ def _scalar(kind: object, schema: Mapping[str, Any], depth: int) -> object:
 
 
 def _xml(paths: list[str]) -> str:
-    """One element in another, as the first path names them; other paths below the same root."""
-    plain = [path.strip("/").split("/") for path in paths if XML_PATH.fullmatch(path)]
+    """One document of all plain paths, which share the elements that they have in common.
+
+    An element with children is no value: a path that leads to one gets no text.
+    """
+    plain = [found for path in paths if (found := XML_PATH.fullmatch(path))]
     if not plain:
         return "<Document/>"
-    root = plain[0][0]
-    lines = [f"<{root}>"]
-    for names in plain:
-        inner = names[1:] if names[0] == root else names
-        if inner:
-            opened = "".join(f"<{name}>" for name in inner)
-            closed = "".join(f"</{name}>" for name in reversed(inner))
-            lines.append(f"  {opened}{TEXT}{closed}")
-    return "\n".join([*lines, f"</{root}>"])
+    # What // begins may be anywhere; the root is named by the paths that begin at it.
+    plain.sort(key=lambda found: found["begins"] == "//")
+    root = etree.Element(plain[0]["names"].partition("/")[0])
+    ends = [(_element(root, found), found["attribute"]) for found in plain]
+    for element, attribute in ends:
+        if attribute:
+            element.set(attribute, TEXT)
+        elif not len(element):
+            element.text = TEXT
+    return etree.tostring(root, encoding="unicode", pretty_print=True).strip()
+
+
+def _element(root: etree._Element, path: re.Match[str]) -> etree._Element:
+    """The element where the path leads, made as far as it is missing."""
+    first, *names = path["names"].split("/")
+    anywhere = root.iter(first) if path["begins"] == "//" else iter(())
+    place = root if first == root.tag else next(anywhere, None)
+    if place is None:
+        place = etree.SubElement(root, first)
+    for name in names:
+        child = next((one for one in place if one.tag == name), None)
+        place = etree.SubElement(place, name) if child is None else child
+    return place
