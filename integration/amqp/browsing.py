@@ -28,6 +28,8 @@ from integration.amqp.waiting import Browsed, Limits
 from integration.models.provider import Provider
 
 OPEN_SECONDS: Final = 5.0
+# Artemis may overhear a question that comes while it ends its work on the one before.
+AGAIN_SECONDS: Final = 1.0
 _numbers = count()
 
 
@@ -121,12 +123,24 @@ def _browsed(connection: AmqpConnection, link: Any, limits: Limits) -> Browsed:
             link.drain(limits.messages + 1 - asked_at)
         else:
             try:
-                connection.until(lambda: _is_further(link, incoming), ends_at - time.monotonic())
+                _await_more(connection, link, incoming, ends_at)
             except TimeoutError:
                 if not messages and not incoming.begun:
                     raise
                 break
     return Browsed(messages, is_all=False, is_cut=incoming.begun > 0)
+
+
+def _await_more(connection: AmqpConnection, link: Any, incoming: Incoming, ends_at: float) -> None:
+    """Wait for a message or the answer that there is none. Raises EndedError, TimeoutError."""
+    while (left := ends_at - time.monotonic()) > AGAIN_SECONDS:
+        try:
+            connection.until(lambda: _is_further(link, incoming), AGAIN_SECONDS)
+        except TimeoutError:
+            link.drain(0)
+        else:
+            return
+    connection.until(lambda: _is_further(link, incoming), left)
 
 
 def _is_further(link: Any, incoming: Incoming) -> bool:

@@ -25,7 +25,7 @@ from integration.selectors.setup.nouns import uses_of_provider
 from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.amqp import Broker
 from tests.support.channels import an_outbound
-from tests.support.jms import a_jms_queue, left, put
+from tests.support.jms import a_jms_queue, left, put, standing
 from tests.support.rows import a_jms_provider_row, a_jms_queue_row, a_queue_row
 from tests.support.set_up import logged_in
 from tests.support.world.models import Effect
@@ -184,3 +184,21 @@ class TestSettingUp:
         form = a_form(client, name=a_name(), provider=kafka.pk, topic="taken", kind="sequential")
         answer = client.post(reverse(NEW), form | {"show": "effect"})
         assert "already uses this topic" in answer.context["form"].errors["topic"][0]
+
+
+def test_a_selector_chooses_and_one_that_is_none_is_told(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker, selector="site = 'BEDFORD'")
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "NASHUA"})
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1, properties={"site": "BEDFORD"})
+    run_queue(queue.pk)
+    assert applied() == [1]
+    assert left(amqp_broker, queue) == ["m0"]
+    Queue.objects.filter(pk=queue.pk).update(selector="site = = 'X'")
+    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
+    assert standing(queue) == ("OUTAGE", "JMS_SELECTOR")
+    assert "site = = 'X'" in QueuePartition.objects.get(queue=queue).state_text
+    # Once it is corrected the queue goes on by itself.
+    Queue.objects.filter(pk=queue.pk).update(selector="site = 'NASHUA'")
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert (applied(), standing(queue)) == ([1, 0], ("RUNNING", ""))

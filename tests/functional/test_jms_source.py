@@ -39,7 +39,7 @@ from integration.runs.sources import source_of
 from integration.selectors.setup.examination import examined
 from integration.values import content_hash
 from tests.support.amqp import Broker
-from tests.support.jms import a_jms_provider, a_jms_queue, left, put
+from tests.support.jms import a_jms_provider, a_jms_queue, left, put, standing
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -47,11 +47,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 def applied() -> list[int]:
     return list(Effect.objects.order_by("id").values_list("n", flat=True))
-
-
-def standing(queue: Queue) -> tuple[str, str]:
-    place = QueuePartition.objects.get(queue=queue)
-    return place.state, place.state_code
 
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
@@ -189,24 +184,6 @@ def test_a_broker_that_is_gone_is_an_outage_and_loses_nothing(servers, amqp_brok
     QueuePartition.objects.update(resume_at=timezone.now())
     assert run_queue(queue.pk).ending is RunEnding.DRAINED
     assert applied() == [0, 1, 2]
-
-
-def test_a_selector_chooses_and_one_that_is_none_is_told(servers, amqp_broker: Broker):
-    queue = a_jms_queue(amqp_broker, selector="site = 'BEDFORD'")
-    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "NASHUA"})
-    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1, properties={"site": "BEDFORD"})
-    run_queue(queue.pk)
-    assert applied() == [1]
-    assert left(amqp_broker, queue) == ["m0"]
-    Queue.objects.filter(pk=queue.pk).update(selector="site = = 'X'")
-    assert run_queue(queue.pk).ending is RunEnding.OUTAGE
-    assert standing(queue) == ("OUTAGE", "JMS_SELECTOR")
-    assert "site = = 'X'" in QueuePartition.objects.get(queue=queue).state_text
-    # Once it is corrected the queue goes on by itself.
-    Queue.objects.filter(pk=queue.pk).update(selector="site = 'NASHUA'")
-    QueuePartition.objects.update(resume_at=timezone.now())
-    assert run_queue(queue.pk).ending is RunEnding.DRAINED
-    assert (applied(), standing(queue)) == ([1, 0], ("RUNNING", ""))
 
 
 def test_a_topic_is_read_by_a_durable_subscription(servers, amqp_broker: Broker):

@@ -6,7 +6,7 @@ from typing import Any
 
 from devstack.artemis import USER
 from integration import registration
-from integration.models import EnterpriseService, Provider, Queue
+from integration.models import EnterpriseService, Provider, Queue, QueuePartition
 from tests.support.amqp import Broker
 from tests.support.builders import some_services
 
@@ -54,3 +54,9 @@ def put(jms: Broker, queue: Queue, bodies: Iterable[Any], **fields: Any) -> None
 def left(jms: Broker, queue: Queue) -> list[str]:
     """The ids of what the broker still has."""
     return [str(message.id) for message in jms.received(queue.topic)]
+
+
+def standing(queue: Queue) -> tuple[str, str]:
+    """The state of its one partition, and the code of it."""
+    place = QueuePartition.objects.get(queue=queue)
+    return place.state, place.state_code
