@@ -116,7 +116,9 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
         soft_time_limit=instance.timeout_seconds,
         time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,
     )
-    CronInstance.objects.filter(pk=instance.pk).update(asked_at=database_now())
+    # A worker may have begun it by now, and would not take back what is written after that.
+    waiting = CronInstance.objects.filter(_is_newer(scheduled_at), pk=instance.pk)
+    waiting.update(asked_at=database_now())
 
 
 def run_now(instance: CronInstance, request: RunRequest) -> None:

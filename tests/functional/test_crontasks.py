@@ -256,6 +256,20 @@ def test_a_run_that_was_asked_for_is_not_passed_over():
     assert ticks.claim(instance.pk, moment) is None
 
 
+def test_a_tick_that_has_begun_before_its_sender_went_on_is_no_longer_on_its_way(
+    valkey, child_environment
+):
+    instance, moment = an_instance(task="events", interval_seconds=5), later(10)
+    assert ticks.claim(instance.pk, moment) is not None
+    ticks.send(instance, moment)
+    instance.refresh_from_db()
+    assert instance.asked_at is None
+    ticks.send(instance, later(20))
+    instance.refresh_from_db()
+    assert instance.asked_at is not None
+    flush_broker(child_environment)
+
+
 def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
     instance = an_instance(interval_seconds=None, crontab="* * * * *")
     now = later(86_400).replace(second=0, microsecond=0)
