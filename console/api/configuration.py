@@ -1,14 +1,15 @@
 """The configuration as a file over HTTP: read it, plan a file, apply one."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn
 
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
+from console.api.errors import FileOvertakenError
 from console.api.routes import Reason, acting, operation
 from console.cron.rights import Judge
 from console.layout.access import Right, require, scope_of
@@ -88,7 +89,8 @@ def export_configuration(request: HttpRequest) -> HttpResponse:
 )
 def plan_configuration(request: HttpRequest, how: Query[How]) -> ConfigSteps:
     """What applying a file would do; nothing is changed."""
-    return _carried(request, applying.plan, how)
+    _refuse_limited(request)
+    return _told(_plan(request, how))
 
 
 @acting(
@@ -101,18 +103,29 @@ def plan_configuration(request: HttpRequest, how: Query[How]) -> ConfigSteps:
 )
 def apply_configuration(request: HttpRequest, how: Query[How]) -> ConfigSteps:
     """Do what the plan shows, in one transaction."""
-    return _carried(request, applying.apply, how)
-
-
-def _carried(request: HttpRequest, carry: Callable[..., list[Step]], how: How) -> ConfigSteps:
-    """Raises ConfigFileError, PermissionDenied."""
     _refuse_limited(request)
+    with transaction.atomic():
+        planned = _plan(request, how)
+        _refuse_unmasking(request, planned)
+        _refuse_cron_tasks(request, planned)
+        steps = applying.apply(request.body, **_given(request, how))
+        # Rights were judged by the plan: what somebody changed since may make more of the file.
+        if steps != planned:
+            raise FileOvertakenError
+    return _told(steps)
+
+
+def _plan(request: HttpRequest, how: How) -> list[Step]:
+    """Raises ConfigFileError."""
+    return applying.plan(request.body, **_given(request, how))
+
+
+def _given(request: HttpRequest, how: How) -> dict[str, Any]:
     author = Author(actor_of(request), how.reason)
-    if carry is applying.apply:
-        steps = applying.plan(request.body, lookup=_no_variable, author=author, prune=how.prune)
-        _refuse_unmasking(request, steps)
-        _refuse_cron_tasks(request, steps)
-    steps = carry(request.body, lookup=_no_variable, author=author, prune=how.prune)
+    return {"lookup": _no_variable, "author": author, "prune": how.prune}
+
+
+def _told(steps: list[Step]) -> ConfigSteps:
     return ConfigSteps(
         steps=[ConfigStep.model_validate(step, from_attributes=True) for step in steps]
     )

@@ -65,3 +65,12 @@ class EditFaultsError(HttpApiError):
     def __init__(self, mistakes: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self.mistakes = mistakes
+
+
+class FileOvertakenError(HttpApiError):
+    """The configuration was changed between the judgement of a file and its applying."""
+
+    code = "FILE_OVERTAKEN"
+    status = 409
+    says = "Somebody changed the configuration while the file was applied; nothing of it was done."
+    advice = "Ask for its plan again, look at it, and apply the file once more."

@@ -1,8 +1,12 @@
 """The operator API on cron tasks, bulk jobs, the configuration file and the audit."""
 
 import json
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from django.db import connection, connections
 
 from console.models import Limit
 from crontasks.models import CronInstance
@@ -74,6 +78,35 @@ providers:
     def test_it_is_for_whom_nothing_limits(self, program: Program) -> None:
         Limit.objects.create(person=program.person)
         problem(program.get("/configuration"), 403, "RIGHT_MISSING")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_that_another_persons_change_overtook_is_not_applied() -> None:
+    """The rights were judged by the plan; what is done is that or nothing."""
+    program = a_program()
+    walks = 0
+
+    def change() -> None:
+        ExternalSystem.objects.create(name="eam", enabled=False)
+        connections.close_all()
+
+    other = threading.Thread(target=change)
+
+    def meanwhile(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        nonlocal walks
+        walks += "pg_advisory_xact_lock" in sql
+        # The first was the plan's.
+        if walks == 2 and other.ident is None:
+            other.start()
+            other.join(10)
+        return execute(sql, *more)
+
+    file = b"format: 1\nsystems:\n- {name: eam, enabled: true}\n- name: wms\n"
+    with connection.execute_wrapper(meanwhile):
+        problem(program.put("/configuration", file), 409, "FILE_OVERTAKEN")
+    assert list(ExternalSystem.objects.values_list("name", "enabled")) == [("eam", False)]
+    done = facts(program.put("/configuration", file))
+    assert [one["action"] for one in done["steps"]] == ["change", "create"]
 
 
 class TestAudit:

@@ -89,6 +89,13 @@ def test_the_paths_of_a_structure_meet_in_one_document(paths: list[str], written
     assert key_of([compile_path(path) for path in paths], document).count("TEST-1") == len(paths)
 
 
+def test_a_document_of_xml_has_a_version_where_the_structure_reads_it() -> None:
+    sample = sample_of(ObjectStructure(key_paths=["/PO/NUM"], version_path="/PO/@rowstamp"))
+    document = etree.fromstring(sample)
+    assert compile_path("/PO/@rowstamp").first(document) == "1"
+    assert compile_path("/PO/NUM").first(document) == "TEST-1"
+
+
 @pytest.mark.parametrize("paths", [["/PO", "/PO/NUM"], ["/PO/NUM", "/PO"]])
 def test_a_path_that_leads_to_the_elements_of_another_gets_no_text(paths: list[str]) -> None:
     sample = sample_of(ObjectStructure(key_paths=paths))

@@ -120,7 +120,7 @@ def sample_of(structure: ObjectStructure | None, *, is_xml: bool = False) -> str
         return "<test>true</test>" if is_xml else json.dumps({"test": True}, indent=2)
     paths = [str(path) for path in structure.key_paths]
     if paths and paths[0].startswith("/"):
-        return _xml(paths)
+        return _xml(paths, structure.version_path)
     return json.dumps(_json(structure, paths), indent=2, ensure_ascii=False)
 
 
@@ -210,23 +210,24 @@ def _scalar(kind: object, schema: Mapping[str, Any], depth: int) -> object:
             return TEXT[:most] if isinstance(most, int) and most > 0 else TEXT
 
 
-def _xml(paths: list[str]) -> str:
+def _xml(paths: list[str], version_path: str) -> str:
     """One document of all plain paths, which share the elements that they have in common.
 
     An element with children is no value: a path that leads to one gets no text.
     """
-    plain = [found for path in paths if (found := XML_PATH.fullmatch(path))]
+    said = dict.fromkeys(paths, TEXT) | ({version_path: "1"} if version_path else {})
+    plain = [(found, text) for path, text in said.items() if (found := XML_PATH.fullmatch(path))]
     if not plain:
         return "<Document/>"
     # What // begins may be anywhere; the root is named by the paths that begin at it.
-    plain.sort(key=lambda found: found["begins"] == "//")
-    root = etree.Element(plain[0]["names"].partition("/")[0])
-    ends = [(_element(root, found), found["attribute"]) for found in plain]
-    for element, attribute in ends:
+    plain.sort(key=lambda one: one[0]["begins"] == "//")
+    root = etree.Element(plain[0][0]["names"].partition("/")[0])
+    ends = [(_element(root, found), found["attribute"], text) for found, text in plain]
+    for element, attribute, text in ends:
         if attribute:
-            element.set(attribute, TEXT)
+            element.set(attribute, text)
         elif not len(element):
-            element.text = TEXT
+            element.text = text
     return etree.tostring(root, encoding="unicode", pretty_print=True).strip()
 
 
