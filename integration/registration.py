@@ -1,5 +1,6 @@
 """The rules that a queue meets when it is saved, and its first position: resolved once."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,7 @@ IMMUTABLE: Final = {
     "direction": "direction",
     "subscription": "subscription",
 }
+TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 STAYS: Final = (
     "This cannot change while the queue has a position or open failures. Make a new queue instead."
 )
@@ -114,7 +116,17 @@ def _start(queue: Queue) -> Mistakes:
 
 def _internal(queue: Queue) -> Mistakes:
     sentences = topic_name_mistakes(queue.topic)
+    if not sentences and hasattr(queue, "provider") and not queue.provider.is_jms:
+        sentences = _unwritable(queue.topic)
     return {"topic": sentences} if sentences else {}
+
+
+def _unwritable(topic: str) -> list[str]:
+    """Kafka makes no topic of such a name: see org.apache.kafka.common.internals.Topic."""
+    if not topic or (TOPIC_NAME.fullmatch(topic) and topic not in {".", ".."}):
+        return []
+    why = f"“{topic}” cannot be a topic: names have letters of ASCII, digits, dot, - and _ alone."
+    return [f"{why} What begins with jms/ is a name of JNDI." if topic.startswith("jms/") else why]
 
 
 def topic_name_mistakes(topic: str) -> list[str]:

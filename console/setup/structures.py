@@ -81,7 +81,7 @@ class StructureForm(SetupForm):
         fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "json_schema": "JSON Schema",
-            "tombstone": "A message without a value",
+            "tombstone": "A message that deletes",
         }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. Handlers and services refer to it.",
@@ -90,8 +90,8 @@ class StructureForm(SetupForm):
             "higher one wins, whichever came first; without it, the order of arrival decides.",
             "json_schema": "Optional, draft 2020-12, for JSON documents. Documents it refuses are "
             "put on hold (SCHEMA_VIOLATION).",
-            "tombstone": "A deletion is remembered, so that an older message does not bring the "
-            "document back.",
+            "tombstone": "One without a value (a tombstone), or Maximo's with action=Delete. A "
+            "deletion is remembered, so that an older message does not bring the document back.",
         }
         field_classes: ClassVar[dict[str, Any]] = {"json_schema": OptionalDocument}
         widgets: ClassVar[dict[str, Any]] = {

@@ -97,6 +97,8 @@ class _Walk:
     lookup: Lookup
     steps: list[Step] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    # What the file has, but cannot be stored: kind and name.
+    faulty: set[tuple[type[models.Model], str]] = field(default_factory=set)
 
     def through(self, *, prune: bool) -> None:
         """Make everything what the file says; `prune` removes what its sections do not name."""
@@ -138,12 +140,15 @@ class _Walk:
             section=section, entry=entry, place=place, row=row, was=was, stored=stored.get(name)
         )
         before = len(self.mistakes)
-        self._fill(subject)
-        if len(self.mistakes) == before:
+        is_whole = self._fill(subject)
+        if is_whole and len(self.mistakes) == before:
             self._keep(subject)
+        if not is_whole or len(self.mistakes) > before:
+            self.faulty.add((section.model, name))
 
-    def _fill(self, subject: _Subject) -> None:
-        columns = subject.section.columns
+    def _fill(self, subject: _Subject) -> bool:
+        """Set what the entry says; return whether all that it refers to is without mistakes."""
+        columns, is_whole = subject.section.columns, True
         # Parameters are read by the task that the same entry names.
         for name, entry in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
             place = f"{subject.place}, {name}"
@@ -151,11 +156,21 @@ class _Walk:
                 why = f"There is no such field; known: {', '.join(columns)}."
                 self._refuse(entry.line, place, why)
                 continue
+            if self._is_faulty(columns[name], entry):
+                # That it is not there yet is no mistake of this line.
+                is_whole = False
+                continue
             try:
                 value = facts.meant(subject.row, columns[name], entry, self.lookup)
                 setattr(subject.row, name, value)
             except (ValueError, IntegrationError) as problem:
                 self._refuse(entry.line, place, str(problem))
+        return is_whole
+
+    def _is_faulty(self, column: facts.Column, entry: Given) -> bool:
+        return isinstance(column, models.ForeignKey) and any(
+            column.related_model is model and entry.value == name for model, name in self.faulty
+        )
 
     def _keep(self, subject: _Subject) -> None:
         """Judge the row as its form does and store it, where something differs."""

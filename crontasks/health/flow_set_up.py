@@ -6,12 +6,18 @@ from typing import NamedTuple
 
 from crontasks.health.checks import Finding
 from integration import registration
-from integration.amqp.errors import JmsBrowseRefusedError, JmsSubscriptionHiddenError
+from integration.amqp.errors import (
+    JmsBrowseRefusedError,
+    JmsLibraryMissingError,
+    JmsSubscriptionHiddenError,
+)
+from integration.amqp.installed import found
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
+from integration.http_api import routes
 from integration.kafka import admin
 from integration.models import Provider, Queue
 from integration.selectors.queues import waiting
@@ -57,10 +63,21 @@ def system(queue: Queue) -> Finding:
     if queue.system is None:
         return "The queue belongs to no external system."
     if queue.system.enabled:
-        return f"{queue.system.name} is switched on."
+        return f"{queue.system.name} is switched on.{_of_posts(queue)}"
     return Situation(
         f"{queue.system.name} is switched off, so its messages wait.",
         f"Switch the external system {queue.system.name} on.",
+    )
+
+
+def _of_posts(queue: Queue) -> str:
+    """What hinders posts hinders no messages in the topic: it is said, and no fault."""
+    names = [] if queue.system_id is None else routes.shared(queue.system_id)
+    if queue.name not in names or len(names) == 1:
+        return ""
+    return (
+        f" Of its queues {' and '.join(names)} have no default service, so posts over HTTP for "
+        "services without a queue of their own are refused (AMBIGUOUS_QUEUE): leave one so."
     )
 
 
@@ -160,6 +177,7 @@ def unfit_topics(queues: Iterable[Queue]) -> UnfitTopics:
     told = UnfitTopics([], [])
     for queue in queues:
         if queue.provider.is_jms:
+            _note_library(queue.provider, told.silent)
             continue
         if queue.provider_id not in there:
             there[queue.provider_id] = _topics(queue.provider, told.silent)
@@ -168,6 +186,16 @@ def unfit_topics(queues: Iterable[Queue]) -> UnfitTopics:
         if unfit is not None:
             told.unfit.append(f"{queue.name}: {unfit.why} {unfit.next_step}")
     return told
+
+
+def _note_library(provider: Provider, silent: list[str]) -> None:
+    """What a broker of JMS has is found out by its first run, which needs the library."""
+    try:
+        found("browsing.Browser")
+    except JmsLibraryMissingError as e:
+        sentence = f"provider {provider.name}: {e.code}: {e.sentence} {e.next_step}"
+        if sentence not in silent:
+            silent.append(sentence)
 
 
 def _topics(provider: Provider, silent: list[str]) -> dict[str, int] | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeGuard
 
 from lxml import etree
 
@@ -70,7 +70,8 @@ class Plan:
             return key_and_version
         key, version = key_and_version
         if is_xml(message.body):
-            return Entry(key, message, None, _xml_text(message), version)
+            xml = "" if deletes_its_object(message.body) else _xml_text(message)
+            return Entry(key, message, None, xml, version)
         return Entry(key, message, _json_text(message), "", version)
 
     def objection(self, body: object) -> Failure | None:
@@ -84,6 +85,12 @@ class Plan:
             return permanent(f"{key.message} {key.hint}", key.code)
         if refused := self.refused(body):
             return refused
+        if not self.deletes and deletes_its_object(body):
+            return permanent(
+                f'The message has action="Delete", and {self.name} does not say that this deletes. '
+                "Set its tombstone to delete, or delete this failure.",
+                "DELETE_ACTION",
+            )
         value = None if self.version_path is None else self.version_path.first(body)
         version = version_of(value)
         return version if isinstance(version, Failure) else (key, version)
@@ -204,8 +211,24 @@ def _seconds(at: datetime) -> Decimal:
     return passed.days * 86_400 + passed.seconds + Decimal(passed.microseconds) / 1_000_000
 
 
-def is_xml(body: object) -> bool:
+def is_xml(body: object) -> TypeGuard[etree._Element]:
     return isinstance(body, etree._Element)  # noqa: SLF001 - lxml's only name for it
+
+
+def deletes_its_object(body: object) -> bool:
+    """Return whether it is a message of Maximo that deletes: the object's `action` is Delete.
+
+    Such a message is named as its set is (SyncMXPO, CreateMXPO, PublishMXPO: MXPOSet); the object
+    is the first of the set.
+    """
+    if not is_xml(body):
+        return False
+    held_in = next(body.iterchildren(etree.Element), None)
+    thing = None if held_in is None else next(held_in.iterchildren(etree.Element), None)
+    if thing is None or thing.get("action", "").casefold() != "delete":
+        return False
+    name = etree.QName(held_in).localname
+    return name.endswith("Set") and etree.QName(body).localname.endswith(name.removesuffix("Set"))
 
 
 def _json_text(message: Message) -> str:

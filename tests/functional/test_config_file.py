@@ -264,6 +264,34 @@ structures:
         assert told in said, said
 
 
+def test_what_refers_to_an_entry_with_a_mistake_has_none_for_that(config: Config) -> None:
+    text = """format: 1
+providers:
+  - name: plant
+    bootstrap_servers: a:1
+    password: ${ENV:NOT_SET_ANYWHERE}
+queues:
+  - {name: errors, provider: plant, topic: errors, is_error_queue: true, start_from: beginning}
+  - {name: assets, provider: plant, topic: assets, error_queue: errors, start_from: beginning}
+  - {name: orders, provider: elsewhere, topic: orders, start_from: beginning}
+"""
+    code, said = config("plan", text=text)
+    assert code == 1
+    assert "line 5: providers plant, password: " in said
+    assert "line 9: queues orders, provider: " in said
+    assert "CONFIG_FILE: The file has 2 mistakes" in said
+
+
+@pytest.mark.parametrize("topic", ["jms/maximo/int/queues/sqin", "a b", "..", "é"])
+def test_a_name_that_no_topic_can_have_is_refused(config: Config, topic: str) -> None:
+    a_whole_configuration()
+    text = f"""format: 1
+queues:
+  - {{name: sqin, provider: plant, topic: {topic}, kind: sequential, start_from: beginning}}
+"""
+    assert "line 3: queues sqin, topic: " in config("plan", text=text)[1]
+
+
 def test_where_reading_begins_and_the_topic_stay_once_a_queue_has_a_position(
     config: Config,
 ) -> None:

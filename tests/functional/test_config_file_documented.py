@@ -1,5 +1,6 @@
 """The configuration file of docs/from-maximo.md: the command takes it as it stands there."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ POSTED_TO = {
     "MXPOInterface": "extsys1-cqin",
 }
 PAGE = paths.ROOT / "docs" / "from-maximo.md"
+SECRETS = ("KAFKA_PASSWORD", "BROKER_PASSWORD", "EXTSYS1_PASSWORD")
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    for name in SECRETS:
+        monkeypatch.setenv(name, f"value-of-{name}")
+    return Config(tmp_path)
 
 
 def key_in(interface: str, document: str) -> object:
@@ -42,14 +51,7 @@ def key_in(interface: str, document: str) -> object:
     return key_of([compile_path(path) for path in structure.key_paths], body_of(document))
 
 
-def test_the_file_of_the_page_for_maximo_is_planned_and_applied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAFKA_PASSWORD", "of-the-cluster")
-    monkeypatch.setenv("BROKER_PASSWORD", "of-the-broker")
-    monkeypatch.setenv("EXTSYS1_PASSWORD", "of-the-partner")
-    config = Config(tmp_path)
-
+def test_the_file_of_the_page_for_maximo_is_planned_and_applied(config: Config) -> None:
     code, said = config("plan", text=blocks(PAGE)["maximo.yaml"])
     assert code == 2, said
     code, said = config("apply")
@@ -75,3 +77,13 @@ def test_the_file_of_the_page_for_maximo_is_planned_and_applied(
     assert CronInstance.objects.get(queue=at_broker).interval_seconds == 30
     consumed = CronInstance.objects.filter(task__in=CONSUMERS).values_list("queue", flat=True)
     assert set(consumed) == set(Queue.objects.values_list("pk", flat=True))
+
+
+def test_a_broker_that_needs_a_library_which_is_missing_is_named(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "proton", None)
+    code, said = config("apply", text=blocks(PAGE)["maximo.yaml"])
+    assert code == 0, said
+    broker = Provider.objects.get(kind=Provider.Kind.JMS)
+    assert f"provider {broker.name}: JMS_LIBRARY_MISSING: " in said

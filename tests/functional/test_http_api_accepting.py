@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from crontasks.health import flow_set_up
 from integration.codec import decode_headers
 from integration.delivery.reading import Reader
 from integration.http_api.accepting import accept
@@ -171,6 +172,10 @@ class TestTheQueue:
         said = problem(answer, 503, "AMBIGUOUS_QUEUE")
         assert other.name in said["detail"]
         assert SERVICE in said["next_step"]
+        # And by the look at the flow, before anybody posts.
+        looked = flow_set_up.system(partner.queue)
+        assert "AMBIGUOUS_QUEUE" in str(looked)
+        assert other.name in str(looked)
         assert answer["Retry-After"] == "300"
         assert not OutboxRow.objects.exists()
 

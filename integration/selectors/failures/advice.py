@@ -133,6 +133,8 @@ BY_CODE: Final[Mapping[str, str]] = {
     "(SLUICE_INTEGRATIONS), then release it. The payload needs no change.",
     "TOMBSTONE": "Delete it if nothing is to be deleted. If it is to delete the object, set "
     "“tombstone” to delete in the object structure under Set up, then release it.",
+    "DELETE_ACTION": "Set “tombstone” to delete in the object structure under Set up, then release "
+    "it: the stored document of its key is deleted. Or delete it, if the document is to stay.",
     "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
     "why. Release it to have this queue's service apply it, or delete it.",
     "DEAD_LETTER": "See under Facts who gave it up, and why. Once that is mended, send it back to "
