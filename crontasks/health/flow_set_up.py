@@ -35,7 +35,7 @@ def reachable(provider: Provider) -> Finding:
         try:
             jms.connect(provider)
         except IntegrationError as e:
-            return Situation(f"{e.code}: {e.sentence}", e.next_step)
+            return Situation(f"{provider.name}: {e.code}: {e.sentence}", e.next_step)
         return f"The JMS broker {provider.name} lets us in."
     reach = admin.reachable(provider)
     if reach.ok:
