@@ -18,7 +18,11 @@ SAMPLERS = (
     "parentbased_traceidratio",
     "parentbased_always_on",
 )
-FOUND_IN_ENV_FILE = "see .env.example for every variable, its meaning and a working value"
+# Whoever has installed the wheel has no .env.example; the page is made of it.
+FOUND_IN_ENV_FILE = (
+    "see the page Settings of the documentation (.env.example in a checkout) for every variable, "
+    "its meaning and a working value"
+)
 
 
 class SettingsError(Exception):
@@ -202,7 +206,7 @@ E = TypeVar("E", bound=Engine)
 def _public(env: Engine) -> list[str]:
     """Secrets of this installation that everybody can read in the example."""
     return [
-        f"{name} holds the public value of .env.example; write one of your own, or "
+        f"{name} holds the public value of the example; write one of your own, or "
         f"SLUICE_ENVIRONMENT=development if this is a laptop"
         for name, values in env.secrets().items()
         if PUBLIC & set(values)

@@ -91,6 +91,8 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "bulk_runs": ("bulk run removed", "bulk runs removed"),
             "lost_runs": ("run found lost", "runs found lost"),
         },
+        # What passes an error queue are copies of failures, and failures that are read once more.
+        "error_queue_consumer": {Ended.PASSED: ("already among the failures here",) * 2},
         "lag_monitor": {"unreachable": ("provider unreachable", "providers unreachable")},
         "rescue": {
             "rescued": ("message rescued", "messages rescued"),
@@ -135,7 +137,8 @@ def ending(code: str) -> Said | None:
 
 def counted(counts: Mapping[str, int], *, task: str, is_consumer: bool) -> tuple[Counted, ...]:
     """The counts of a run in words; a count of a custom cron task keeps its name."""
-    known = OF_MESSAGES if is_consumer else BY_TASK.get(task, {})
+    of_task = BY_TASK.get(task, {})
+    known = {**OF_MESSAGES, **of_task} if is_consumer else of_task
     places = {code: place for place, code in enumerate(known)}
     codes = sorted(counts, key=lambda code: places.get(code, len(places)))
     return tuple(_counted(code, counts[code], known.get(code), task) for code in codes)

@@ -63,7 +63,8 @@ class MaskingRuleForm(SetupForm):
             "enabled": "Off: what it hides is shown to everybody who may see payloads.",
             "path": "JSONPath such as $.person.ssn or $..iban, XPath such as /Person/SSN or "
             "//@iban: names and * only. Arrays are looked through. Of a header its name, * for "
-            "all of them; empty for the key.",
+            "all of them; empty for the key. The record key may repeat a value of the payload: "
+            "it is hidden by a rule of its own only.",
             "service": "Messages of this enterprise service.",
             "structure": "Messages of every service and channel that has this structure, and the "
             "documents stored under it.",

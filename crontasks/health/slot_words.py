@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.conf import settings
-
 from crontasks.health.slots import Run, Slots, Stage, Wait
 from integration.counting import listed, so_many
 from integration.durations import rough
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING
+from integration.selectors.starting import celery
 
 # The queues a person may know of: those of their own external systems.
 Known = Callable[[int | None], bool]
@@ -26,8 +25,7 @@ AFTERWARDS: Final = (
     "Then the message is tried again, alone if that does not help; you need not restart anything. "
 )
 MORE: Final = (
-    "Give the worker more slots (-c) or start another one: "
-    f"celery -A {settings.SLUICE_APP} worker -Q celery -c {{n}}"
+    f"Give the worker more slots (-c) or start another one: {celery('worker -Q celery -c {n}')}"
 )
 
 

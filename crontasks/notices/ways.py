@@ -18,6 +18,10 @@ from integration.endpoints.port import Accepted, OutboundMessage
 # A receiver that never answers costs so much time, and nobody else's.
 CONNECT_SECONDS: Final = 5.0
 TOTAL_SECONDS: Final = 10.0
+# What a recipient lacks that an endpoint would have another switch for.
+PERMIT_IN_RECIPIENT: Final = (
+    "Switch on “May be in a private network” in the recipient if it is meant to be there."
+)
 
 
 def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> str:
@@ -64,7 +68,7 @@ def _posted(recipient: NoticeRecipient, message: Message, content: bytes, at: da
         total_seconds=TOTAL_SECONDS,
         private_network=recipient.private_network,
     )
-    endpoint = HttpEndpoint(properties)
+    endpoint = HttpEndpoint(properties, permit=PERMIT_IN_RECIPIENT)
     try:
         [answer] = endpoint.deliver(
             [

@@ -19,14 +19,21 @@ METADATA: Final = frozenset(
 )
 # Not among them: what a resolver says that failed, or was not asked.
 NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, socket.EAI_NODATA})
+# What makes a private address a permitted one, where an endpoint leads to it.
+PERMIT_IN_ENDPOINT: Final = (
+    "Permit private networks in the endpoint if the partner is meant to be there."
+)
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
-def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequence[str]:
+def permitted(
+    host: str, port: int, seconds: float, *, private: bool, permit: str = PERMIT_IN_ENDPOINT
+) -> Sequence[str]:
     """The addresses of a host that may be connected to, in the resolver's order.
 
     `private` also permits private and loopback networks. Link-local addresses and those where
-    clouds hand out credentials are never permitted. Raises NotDeliveredError within `seconds`.
+    clouds hand out credentials are never permitted. `permit` says where a person permits private
+    ones. Raises NotDeliveredError within `seconds`.
     """
     addresses = _resolved(host, port, seconds)
     may = [str(address) for address in addresses if not refusal(address, private=private)]
@@ -34,7 +41,7 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
         return may
     first = str(addresses[0])
     named = f"{host} is" if host == first else f"{host} is {first}:"
-    text = f"{named} {refusal(addresses[0], private=private)}"
+    text = f"{named} {refusal(addresses[0], private=private, permit=permit)}"
     raise NotDeliveredError(Unreachable(code=EndpointCode.ADDRESS_REFUSED, text=text))
 
 
@@ -44,7 +51,7 @@ def is_unknown_name(problem: NotDeliveredError) -> bool:
     return isinstance(why, socket.gaierror) and why.errno in NO_SUCH_NAME
 
 
-def refusal(address: Address, *, private: bool) -> str:
+def refusal(address: Address, *, private: bool, permit: str = PERMIT_IN_ENDPOINT) -> str:
     """Return why this address is not connected to; empty when it is.
 
     >>> refusal(ipaddress.ip_address("169.254.169.254"), private=True)
@@ -59,10 +66,7 @@ def refusal(address: Address, *, private: bool) -> str:
     if real.is_multicast or real.is_unspecified or (real.is_reserved and not real.is_private):
         return "no address of a machine."
     if not real.is_global and not private:
-        return (
-            "a private or loopback address. Permit private networks in the endpoint if the "
-            "partner is meant to be there."
-        )
+        return f"a private or loopback address. {permit}"
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpcore
 
-from integration.endpoint_types.addresses import is_unknown_name, permitted
+from integration.endpoint_types.addresses import PERMIT_IN_ENDPOINT, is_unknown_name, permitted
 from integration.endpoint_types.proxying import HEAD_ENDS, MAX_HEAD_BYTES, Proxy
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, Unreachable
@@ -115,11 +115,19 @@ class _Stream(httpcore.NetworkStream):
 
 
 class Network:
-    """Opens connections, to permitted addresses only."""
+    """Opens connections, to permitted addresses only; `permit` says where a person permits more."""
 
-    def __init__(self, call: Call, *, private: bool, proxy: Proxy | None = None) -> None:
+    def __init__(
+        self,
+        call: Call,
+        *,
+        private: bool,
+        proxy: Proxy | None = None,
+        permit: str = PERMIT_IN_ENDPOINT,
+    ) -> None:
         self._call = call
         self._private = private
+        self._permit = permit
         self._proxy = proxy
         self._inner = httpcore.SyncBackend()
 
@@ -155,8 +163,9 @@ class Network:
 
         A resolver that is slow or away has not said that there is no such name.
         """
+        left = self._call.left(seconds)
         try:
-            permitted(host.strip("[]"), port, self._call.left(seconds), private=self._private)
+            permitted(host.strip("[]"), port, left, private=self._private, permit=self._permit)
         except NotDeliveredError as refused:
             if not is_unknown_name(refused):
                 raise
@@ -184,7 +193,7 @@ class Network:
         # A bracketed or bare IPv6 address resolves to itself.
         name = host.strip("[]")
         last: Exception | None = None
-        for address in permitted(name, port, left, private=private):
+        for address in permitted(name, port, left, private=private, permit=self._permit):
             left = ends_at - time.monotonic()
             if left <= 0:
                 break

@@ -48,6 +48,8 @@ _FILLED_IN: Final = re.compile(rf"{_NUMBER}(?:\.0+)?")
 _VALUE: Final = re.compile(rf"\A(?:Value {HIDDEN}|[“\"']{HIDDEN}[”\"'](?: value)?)(?= )")
 # The class of PostgreSQL's errors that quote the value itself, not only names.
 _DATA: Final = "22"
+# A key alone is no sentence; a trace has the name in front of it already.
+_OF_KEY_ERRORS: Final = "KeyError: "
 _CUT: Final = "\n  […]\n"
 _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
 
@@ -82,7 +84,7 @@ def _said(exception: BaseException) -> str:
 
 def _said_by_python(exception: BaseException) -> str:
     if isinstance(exception, KeyError):
-        return f"KeyError: {exception}"
+        return f"{_OF_KEY_ERRORS}{exception}"
     if isinstance(exception, ValueError | TypeError | ArithmeticError | IndexError):
         return _without_quotes(str(exception))
     return str(exception)
@@ -143,7 +145,11 @@ def _link(exception: BaseException) -> str:
     kind = type(exception)
     room = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     name = f"{room}{kind.__qualname__}"
-    return f"{_frames(exception.__traceback__)}{name}: {sentence(exception)}"
+    said = sentence(exception)
+    if isinstance(exception, KeyError):
+        said = said.removeprefix(_OF_KEY_ERRORS)
+    told = name if said == kind.__name__ else f"{name}: {said}"
+    return f"{_frames(exception.__traceback__)}{told}"
 
 
 def _frames(start: TracebackType | None) -> str:

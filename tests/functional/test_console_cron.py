@@ -15,6 +15,7 @@ from django.utils import timezone
 from console.cron import words
 from console.layout.access import Right
 from console.models import Limit
+from crontasks.instances.actions import CONSUMERS
 from crontasks.instances.selectors import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
 from devstack.server import Server
@@ -145,13 +146,15 @@ def test_every_ending_and_every_count_of_the_engine_has_words() -> None:
         ("errors_cleanup", {"DELETED": 1, "RESOLVED": 2}, "2 resolved failures, 1 deleted failure"),
         ("history_cleanup", {"lost_runs": 1}, "1 run found lost"),
         ("reprocessing", {"LATE": 2, "RELEASED": 1}, "1 released, 2 not released: late"),
+        ("queue_consumer", {"PASSED": 2}, "2 passed over as not ours"),
+        ("error_queue_consumer", {"PASSED": 2}, "2 already among the failures here"),
         ("of_ones_own", {"rows_sent": 1_200, "APPLIED": 1}, "1200 rows sent, 1 applied"),
     ],
 )
 def test_counts_of_other_tasks_are_told_in_their_own_words(
     task: str, counts: dict[str, int], told: str
 ) -> None:
-    found = words.counted(counts, task=task, is_consumer=False)
+    found = words.counted(counts, task=task, is_consumer=task in CONSUMERS)
     assert ", ".join(f"{one.count} {one.words}" for one in found) == told
 
 

@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import F, Q
 from django.test.utils import CaptureQueriesContext
 
+from console.setup.notice_recipients import RecipientForm
 from crontasks.errors import NoticeOverError
 from crontasks.models import Notice, NoticeDelivery, NoticeRecipient, NoticeRule
 from crontasks.models.notice import NoticeKind
@@ -225,7 +226,11 @@ def test_what_nobody_takes_for_a_day_is_given_up(partner: HttpPartner) -> None:
 
 def test_a_webhook_in_a_private_network_has_to_be_permitted(partner: HttpPartner) -> None:
     hook = a_webhook(partner, private_network=False)
-    assert "ADDRESS_REFUSED" in sending.send_test(hook)
+    refused = sending.send_test(hook)
+    label = RecipientForm.Meta.labels["private_network"]
+    assert "ADDRESS_REFUSED" in refused
+    assert label in refused, "the switch is the recipient's"
+    assert "endpoint" not in refused
     hook.private_network = True
     assert sending.send_test(hook) == ""
     [body] = bodies(partner)

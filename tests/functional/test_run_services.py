@@ -5,7 +5,9 @@ import signal
 
 import psutil
 import pytest
+from django.db import connection, transaction
 
+from crontasks.management.commands.run_services import missing_tables
 from crontasks.models import CronInstance, Heartbeat
 from tests.functional.test_dispatcher_processes import applied, flush_broker
 from tests.support.builders import a_queue
@@ -45,6 +47,14 @@ def test_services_work_come_back_and_end_together(services, servers):
     assert services.process.wait(60) == 0
     assert not psutil.wait_procs(family, timeout=5)[1]
     assert not hearts("worker")
+
+
+def test_tables_that_are_missing_are_found():
+    assert missing_tables() == []
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {Heartbeat._meta.db_table} RENAME TO elsewhere")
+        assert missing_tables() == [Heartbeat._meta.db_table]
+        transaction.set_rollback(True)
 
 
 def test_services_end_when_their_parent_is_killed(services):

@@ -148,6 +148,9 @@ class TestService:
         service.structure = None
         service.save()
         assert "no handler of that name is installed" in client.get(card).text
+        service.interface = "obey.alon"
+        service.save()
+        assert "Did you mean OBEY.ALONE?" in client.get(card).text
         form = client.get(f"{reverse('service-new')}?interface=OBEY.ALONE")
         assert "OBEY.ALONE are given to tests.support.world.handlers" in form.text
 

@@ -181,6 +181,8 @@ class TestTakers:
         page = client.get(at).text
         assert "neither a structure nor an installed handler" in page
         assert "Make a structure for it" in page
+        service = EnterpriseService.objects.get()
+        assert reverse("service-change", args=[service.pk]) in page
         at = step("structure", **known_in(at))
         sample = {"key_paths": "$.id", "sample": '{"id": "T-1"}', "tombstone": "hold"}
         tried = client.post(at, sample | {"try": "1"})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from integration.handlers.failures import LOST, RULES
+from integration.handlers.failures import LOST, RULES, classify
 from integration.policy.failure import FailureClass
-from integration.selectors.failures.advice import BY_CLASS, BY_CODE, advice
+from integration.selectors.failures.advice import BY_CLASS, BY_CODE, STUMBLED, advice
 from tests.architecture.test_codes import explained, of_runs, written
 
 pytestmark = pytest.mark.fast
@@ -116,6 +116,15 @@ def test_a_service_is_registered_or_switched_on_by_its_name():
 @pytest.mark.parametrize("kind", list(FailureClass))
 def test_codes_of_handlers_are_advised_by_their_class(kind):
     assert advice("OWN_CODE", kind, NAMES) == BY_CLASS[kind]
+
+
+@pytest.mark.parametrize(
+    "bug", [KeyError("kwh"), TypeError("x"), ValueError("x"), AttributeError("x")]
+)
+def test_what_the_handlers_own_code_stumbles_over_is_not_waited_for(bug):
+    failure = classify(bug)
+    assert failure.kind is FailureClass.TRANSIENT
+    assert advice(failure.code, failure.kind, NAMES) == STUMBLED
 
 
 def test_a_name_that_is_not_known_leaves_no_hole():

@@ -154,6 +154,7 @@ def test_every_missing_variable_is_told_at_once():
     assert {mistake.split()[0] for mistake in told.value.mistakes} == REQUIRED
     assert all(name in str(told.value) for name in REQUIRED)
     assert ".env.example" in str(told.value)
+    assert "page Settings" in str(told.value), "a wheel brings no .env.example"
 
 
 def test_every_wrong_value_is_told_at_once_and_no_secret_with_it():

@@ -218,6 +218,13 @@ def test_the_schema_s_message_does_not_quote_the_document() -> None:
         assert "SECRET" not in failure.text + failure.detail
 
 
+@pytest.mark.parametrize(
+    ("bug", "last"), [(KeyError("kwh"), "KeyError: 'kwh'"), (ValueError(), "ValueError")]
+)
+def test_the_detail_names_a_class_once(bug: Exception, last: str) -> None:
+    assert raised(bug).detail.splitlines()[-1] == last
+
+
 def test_the_detail_holds_the_frames_and_is_bounded() -> None:
     def deep(left: int) -> None:
         if left:

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from django.apps import apps
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connections
 
 from crontasks.celery_app import app
 
@@ -95,6 +96,10 @@ class Command(BaseCommand):
         services = [Service(name, words) for name, words in words_of(options)]
         pages = (settings.ROOT_URLCONF, *LOADED_FOR_CONSOLE) if options["bind"] else ()
         load(pages)
+        if missing_tables():
+            # A deployment may migrate meanwhile: the services wait for that.
+            self.stderr.write("Tables are missing in the database: run `python manage.py migrate`.")
+        connections.close_all()
         if threading.active_count() > 1:
             raise CommandError("A thread is running already; it would be missing in the services.")
         gc.collect()
@@ -124,6 +129,18 @@ def load(more: Sequence[str]) -> None:
     instances = apps.get_model("crontasks.CronInstance").objects
     query = instances.filter(queue__provider__name="").select_related("queue").query
     query.get_compiler(settings.SLUICE_DATABASE).as_sql()
+
+
+def missing_tables() -> list[str]:
+    """The tables of Sluice that the database is without; empty where it does not answer."""
+    connection = connections[settings.SLUICE_DATABASE]
+    try:
+        present = set(connection.introspection.table_names(include_views=True))
+    except DatabaseError:
+        return []  # the services say so, and wait for it
+    configs = map(apps.get_app_config, ("integration", "crontasks"))
+    ours = [model for config in configs for model in config.get_models()]
+    return sorted({model._meta.db_table for model in ours if model._meta.managed} - present)
 
 
 def words_of(options: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:

@@ -10,6 +10,7 @@ import httpx
 from django.utils import timezone
 
 from integration.certificates import tls_context
+from integration.endpoint_types.addresses import PERMIT_IN_ENDPOINT
 from integration.endpoint_types.checks import ranges_of
 from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges, Reply
 from integration.endpoint_types.http.answers import (
@@ -52,8 +53,11 @@ class HttpEndpoint:
 
     at_once = 1
 
-    def __init__(self, properties: HttpProperties) -> None:
-        """Raises ValueError for a certificate that cannot be read."""
+    def __init__(self, properties: HttpProperties, *, permit: str = PERMIT_IN_ENDPOINT) -> None:
+        """`permit` says where a person permits private networks, if that is what it lacks.
+
+        Raises ValueError for a certificate that cannot be read.
+        """
         tls = tls_context(
             properties.ca_certificate, properties.client_certificate, properties.client_key
         )
@@ -63,7 +67,7 @@ class HttpEndpoint:
         self._call = Call()
         self._proxy = _proxy_of(properties)
         private = properties.private_network
-        self._network = Network(self._call, private=private, proxy=self._proxy)
+        self._network = Network(self._call, private=private, proxy=self._proxy, permit=permit)
         connect, read = properties.connect_seconds, properties.read_seconds
         self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
         self._cookies = Cookies()

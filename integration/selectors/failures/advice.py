@@ -243,6 +243,15 @@ BY_CLASS: Final[Mapping[str, str]] = {
     FailureClass.DISABLED: "Switch on what is named, then release it. The payload needs no change.",
     FailureClass.CRASH: "Check the worker's log and memory, fix the cause, then release it.",
 }
+# What Python's exceptions of a handler that has a mistake come to: time mends none of them.
+_STUMBLED: Final = frozenset(
+    {"ATTRIBUTE_ERROR", "INDEX_ERROR", "KEY_ERROR", "TYPE_ERROR", "VALUE_ERROR"}
+)
+STUMBLED: Final = (
+    "The handler's own code stumbled over this message; the attempts below show its author where. "
+    "If a field is missing or wrong, correct it under Edit; if the message is right, have the "
+    "handler corrected (it raises PermanentError for what cannot succeed). Then release it."
+)
 UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or delete it."
 
 # Instead of SERVICE_DISABLED, where nobody would take the messages were the service on.
@@ -270,7 +279,8 @@ SINCE_THEN: Final[Mapping[str, str]] = {
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     """Return what to do now with a held message; `names` has its interface, system and queue."""
     of_code = BY_CODE.get(code) or SINCE_THEN.get(code)
-    sentence = of_code or BY_CLASS.get(failure_class, UNKNOWN)
+    of_handler = STUMBLED if code in _STUMBLED else None
+    sentence = of_code or of_handler or BY_CLASS.get(failure_class, UNKNOWN)
     for name, value in names.items():
         sentence = sentence.replace(f"{{{name}}}", value).replace("  ", " ")
     return sentence

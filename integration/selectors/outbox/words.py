@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from django.conf import settings
-
 from integration.models import OutboxRow, RelayLease
 from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.failures.failure import Account, sentence_of
+from integration.selectors.starting import celery
 
 THEN: Final = "Then send it again; or give it up."
 SIZE: Final = f"Raise max.message.bytes of the topic, or have it published smaller. {THEN}"
@@ -110,7 +109,4 @@ def _pending(row: OutboxRow, place: Place) -> Account:
 
 
 def _start_one() -> str:
-    return (
-        "Nothing, if a relay worker is running; else start one: "
-        f"`celery -A {settings.SLUICE_APP} worker -Q relay`."
-    )
+    return f"Nothing, if a relay worker is running; else start one: `{celery('worker -Q relay')}`."

@@ -6,9 +6,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from django.conf import settings
-
 from integration.policy.states import PartitionState
+from integration.selectors.starting import start_one
 
 
 class Status(Enum):
@@ -67,7 +66,7 @@ NO_BROKER: Final = Situation(
 )
 NO_WORKER: Final = Situation(
     "No worker for queues is alive, so nothing is read or tried again.",
-    f"Start one with `celery -A {settings.SLUICE_APP} worker -Q celery`.",
+    start_one("worker -Q celery"),
 )
 TAKES_NOTHING: Final = (
     "Bring the Celery broker (Valkey) back if it does not answer: workers continue by themselves. "
@@ -84,11 +83,11 @@ IDLE_RELAY: Final = Situation(
 )
 NO_BEAT: Final = Situation(
     "No beat is alive, so no schedule starts anything.",
-    f"Start one with `celery -A {settings.SLUICE_APP} beat`.",
+    start_one("beat"),
 )
 NO_RELAY: Final = Situation(
     "No worker for the relay is alive, so nothing is sent to Kafka.",
-    f"Start one with `celery -A {settings.SLUICE_APP} worker -Q relay -c 1`.",
+    start_one("worker -Q relay -c 1"),
 )
 NO_DRIVER: Final = Situation(
     "Bulk runs wait, and no Spark driver is alive.",

@@ -1,5 +1,8 @@
 """Enterprise services: which a person may know of, and in words who takes their messages."""
 
+from difflib import get_close_matches
+from typing import Final
+
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from integration.handlers.registry import Registration, registry
@@ -8,6 +11,9 @@ from integration.policy.retry import RetryRule
 from integration.policy.states import OPEN
 from integration.selectors.failures.advice import NOBODY_TAKES, SERVICE_ON_AGAIN
 from integration.selectors.scope import Scope
+
+# Names that are listed for someone to choose from; more of them are counted.
+LISTED: Final = 10
 
 
 def services(scope: Scope) -> QuerySet[EnterpriseService]:
@@ -106,7 +112,21 @@ def effect(interface: str, structure: ObjectStructure | None) -> str:
     handler = handler_of(interface)
     if handler is None:
         return (
-            f"{whose} wait: no handler of that name is installed on this process. Choose a "
-            "structure, or install the app that has the handler (SLUICE_INTEGRATIONS) everywhere."
+            f"{whose} wait: no handler of that name is installed on this process. "
+            f"{_installed_beside(interface)} Choose a structure, or install the app that has the "
+            "handler (SLUICE_INTEGRATIONS) everywhere."
         )
     return f"{whose} are given to {handler.origin}, which is installed here."
+
+
+def _installed_beside(interface: str) -> str:
+    """Name the handlers that this process has, and the one that may have been meant."""
+    names = [handler.interface for handler in registry]
+    if not names:
+        return "There are none at all here."
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    told = f"Installed are {', '.join(names[:LISTED])}{more}."
+    # Names are case-sensitive, and a wrong case is the commonest mistake.
+    by_folded = {name.casefold(): name for name in names}
+    close = get_close_matches(interface.casefold(), by_folded, n=1)
+    return f"{told} Did you mean {by_folded[close[0]]}?" if close else told
