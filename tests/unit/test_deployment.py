@@ -364,3 +364,9 @@ def test_the_servers_of_the_tutorial_are_those_of_the_compose_file() -> None:
     services = yaml.safe_load(found)["services"]
     images = {name: service["image"] for name, service in services.items()}
     assert images == {name: COMPOSE["services"][name]["image"] for name in SERVERS}
+
+
+def test_the_kafka_that_the_tutorial_has_from_maven_is_that_of_the_compose_file() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    [found] = re.findall(r"<artifactId>(kafka)_.*</artifactId>\s*<version>(.+)</version>", page)
+    assert f"apache/{':'.join(found)}" == COMPOSE["services"]["kafka"]["image"]
