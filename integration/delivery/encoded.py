@@ -7,7 +7,7 @@ from integration.envelope import DEFAULT, Flaw
 from integration.formats import port
 from integration.formats.documents import Decoded, DecodedBare, decoded
 from integration.formats.port import Schemas
-from integration.formats.schema import TITLES, SchemaFacts, SchemaKind
+from integration.formats.schema import TITLES, Schema, SchemaFacts, SchemaKind
 from integration.formats.wire import schema_id_of
 from integration.policy.failure import Failure
 from integration.values import Headers, Record
@@ -20,6 +20,29 @@ KINDS: Final[Mapping[str, SchemaKind]] = {
 }
 TEXT: Final = "text"
 _TEXT_TITLE: Final = "JSON or XML text"
+
+
+class MustAskError(Exception):
+    """The registry would have to be asked, and this is no time for that."""
+
+
+class AtHand:
+    """The schemas' port while a statement is under way: neither network nor session may be used.
+
+    What the registry says is compared in the database, and that would wait for a lock that its
+    own thread holds, for ever. To look beforehand is not enough: a schema may grow old meanwhile,
+    and a message that does not fit has the registry asked in any case.
+    """
+
+    def __init__(self, schemas: Schemas) -> None:
+        self.at_hand = schemas.at_hand
+
+    def find(self, schema_id: int, *, anew: bool = False) -> Schema | Failure:
+        """Raises MustAskError where the registry would be asked."""
+        schema = None if anew else self.at_hand(schema_id)
+        if schema is None:
+            raise MustAskError
+        return schema
 
 
 class Encoded(NamedTuple):
@@ -46,7 +69,7 @@ def bare_encoded(schemas: Schemas, record: Record) -> tuple[DecodedBare, SchemaF
 def read_encoded(
     schemas: Schemas, schema_id: int, value: bytes, headers: Headers | None
 ) -> Encoded:
-    """Decode a record by its schema. Never raises.
+    """Decode a record by its schema. Raises nothing but what `schemas` does.
 
     Where it does not fit, the registry is asked whether it still has the same schema under the id.
     """

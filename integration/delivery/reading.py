@@ -1,13 +1,21 @@
 """The way from a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
 from collections.abc import Sequence
-from itertools import groupby, takewhile
+from copy import copy
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
-from integration.delivery.encoded import Encoded, bare_encoded, objection, read_encoded
+from integration.delivery.encoded import (
+    AtHand,
+    Encoded,
+    MustAskError,
+    bare_encoded,
+    objection,
+    read_encoded,
+)
 from integration.delivery.jms_flaws import jms_flaw
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
@@ -132,6 +140,8 @@ class Reader:
         self._id_prefix = f"{queue.provider_name}~{place}~"
         self._known: dict[str | None, tuple[Service, Origin]] = {}
         self._untraced: list[Unit] = []
+        self._ahead = copy(self)
+        self._ahead.schemas = None if schemas is None else AtHand(schemas)
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
         """Return what is to be done with each record."""
@@ -175,11 +185,12 @@ class Reader:
     def read_ahead(self, records: Sequence[Record]) -> None:
         """Read records before their turn; this reader's `units` finds it done.
 
-        Up to the first whose schema would have to be asked for: there is no time for that now.
+        None of them where a schema would have to be asked for: there is no time for that now.
         """
-        if self.schemas is not None:
-            records = list(takewhile(self._is_at_hand, records))
-        units = self._read_all(records)
+        try:
+            units = self._ahead._read_all(records)  # noqa: SLF001 - a reader, too
+        except MustAskError:
+            return
         for record, unit in zip(records, units, strict=True):
             record.ahead = self, unit
         self._untraced += units
@@ -228,12 +239,6 @@ class Reader:
         unit = Unit(record, message, service.taker, None, id_, origin.interface)
         unit.schema = facts
         return unit
-
-    def _is_at_hand(self, record: Record) -> bool:
-        schema_id = schema_id_of(record.value)
-        return (
-            schema_id is None or self.schemas is None or self.schemas.at_hand(schema_id) is not None
-        )
 
     @property
     def _reads_plainly(self) -> bool:

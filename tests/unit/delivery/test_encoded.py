@@ -152,11 +152,51 @@ def test_nobody_is_asked_while_records_are_read_ahead():
     records = [a_record(10, value=b"{}"), a_record(11, value=avro), a_record(12, value=b"{}")]
     reader.read_ahead(records)
     assert schemas.asked == 0
-    assert [record.ahead is not None for record in records] == [True, False, False]
+    assert [record.ahead is not None for record in records] == [False, False, False]
     assert [unit.known for unit in reader.units(records)] == [None, None, None]
     later = [a_record(13, value=avro)]
     reader.read_ahead(later)
     assert later[0].ahead is not None
+
+
+class Aging(MemorySchemas):
+    """Its schemas are at hand `looks` more times."""
+
+    looks = 0
+
+    def at_hand(self, schema_id):
+        self.looks -= 1
+        return super().at_hand(schema_id) if self.looks >= 0 else None
+
+    def find(self, schema_id, *, anew=False):
+        self.asked += 1
+        return super().find(schema_id, anew=anew)
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2, 3])
+def test_nobody_is_asked_for_a_schema_that_grows_old_while_records_are_read_ahead(looks):
+    schemas = Aging(*some_schemas().registered.values())
+    reader = a_reader(schemas)
+    reader.units([a_record(10, value=an_avro({"n": 1, "do": None}))])
+    asked, schemas.looks = schemas.asked, looks
+    record = a_record(11, value=an_avro({"n": 2, "do": None}))
+    reader.read_ahead([record])
+    assert schemas.asked == asked
+    assert (record.ahead is not None) == (looks > 0)
+    schemas.looks = 9
+    assert [unit.known for unit in reader.units([record])] == [None]
+
+
+def test_nobody_is_asked_about_a_misfit_while_records_are_read_ahead():
+    schemas = some_schemas()
+    reader = a_reader(schemas)
+    reader.units([a_record(10, value=an_avro({"n": 1, "do": None}))])
+    asked = schemas.asked
+    records = [a_record(11, value=framed(7, b"\xff")), a_record(12, value=b"{}")]
+    reader.read_ahead(records)
+    assert schemas.asked == asked
+    assert [unit.known is None for unit in reader.units(records)] == [False, True]
+    assert schemas.asked > asked
 
 
 def test_a_failure_is_tried_again_by_the_same_schema():
