@@ -29,7 +29,8 @@ class Figure:
     """A result. `unit` belongs to `value`; `ratio` is a quotient against what `against` names.
 
     `facts` are further numbers worth reading beside it; `claims` are things that must be true
-    besides the target, such as that 25 messages are held.
+    besides the target, such as that 25 messages are held. A fact `stalled` lists runs that stood
+    still for a while (see `pairs.Paired`): with one of them no figure is enough.
     """
 
     name: str
@@ -45,7 +46,13 @@ class Figure:
     @property
     def is_ok(self) -> bool:
         reached = self.target is None or self.target.is_met_by(self)
-        return reached and all(self.claims.values())
+        return reached and not self.missed
+
+    @property
+    def missed(self) -> list[str]:
+        """What had to be true besides the target, and is not."""
+        missed = [claim for claim, holds in self.claims.items() if not holds]
+        return [*missed, "no run stood still"] if self.facts.get("stalled") else missed
 
     def line(self, **more: object) -> str:
         """The figure as one line of JSON; `more` is told beside it."""
@@ -58,8 +65,7 @@ class Figure:
         }
         if self.target is not None:
             shown["target"] = str(self.target)
-        missed = [claim for claim, holds in self.claims.items() if not holds]
-        shown |= {"ok": self.is_ok, "n": self.n, "missed": missed}
+        shown |= {"ok": self.is_ok, "n": self.n, "missed": self.missed}
         return json.dumps({**shown, **self.facts, **more})
 
 

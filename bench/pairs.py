@@ -7,6 +7,8 @@ from typing import Final
 
 PAIRS: Final = 5
 QUICK_PAIRS: Final = 2
+# No machine's mood does that to one run of several; a standstill does, and a median hides it.
+STALLED_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,16 @@ class Paired:
         return statistics.median(self.ratios)
 
     @property
+    def stalled(self) -> list[float]:
+        """Our rates that are less than half of the median of ours."""
+        return [rate for rate in self.ours if rate < STALLED_SHARE * self.value]
+
+    @property
     def facts(self) -> dict[str, object]:
         return {
             "against_value": round(self.other),
             "ratios": [round(ratio, 3) for ratio in self.ratios],
+            "stalled": [round(rate) for rate in self.stalled],
         }
 
 

@@ -44,7 +44,10 @@ PARTS = (
     Part(
         "relay",
         "Relay worker",
-        (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", "--loglevel", "INFO"),
+        (
+            *(*CELERY, "worker", "-Q", "relay", "-P", "solo", "-c", "1"),
+            *("-n", "relay@%h", "--loglevel", "INFO"),
+        ),
         says=" ready.",
     ),
     Part(

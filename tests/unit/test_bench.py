@@ -46,6 +46,16 @@ def test_a_claim_that_fails_misses_the_figure_and_is_named():
     assert json.loads(figure.line())["missed"] == ["0 stale keys"]
 
 
+def test_a_run_that_stood_still_misses_the_figure_whatever_the_median_says():
+    ours, theirs = iter([9, 100, 90, 4, 110, 95]), iter([100] * 6)
+    paired = pairs.run_pairs(lambda: next(ours), lambda: next(theirs), quick=False)
+    assert paired.stalled == [4]
+    figure = a_figure(ratio=paired.ratio, target=at_least("ratio", 0.8), facts=paired.facts)
+    assert figure.ratio == 0.95
+    assert not figure.is_ok
+    assert json.loads(figure.line())["missed"] == ["no run stood still"]
+
+
 def test_a_line_is_one_json_object_with_the_five_agreed_names():
     line = a_figure(ratio=0.8123, against="a loop", target=at_least("ratio", 0.8)).line()
     assert "\n" not in line

@@ -148,9 +148,11 @@ def words_of(options: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     level = ("--loglevel", options["loglevel"])
     celery = ("celery", "-A", settings.SLUICE_APP)
     worker = ("-Q", "celery", "-c", str(options["slots"]), "-n", f"{options['name']}@%h")
+    # It has one task for as long as it lives, and so needs no process beside the one that waits.
+    relay = ("-Q", "relay", "-P", "solo", "-c", "1", "-n", "relay@%h")
     services = [
         ("worker", (*celery, "worker", *worker, *level)),
-        ("relay", (*celery, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", *level)),
+        ("relay", (*celery, "worker", *relay, *level)),
         ("beat", (*celery, "beat", "--pidfile=", *level)),
     ]
     if options["bind"]:

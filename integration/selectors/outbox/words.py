@@ -109,4 +109,5 @@ def _pending(row: OutboxRow, place: Place) -> Account:
 
 
 def _start_one() -> str:
-    return f"Nothing, if a relay worker is running; else start one: `{celery('worker -Q relay')}`."
+    command = celery("worker -Q relay -P solo -c 1")
+    return f"Nothing, if a relay worker is running; else start one: `{command}`."

@@ -87,7 +87,7 @@ NO_BEAT: Final = Situation(
 )
 NO_RELAY: Final = Situation(
     "No worker for the relay is alive, so nothing is sent to Kafka.",
-    start_one("worker -Q relay -c 1"),
+    start_one("worker -Q relay -P solo -c 1"),
 )
 NO_DRIVER: Final = Situation(
     "Bulk runs wait, and no Spark driver is alive.",
