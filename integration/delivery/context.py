@@ -94,6 +94,11 @@ class RunContext:
         self.spent = units
         self.looks_ahead = True
 
+    def end_isolation(self, owned: Owned, held: Sequence[Owned]) -> None:
+        """Let messages of this partition run together again; `held` are all of the run."""
+        owned.isolate_until = None
+        self.isolates = any(one.isolate_until is not None for one in held)
+
     def meanwhile(self) -> Callable[[], bool]:
         """Return what to do while the database works."""
         return self.read_ahead if self.looks_ahead else nothing
@@ -124,6 +129,9 @@ class RunContext:
 
         `parked_keys` are the order keys of what was parked now.
         """
+        if owned.state is PartitionState.BRAKED:
+            # It reads nothing as it is; what was released goes on.
+            return False
         verdict = failure_thresholds.verdict(
             self.queue.failure_thresholds,
             owned.failure_streak,

@@ -45,7 +45,7 @@ class Fetcher:
         self._ends: set[int] = set()
         self._at: dict[int, int] = {}
         self._rows_due_at = 0.0
-        self._has_more_rows = False
+        self.has_more_rows = False
 
     def from_heads(self) -> Iterator[Batch]:
         """Sequential queues: while a row exists at the next offset, the head comes from it."""
@@ -135,11 +135,26 @@ class Fetcher:
             for rows in self._due_rows(owned):
                 batch = Batch(owned, [self._row_unit(owned, row) for row in rows])
                 yield batch
+                if batch.stopped or owned not in self.held:
+                    continue
                 # Behind the first of its key the next one is due as soon as that is through.
-                is_followed = self.context.queue.keeps_keys_in_order and not batch.stopped
+                is_followed = self.context.queue.keeps_keys_in_order
                 full = full or is_followed or len(rows) >= self.context.queue.batch_size
-        self._has_more_rows = full
+                self._ran_alone(owned, len(rows))
+        self.has_more_rows = full
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
+
+    def _ran_alone(self, owned: Owned, count: int) -> None:
+        """End the isolation once as many rows ran alone as one batch may have had.
+
+        The one that kills was none of them. Where the topic has more it may stand there.
+        """
+        if owned.isolate_until is None:
+            return
+        owned.rows_alone += count
+        has_more = owned.reads_kafka and owned.partition not in self._ends
+        if owned.rows_alone >= self.context.queue.batch_size and not has_more:
+            self.context.end_isolation(owned, self.held)
 
     def _due_rows(self, owned: Owned) -> Iterator[Sequence[OpenError]]:
         """One batch; where a strict error queue gives turns, one row after the other.
@@ -164,7 +179,7 @@ class Fetcher:
         fetched = Fetched()
         if in_kafka:
             # With rows or rescued records at hand nobody waits for Kafka: what is there is taken.
-            wait = 0.0 if self._has_more_rows or rescued else wait_seconds
+            wait = 0.0 if self.has_more_rows or rescued else wait_seconds
             fetched = self.context.source.fetch(self.context.queue.batch_size, wait)
         for partition, records in fetched.records.items():
             self._at[partition] = records[-1].offset + 1
@@ -192,8 +207,9 @@ class Fetcher:
 
     @property
     def drained(self) -> bool:
-        """Return whether Kafka said of every partition being read that its end is reached."""
-        return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
+        """Return whether all that is being read is read to its end, and no more rows are due."""
+        ends = (owned.partition in self._ends for owned in self.held if owned.reads_kafka)
+        return not self.has_more_rows and all(ends)
 
     def _attach(self, reading: dict[int, Owned]) -> None:
         offsets = {partition: owned.next_offset for partition, owned in reading.items()}

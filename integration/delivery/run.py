@@ -56,6 +56,8 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
     while True:
         work(context, fetcher.from_heads(), held, report)
         work(context, fetcher.from_rows(), held, report)
+        if fetcher.has_more_rows:
+            watch.busy()
         ended = watch.ending(report, drained=fetcher.drained)
         if ended is not None:
             return ended
@@ -105,5 +107,4 @@ def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], repor
             # A released head that meets an outage is as due as before: not again in this run.
             owned.may_have_head = False
         if owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
-            owned.isolate_until = None
-            context.isolates = any(o.isolate_until is not None for o in held)
+            context.end_isolation(owned, held)

@@ -91,7 +91,7 @@ class Watch:
             return gone
         if stopping.pauses(self.context, self.held):
             return report.ended(RunEnding.STOPPED, stopping.PAUSED)
-        if not any(owned.reads_kafka for owned in self.held):
+        if drained and not any(owned.reads_kafka for owned in self.held):
             state = next((owned.state for owned in self.held), PartitionState.RUNNING)
             return report.ended(ENDINGS[state])
         idle = now - self.busy_at - self.context.queue.stay_seconds

@@ -11,6 +11,7 @@ from django.db import DatabaseError
 from psycopg import errors as pg
 
 from integration.delivery.context import RunContext
+from integration.delivery.ports import Stop, never
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
@@ -266,7 +267,10 @@ class FakeWorld:
     # runs
 
     def run(
-        self, observer: Script | None = None, manager: MemoryPartitionManager | None = None
+        self,
+        observer: Script | None = None,
+        manager: MemoryPartitionManager | None = None,
+        stop: Stop = never,
     ) -> Report:
         """One run by one worker. A Died passes through; everything else must not."""
         if self.database.queue.paused:
@@ -284,6 +288,7 @@ class FakeWorld:
                     repository=repository,
                     manager=manager or MemoryPartitionManager(self.database),
                     observer=Handing(observer or Script(), threads),
+                    stop=stop,
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
                     threads=threads,

@@ -1,0 +1,98 @@
+"""Rows of a partition that is not read: all that is due is worked off in one run."""
+
+import pytest
+
+from integration.delivery.report import YIELD, RunEnding
+from integration.delivery.run import ISOLATE_AFTER_UNCLEAN_ENDS
+from integration.delivery.steps import Step
+from integration.policy.failure_thresholds import FailureThresholds
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import ErrorState, PartitionState
+from tests.support.fake_world import Died, FakeWorld, Script
+
+pytestmark = pytest.mark.fast
+
+ONCE = RetryPolicy(max_retries=0)
+BATCH = 3
+COUNT = 10
+
+
+def held_back(*, keyed: bool, do: str = "ok") -> FakeWorld:
+    """Ten failures, of one key or of none, in a partition that stopped at its failure threshold.
+
+    All are corrected and released; of one key, that is the first, and the others are parked.
+    """
+    world = FakeWorld(
+        batch_size=BATCH,
+        retry=ONCE,
+        keeps_keys_in_order=keyed,
+        failure_thresholds=FailureThresholds(failure_threshold=0),
+    )
+    for place in range(COUNT):
+        world.send("ok" if keyed and place else "permanent", key=b"k" if keyed else None)
+    world.run()
+    for offset in range(COUNT):
+        row = world.row(offset)
+        if row.state is ErrorState.HOLD:
+            world.database.change(row.id, row.version, edited=b'{"do": "%s"}' % do.encode())
+            world.person("release", row.id)
+    world.place().state = PartitionState.BRAKED
+    world.place().state_code = "TOO_MANY_OPEN_ERRORS"
+    assert world.effects() == []
+    return world
+
+
+def dies(_: Step) -> None:
+    raise Died
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_was_released_is_through_in_one_run_though_nothing_is_read(keyed):
+    world = held_back(keyed=keyed)
+    report = world.run()
+    assert (report.ending, report.drained) == (RunEnding.BRAKED, True)
+    assert world.effects() == list(range(COUNT))
+    assert {row.state for row in world.database.errors.values()} == {ErrorState.RESOLVED}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_run_that_gives_way_in_between_says_that_something_is_left(keyed):
+    world = held_back(keyed=keyed)
+
+    def stop(*, quiet_seconds: float) -> str | None:
+        assert quiet_seconds == 0
+        return YIELD if world.effects() else None
+
+    report = world.run(stop=stop)
+    assert (report.ending, report.drained) == (RunEnding.YIELDED, False)
+    assert 0 < len(world.effects()) < COUNT
+    world.run()
+    assert world.effects() == list(range(COUNT))
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_after_unclean_ends_as_many_run_alone_as_a_batch_has_and_no_more(keyed):
+    world = held_back(keyed=keyed)
+    for _ in range(ISOLATE_AFTER_UNCLEAN_ENDS):
+        with pytest.raises(Died):
+            world.run(Script(2, dies))
+    script = Script()
+    world.run(script)
+    assert world.effects() == list(range(COUNT))
+    assert script.steps.count(Step.MARKED) == BATCH
+
+
+def test_those_that_fail_again_do_not_keep_the_others_from_their_turn():
+    world = held_back(keyed=False)
+    row = world.row(1)
+    world.database.change(row.id, row.version, edited=b'{"do": "permanent"}')
+    world.run()
+    assert world.effects() == [0, *range(2, COUNT)]
+    assert (world.row(1).state, world.place().state) == (ErrorState.HOLD, PartitionState.BRAKED)
+
+
+def test_an_outage_that_a_released_row_meets_ends_the_run():
+    world = held_back(keyed=False, do="outage")
+    world.down = True
+    assert world.run().ending is RunEnding.BRAKED
+    assert world.effects() == []
