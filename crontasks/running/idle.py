@@ -52,20 +52,27 @@ IS_WATCHED: Final = f"""(
     v.idle_watched_at > clock_timestamp() - make_interval(secs => {WATCHED_SECONDS}))"""
 IS_PROMPT: Final = f"(i.interval_seconds <= {MOST_SECONDS})"
 # The lock of runs tells of those that wait for their share, too. Several queues may read from one
-# address of a JMS broker, each its own messages: there the queue is the place.
+# address of a JMS broker, each its own messages: there the queue is the place. Mostly all is as it
+# was at the look before: a digest says so, and a thousand rows stay where they are.
 _IDLE: Final = f"""
-WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)})
-SELECT q.provider_id, q.id, CASE v.kind WHEN 'jms' THEN q.id::text ELSE q.topic END,
-  p.partition, p.next_offset, p.id
-FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
-JOIN integration_provider v ON v.id = q.provider_id
-WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
-  AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
-  AND NOT {IS_AT_STOP}
-  AND EXISTS (SELECT 1 FROM crontasks_croninstance i
-              WHERE i.queue_id = q.id AND i.active AND {IS_PROMPT})
-  AND NOT EXISTS (SELECT 1 FROM integration_partitionlease l
-                  WHERE l.partition_id = p.id AND l.released_at IS NULL)"""
+WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)}),
+idle AS MATERIALIZED (
+  SELECT q.provider_id, q.id AS queue, CASE v.kind WHEN 'jms' THEN q.id::text ELSE q.topic END
+    AS place, p.partition, p.next_offset, p.id
+  FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+  JOIN integration_provider v ON v.id = q.provider_id
+  WHERE {IS_WANTED} AND q.start_requested_at IS NULL AND p.state = 'RUNNING'
+    AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.id = q.id)
+    AND NOT {IS_AT_STOP}
+    AND EXISTS (SELECT 1 FROM crontasks_croninstance i
+                WHERE i.queue_id = q.id AND i.active AND {IS_PROMPT})
+    AND NOT EXISTS (SELECT 1 FROM integration_partitionlease l
+                    WHERE l.partition_id = p.id AND l.released_at IS NULL)),
+now AS (
+  SELECT coalesce(md5(string_agg(
+    concat_ws('/', provider_id, queue, place, partition, next_offset, id), ' ' ORDER BY id
+  )), '') AS digest FROM idle)
+SELECT now.digest, idle.* FROM now LEFT JOIN idle ON now.digest <> %s"""
 _AT_WORK: Final = locks.held(LockClass.RUN)
 _ALIVE: Final = (
     "UPDATE integration_provider SET idle_watched_at = clock_timestamp() WHERE id = ANY(%s)"
@@ -143,6 +150,7 @@ class IdleWatch:
         self._arrivals: dict[int, Arrivals] = {}
         self._known: dict[int, Mapping[str, Any]] = {}
         self._rows: list[tuple[Any, ...]] = []
+        self._digest = ""
         self._places: Mapping[int, dict[Place, int]] = {}
         self._queues: dict[tuple[int, Place], list[tuple[int, int]]] = {}
         self._at_work: frozenset[int] = frozenset()
@@ -208,7 +216,7 @@ class IdleWatch:
 
     def _look(self, cursor: Any, now: float) -> None:
         self._looked_at = now
-        cursor.execute(_IDLE)
+        cursor.execute(_IDLE, (self._digest,))
         self._take(cursor.fetchall())
         places = self._places
         self._open(places.keys())
@@ -227,9 +235,11 @@ class IdleWatch:
             cursor.execute(_REST, {"ids": self._at_rest(sure)})
 
     def _take(self, rows: list[tuple[Any, ...]]) -> None:
-        """Sort what is idle by provider and place. Mostly it is what it was at the look before."""
-        if rows == self._rows:
+        """Sort what is idle by provider and place, unless it is what it was at the look before."""
+        digest = rows[0][0]
+        if digest == self._digest:
             return
+        rows = [row[1:] for row in rows if row[1] is not None]
         places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
         queues: defaultdict[tuple[int, Place], list[tuple[int, int]]] = defaultdict(list)
         for provider_id, queue_id, topic, partition, offset, _ in rows:
@@ -237,6 +247,7 @@ class IdleWatch:
             # A topic may be read by a queue and sent by another: the earlier position counts.
             places[provider_id][place] = min(offset, places[provider_id].get(place, offset))
             queues[provider_id, place].append((queue_id, offset))
+        self._digest = digest
         self._rows, self._places, self._queues = rows, places, queues
 
     def _at_rest(self, sure: Iterable[int]) -> list[int]:
