@@ -93,8 +93,9 @@ def tried(
             if not isinstance(result, Settled):
                 work.abandon()
             if context.queue.two_phase:
-                # Kafka's time is not the handlers'.
+                # Kafka's time is not the handlers', so nothing is read ahead in it either.
                 context.manager.resting()
+                context.looks_ahead = False
     except NotPublishedError as e:
         return FailedAt(None, e.failure)
     except DatabaseError as e:

@@ -45,6 +45,8 @@ class Fetcher:
         self._ends: set[int] = set()
         self._at: dict[int, int] = {}
         self._rows_due_at = 0.0
+        # Partitions whose rows met an outage: they have its pause like all that is read there.
+        self._stopped: set[int] = set()
         self.has_more_rows = False
 
     def from_heads(self) -> Iterator[Batch]:
@@ -132,9 +134,14 @@ class Fetcher:
             return
         full = False
         for owned in list(self.held):
+            if owned.id in self._stopped and not owned.due:
+                continue
+            self._stopped.discard(owned.id)
             for rows in self._due_rows(owned):
                 batch = Batch(owned, [self._row_unit(owned, row) for row in rows])
                 yield batch
+                if batch.stopped:
+                    self._stopped.add(owned.id)
                 if batch.stopped or owned not in self.held:
                     continue
                 # Behind the first of its key the next one is due as soon as that is through.

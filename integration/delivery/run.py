@@ -93,7 +93,7 @@ def records(context: RunContext, fetcher: Fetcher, watch: Watch, report: Report)
 
 
 def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], report: Report) -> None:
-    """Deliver batches; a partition that somebody else took is given up at once."""
+    """Deliver batches; a partition that is not as this run left it is given up at once."""
     for batch in batches:
         owned = batch.owned
         delivered = (context.send or deliver)(context, owned, batch.units, report)
@@ -101,6 +101,9 @@ def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], repor
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)
+            if not context.manager.is_lost():
+                # Where a person moved its position nobody has it: this run may take it again.
+                context.manager.give_up([owned])
             continue
         batch.stopped = delivered.stopped
         if delivered.stopped:

@@ -1,5 +1,6 @@
 """Checks of a run between batches: still this topic, still wanted, still ours."""
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from integration.counting import so_many
@@ -123,13 +124,19 @@ class Watch:
             gone = self._adopt(report)
             if gone is not None:
                 return gone
-            self.context.repository.read_stops(self.held)
+            self._give_up_moved(self.context.repository.read_stops(self.held))
             for owned in self.held:
                 if not owned.reads_kafka:
                     self.context.repository.look(owned)
             if self.context.queue.paused or not self.context.queue.enabled:
                 return report.ended(RunEnding.STOPPED, "The queue is paused or switched off.")
         return None
+
+    def _give_up_moved(self, as_left: Collection[int]) -> None:
+        """Give up what a person has moved or adopted: whoever takes it anew reads where it is."""
+        if moved := [owned for owned in self.held if owned.id not in as_left]:
+            self.held[:] = [owned for owned in self.held if owned.id in as_left]
+            self.context.manager.give_up(moved)
 
     def _adopt(self, report: Report) -> Report | None:
         """Go on under the configuration of now; over when the queue was deleted.
@@ -316,6 +323,8 @@ class Watch:
                 self.context.repository.expire_head(owned)
                 if self.context.queue.on_head_expired != "advance":
                     return False
+            if isinstance(head, OpenError) and head.parked:
+                owned.has_parked = True
             before = owned.next_offset
             self._state(owned, RUNNING, before + 1)
             if owned.next_offset == before:

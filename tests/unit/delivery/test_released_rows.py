@@ -91,6 +91,26 @@ def test_those_that_fail_again_do_not_keep_the_others_from_their_turn():
     assert (world.row(1).state, world.place().state) == (ErrorState.HOLD, PartitionState.BRAKED)
 
 
+def test_a_row_that_meets_an_outage_has_the_pause_of_its_partition():
+    world = FakeWorld(partitions=2, stay_seconds=2.0, retry=ONCE)
+    world.send("permanent")
+    world.run()
+    row = world.row(0)
+    world.database.change(row.id, row.version, edited=b'{"do": "outage"}')
+    world.person("release", row.id)
+    world.send(partition=1)
+    world.down = True
+    script = Script()
+    assert world.run(script).ending is RunEnding.DRAINED
+    # It, alone again after the batch that failed, and the message of the other partition.
+    assert (script.steps.count(Step.BEGUN), world.place(0).probes) == (3, 1)
+    assert world.effects(partition=1) == [0]
+    world.down = False
+    world.database.clock.advance(100)
+    world.run()
+    assert world.effects() == [0]
+
+
 def test_an_outage_that_a_released_row_meets_ends_the_run():
     world = held_back(keyed=False, do="outage")
     world.down = True
