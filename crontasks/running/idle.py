@@ -40,7 +40,7 @@ WATCHED_SECONDS: Final = 6
 # Schedules that mean "as soon as something is there"; longer ones mean what they say.
 MOST_SECONDS: Final = 60
 NOTE_SECONDS: Final = 20.0
-REST_SECONDS: Final = 4.0
+REST_SECONDS: Final = 10.0
 # A run that leaves its position where it is has found something that this watch cannot see.
 AGAIN_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0

@@ -9,6 +9,7 @@ from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
 from tests.support.fake_world import Died, FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
+from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
 
@@ -333,3 +334,36 @@ def test_between_batches_of_released_rows_nobody_waits_for_kafka():
         world.run()
     assert world.effects() == list(range(6))
     assert world.waits[0] == 0.0
+
+
+class Timed(MemoryPartitionManager):
+    """Notes when the clock of the handlers runs."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        super().__init__(database)
+        self.notes: list[str] = []
+
+    def working(self) -> None:
+        super().working()
+        self.notes.append("working")
+
+    def resting(self) -> None:
+        super().resting()
+        self.notes.append("resting")
+
+
+def test_a_commit_that_waits_for_kafka_is_not_on_the_handlers_time():
+    world = FakeWorld(two_phase=True, batch_size=2)
+    for _ in range(6):
+        world.send()
+    manager, before = Timed(world.database), []
+
+    class Noting(Script):
+        def step(self, step: Step) -> None:
+            super().step(step)
+            if step is Step.COMMITTED:
+                before.append(manager.notes[-2:])
+
+    world.run(Noting(), manager)
+    # When the handlers were through, and at the end: nothing was read ahead in between.
+    assert before == [["resting", "resting"]] * 3
