@@ -112,6 +112,8 @@ class RunContext:
         if self.spent:
             del self.spent[-FREED_AT_ONCE:]
             return True
+        if not self.looks_ahead:
+            return False
         if self.queue.is_error_queue or self.isolates:
             self.looks_ahead = False
             return False  # an error queue's records are not read for what they say
