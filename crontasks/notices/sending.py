@@ -69,7 +69,8 @@ def send_to(recipient_id: int | None) -> bool:
         _try_later(batch, str(unreadable), None)
         return False
     if recipient_id is not None and (recipient is None or not recipient.enabled):
-        _give_up(batch, "The recipient is switched off.")
+        rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+        _give_up(rows, "The recipient is switched off.")
         return False
     problem = _sent(recipient, message_of(batch))
     if problem:
@@ -200,16 +201,23 @@ def _page(path: str) -> str:
 def _try_later(batch: Batch, problem: str, recipient: NoticeRecipient | None) -> None:
     name = recipient.name if recipient is not None else "SLUICE_NOTIFY_EMAILS"
     logger.warning("a notice could not be sent", extra={"recipient": name, "error": problem})
-    now = database_time()
-    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
-    if rows.filter(created_at__lt=now - GIVE_UP_AFTER).exists():
-        _give_up(batch, problem)
-        return
     doubled = FIRST_PAUSE_SECONDS * 2 ** min(batch.tries - 1, 20)
-    later = now + timedelta(seconds=min(doubled, LONGEST_PAUSE_SECONDS))
-    rows.update(taken_at=None, next_at=later, problem=problem[:PROBLEM_LENGTH])
+    pause = timedelta(seconds=min(doubled, LONGEST_PAUSE_SECONDS))
+    with transaction.atomic():
+        now = database_time()
+        rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+        is_less = _give_up(rows.filter(created_at__lt=now - GIVE_UP_AFTER), problem) > 0
+        waiting = rows.filter(next_at__isnull=False)
+        waiting.update(
+            # What is left says less: a receiver that may have it all must not drop this as a
+            # repeat. As a message it keeps its place, with what is new behind it.
+            message=uuid4() if is_less else batch.message,
+            taken_at=None,
+            next_at=now + pause,
+            problem=problem[:PROBLEM_LENGTH],
+        )
 
 
-def _give_up(batch: Batch, problem: str) -> None:
-    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
-    rows.update(taken_at=None, next_at=None, problem=problem[:PROBLEM_LENGTH])
+def _give_up(rows: QuerySet[NoticeDelivery], problem: str) -> int:
+    """Try these no more; how many they are."""
+    return rows.update(taken_at=None, next_at=None, problem=problem[:PROBLEM_LENGTH])
