@@ -24,8 +24,8 @@ def later(by: timedelta) -> None:
     """Let everything that is stored have happened so much earlier."""
     moments = ("opened_at", "decided_at", "told_at", "again_at", "snoozed_until")
     Notice.objects.update(**{name: F(name) - by for name in moments})
-    moments = ("created_at", "next_at", "taken_at", "sent_at")
-    NoticeDelivery.objects.update(**{name: F(name) - by for name in moments})
+    of_deliveries = ("created_at", "next_at", "taken_at", "sent_at")
+    NoticeDelivery.objects.update(**{name: F(name) - by for name in of_deliveries})
 
 
 def a_rule(name: str = "r", **fields: Any) -> NoticeRule:
