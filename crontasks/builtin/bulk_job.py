@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from crontasks.bulk.errors import BulkError, bad_job_request
 from crontasks.definitions import crontask
+from crontasks.errors import BadParametersError
 from crontasks.models import CronInstance
 from crontasks.outcome import Context, Outcome, RunState
-from crontasks.parameters import option
+from crontasks.parameters import option, read
 from integration.models import BulkRun
 
 MASKED: Final = (
@@ -59,6 +60,18 @@ class BulkJob:
         is_masked = run.job_request.get("masked") and not job_request.get("masked")
         how = MASKED if is_masked else ""
         return Outcome(counts={"asked": 1}, text=f"Asked for {run.job} {run.pk}.{how}")
+
+
+def scheduled() -> list[tuple[str, Mapping[str, Any]]]:
+    """Each schedule's job and job request, on or off, but for those that cannot be read."""
+    found = []
+    for raw in CronInstance.objects.filter(task="bulk_job").values_list("parameters", flat=True):
+        try:
+            parameters = read(BulkJobParameters, raw)
+            found.append((parameters.job, job_request_in(parameters.job_request)))
+        except (BadParametersError, BulkError):
+            continue
+    return found
 
 
 def _under_way(context: Context) -> BulkRun | None:

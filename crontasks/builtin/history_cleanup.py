@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from crontasks.builtin import bulk_job
 from crontasks.bulk import uploads
 from crontasks.cleanup import removing
 from crontasks.cleanup.pasts import HISTORY
@@ -78,7 +79,7 @@ class HistoryCleanup:
             for rule in HISTORY
         }
         track_days.make_ahead()
-        files = uploads.remove_old(parameters.uploads_days, at)
+        files = uploads.remove_old(parameters.uploads_days, at, bulk_job.scheduled())
         more = {"uploads": files, "lost_runs": history.mark_lost()}
         return Outcome(counts={**counts, **more})
 

@@ -26,9 +26,14 @@ SURPLUS: Final = """t.state <> 'RUNNING' AND t.id NOT IN (
             SELECT r.id FROM crontasks_cronrun r
             WHERE r.instance_id = i.id AND r.state <> 'RUNNING'
             ORDER BY r.started_at DESC, r.id DESC LIMIT i.keep_runs) newest)"""
-ENDED: Final = older_than("coalesce(o.ended_at, o.created_at)", "operations_days")
-OLD_OPERATION: Final = f"""(o.state = 'PLANNED' AND o.created_at < {{at}} - interval '1 day')
-    OR (o.state IN ('DONE', 'CANCELLED') AND {ENDED})"""
+# The messages of ended operations go in chunks of their own. Those of a planned one go with it, in
+# one commit: until then it can be started.
+OLD_MESSAGE: Final = f"""o.state IN ('DONE', 'CANCELLED')
+    AND {older_than("coalesce(o.ended_at, o.created_at)", "operations_days")}"""
+# Of the locked row alone: what is joined is not looked at again when somebody starts it meanwhile.
+OLD_OPERATION: Final = f"""(t.state = 'PLANNED' AND t.created_at < {{at}} - interval '1 day')
+    OR (t.state IN ('DONE', 'CANCELLED')
+        AND {older_than("coalesce(t.ended_at, t.created_at)", "operations_days")})"""
 # Tracking goes by the day, in one piece: a day that is partly old stays.
 WHOLE_DAYS: Final = (
     "t.at < date_trunc('day', {at} - make_interval(days => %(tracking_days)s::int), 'UTC')"
@@ -223,20 +228,26 @@ HISTORY: Final = (
     Rule(
         name="operation_messages",
         title="Messages of bulk operations",
-        what="What ended operations did to each message, and what planned ones that nobody "
-        "started within a day had chosen.",
+        what="What ended operations did to each message.",
         source="integration_operationitem t JOIN integration_operation o ON o.id = t.operation_id",
-        due=OLD_OPERATION,
+        due=OLD_MESSAGE,
         since="o.created_at",
         status="o.state",
         days="operations_days",
-        kept=(Spared("Its operation is young or under way", f"NOT ({OLD_OPERATION})"),),
+        kept=(
+            Spared(
+                "Its operation is young or under way",
+                f"o.state <> 'PLANNED' AND NOT ({OLD_MESSAGE})",
+            ),
+            Spared("Chosen by a planned operation: goes with it", "o.state = 'PLANNED'"),
+        ),
     ),
     Rule(
         name="operations",
         title="Bulk operations",
-        what="Ended operations, and planned ones that nobody started within a day.",
-        source="integration_operation t JOIN integration_operation o ON o.id = t.id",
+        what="Ended operations, and planned ones that nobody started within a day, with the "
+        "messages that these had chosen.",
+        source="integration_operation t",
         due=OLD_OPERATION,
         since="t.created_at",
         status="t.state",

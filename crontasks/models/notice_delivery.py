@@ -10,7 +10,8 @@ class NoticeDelivery(models.Model):
     """Several of one recipient are sent as one message; `message` is the id that it keeps.
 
     Without a recipient it goes to SLUICE_NOTIFY_EMAILS. `next_at` is when it is due; None once it
-    was given up. `taken_at` without `sent_at`: it is being sent, or who sent it has died.
+    was given up. `taken_at` without `sent_at`: it is being sent, or was and may have arrived, as
+    there was no answer or who sent it has died; None once every try is known to have failed.
     """
 
     class Event(models.TextChoices):

@@ -86,7 +86,7 @@ def _open(begun: Collection[Condition]) -> None:
 
 
 def _close(over: Collection[int]) -> None:
-    """An end whose beginning nobody heard of needs no message either."""
+    """An end whose beginning nobody can have heard of needs no message either."""
     if not over:
         return
     with transaction.atomic():

@@ -17,6 +17,7 @@ from crontasks.models import Notice, NoticeDelivery, NoticeRecipient
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import ways
 from crontasks.notices.messages import NAMED, Message, Told
+from crontasks.notices.ways import Failure
 from integration.models.fields import SecretUnreadableError
 from integration.store.sessions import database_time
 
@@ -37,11 +38,15 @@ logger = logging.getLogger(__name__)
 
 
 class Batch(NamedTuple):
-    """Deliveries that are one message, and which try of it this is."""
+    """Deliveries that are one message, and which try of it this is.
+
+    `may_have_arrived` speaks of the tries before: one of them came to no certain end.
+    """
 
     message: UUID
     ids: Sequence[int]
     tries: int
+    may_have_arrived: bool
 
 
 def send_due() -> None:
@@ -66,14 +71,15 @@ def send_to(recipient_id: int | None) -> bool:
         if recipient_id is not None:
             recipient = NoticeRecipient.objects.filter(pk=recipient_id).first()
     except SecretUnreadableError as unreadable:
-        _try_later(batch, str(unreadable), None)
+        _try_later(batch, Failure(str(unreadable)), None)
         return False
     if recipient_id is not None and (recipient is None or not recipient.enabled):
-        _give_up(batch, "The recipient is switched off.")
+        rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+        _leave(rows, None, batch, Failure("The recipient is switched off."))
         return False
-    problem = _sent(recipient, message_of(batch))
-    if problem:
-        _try_later(batch, problem, recipient)
+    failure = _sent(recipient, message_of(batch))
+    if failure is not None:
+        _try_later(batch, failure, recipient)
         return False
     settle(batch)
     return True
@@ -98,14 +104,15 @@ def take(recipient_id: int | None) -> Batch | None:
                 return None
             message, rows = uuid4(), mine.filter(message__isnull=True)
         due = rows.filter(next_at__lte=now).select_for_update(skip_locked=True)
-        taken = list(due.values_list("pk", "tries"))
+        taken = list(due.values_list("pk", "tries", "taken_at"))
         if not taken or message is None:
             return None
-        ids = [number for number, _ in taken]
+        ids = [number for number, _, _ in taken]
         NoticeDelivery.objects.filter(pk__in=ids).update(
             message=message, taken_at=now, next_at=now + LEASE, tries=F("tries") + 1
         )
-        return Batch(message, ids, max(tries for _, tries in taken) + 1)
+        tried = max(tries for _, tries, _ in taken)
+        return Batch(message, ids, tried + 1, any(at is not None for _, _, at in taken))
 
 
 def message_of(batch: Batch) -> Message:
@@ -150,19 +157,21 @@ def send_test(recipient: NoticeRecipient) -> str:
         is_test=True,
         link=_page(NOTICES),
     )
-    return _sent(recipient, message)
+    failure = _sent(recipient, message)
+    return failure.text if failure is not None else ""
 
 
-def _sent(recipient: NoticeRecipient | None, message: Message) -> str:
-    """Send it; why that failed, or empty."""
+def _sent(recipient: NoticeRecipient | None, message: Message) -> Failure | None:
+    """Send it; why that failed, or None."""
     at = database_time()
     try:
         return ways.send(recipient, message, at)
-    except Exception as failure:
+    except Exception as problem:
         # Whatever it is: left to its lease, it would be sent every two minutes for ever, with
         # everything later behind it.
         logger.exception("a way to a recipient failed")
-        return f"It could not be sent ({type(failure).__name__}); the server's log says more."
+        text = f"It could not be sent ({type(problem).__name__}); the server's log says more."
+        return Failure(text, may_have_arrived=True)
 
 
 def _of(recipient_id: int | None) -> QuerySet[NoticeDelivery]:
@@ -197,19 +206,30 @@ def _page(path: str) -> str:
     return f"{settings.SLUICE_CONSOLE_URL}/{path}" if settings.SLUICE_CONSOLE_URL else ""
 
 
-def _try_later(batch: Batch, problem: str, recipient: NoticeRecipient | None) -> None:
+def _try_later(batch: Batch, failure: Failure, recipient: NoticeRecipient | None) -> None:
     name = recipient.name if recipient is not None else "SLUICE_NOTIFY_EMAILS"
-    logger.warning("a notice could not be sent", extra={"recipient": name, "error": problem})
-    now = database_time()
-    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
-    if rows.filter(created_at__lt=now - GIVE_UP_AFTER).exists():
-        _give_up(batch, problem)
-        return
+    logger.warning("a notice could not be sent", extra={"recipient": name, "error": failure.text})
     doubled = FIRST_PAUSE_SECONDS * 2 ** min(batch.tries - 1, 20)
-    later = now + timedelta(seconds=min(doubled, LONGEST_PAUSE_SECONDS))
-    rows.update(taken_at=None, next_at=later, problem=problem[:PROBLEM_LENGTH])
+    pause = timedelta(seconds=min(doubled, LONGEST_PAUSE_SECONDS))
+    with transaction.atomic():
+        now = database_time()
+        rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
+        given_up = _leave(rows.filter(created_at__lt=now - GIVE_UP_AFTER), None, batch, failure)
+        waiting = rows.filter(next_at__isnull=False)
+        _leave(waiting, now + pause, batch, failure)
+        if given_up:
+            # What is left says less: a receiver that may have it all must not drop this as a
+            # repeat. As a message it keeps its place, with what is new behind it.
+            waiting.update(message=uuid4())
 
 
-def _give_up(batch: Batch, problem: str) -> None:
-    rows = NoticeDelivery.objects.filter(pk__in=batch.ids)
-    rows.update(taken_at=None, next_at=None, problem=problem[:PROBLEM_LENGTH])
+def _leave(
+    rows: QuerySet[NoticeDelivery], until: datetime | None, batch: Batch, failure: Failure
+) -> int:
+    """Leave these unsent until then, or for ever; how many they are.
+
+    Who may have heard of a beginning is still to hear of its end: a later refusal changes nothing.
+    """
+    if not (failure.may_have_arrived or batch.may_have_arrived):
+        rows.update(taken_at=None)
+    return rows.update(next_at=until, problem=failure.text[:PROBLEM_LENGTH])

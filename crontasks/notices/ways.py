@@ -2,10 +2,11 @@
 
 import json
 from datetime import datetime
-from typing import Final
+from smtplib import SMTPRecipientsRefused, SMTPResponseException
+from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
 
 from crontasks.models import NoticeRecipient
 from crontasks.notices import messages
@@ -13,7 +14,7 @@ from crontasks.notices.messages import Message
 from integration.endpoint_types.http.endpoint import HttpEndpoint
 from integration.endpoint_types.http.properties import HttpProperties
 from integration.endpoint_types.http.signing import ID_HEADER, TIMESTAMP_HEADER
-from integration.endpoints.port import Accepted, OutboundMessage
+from integration.endpoints.port import Accepted, OutboundMessage, Unknown
 
 # A receiver that never answers costs so much time, and nobody else's.
 CONNECT_SECONDS: Final = 5.0
@@ -24,8 +25,15 @@ PERMIT_IN_RECIPIENT: Final = (
 )
 
 
-def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> str:
-    """Send it; why that failed, in a sentence, or empty. None: to SLUICE_NOTIFY_EMAILS.
+class Failure(NamedTuple):
+    """Why nobody confirmed a message, in a sentence; they may have it all the same."""
+
+    text: str
+    may_have_arrived: bool = False
+
+
+def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> Failure | None:
+    """Send it; why that failed, or None. Without a recipient it goes to SLUICE_NOTIFY_EMAILS.
 
     Returns within the time limits, whatever the other side does.
     """
@@ -38,25 +46,33 @@ def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> s
     return _posted(recipient, message, content, at)
 
 
-def _mailed(addresses: list[str], message: Message) -> str:
+def _mailed(addresses: list[str], message: Message) -> Failure | None:
     if not addresses:
-        return ""
+        return None
+    connection = get_connection()
     mail = EmailMessage(
         messages.subject_line(message),
         messages.mail_text(message),
         to=addresses,
         # The same at each try: many mailboxes drop what they have already.
         headers={"Message-ID": f"<{message.id}@{settings.SLUICE_DEPLOYMENT}.sluice>"},
+        connection=connection,
     )
+    is_begun = False
     try:
-        mail.send()
+        with connection:
+            is_begun = True
+            mail.send()
     except OSError as problem:
-        # smtplib's errors are OSErrors, too.
-        return f"The mail was not taken: {problem}"
-    return ""
+        # smtplib's errors are OSErrors, too. A server that answers no has not taken it.
+        is_refused = isinstance(problem, SMTPResponseException | SMTPRecipientsRefused)
+        return Failure(f"The mail was not taken: {problem}", is_begun and not is_refused)
+    return None
 
 
-def _posted(recipient: NoticeRecipient, message: Message, content: bytes, at: datetime) -> str:
+def _posted(
+    recipient: NoticeRecipient, message: Message, content: bytes, at: datetime
+) -> Failure | None:
     properties = HttpProperties(
         url=recipient.url,
         # What is not signed has a time, too; the endpoint puts its own where it signs.
@@ -83,4 +99,6 @@ def _posted(recipient: NoticeRecipient, message: Message, content: bytes, at: da
         )
     finally:
         endpoint.close()
-    return "" if isinstance(answer, Accepted) else f"{answer.code}: {answer.text}"
+    if isinstance(answer, Accepted):
+        return None
+    return Failure(f"{answer.code}: {answer.text}", isinstance(answer, Unknown))

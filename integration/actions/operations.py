@@ -112,6 +112,9 @@ def start(
     """
     with short_transaction():
         operation = _locked(operation_id, version, OperationState.PLANNED)
+        if operation.items.count() < operation.total:
+            # What is left is not what the person saw.
+            raise OperationMovedError(None)
         if operation.verb in NEEDS_REASON and not options.reason.strip():
             raise ReasonMissingError(action=NEEDS_REASON[operation.verb])
         if operation.verb == moves.EDIT.action and not operation.is_tried:

@@ -1,8 +1,9 @@
 """Uploads for imports: streamed into the shared folder, nowhere else, and gone when unneeded."""
 
+import json
 import os
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.bulk.uploads import Arriving
+from crontasks.builtin import bulk_job
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
-from crontasks.bulk import storage
+from crontasks.bulk import storage, uploads
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
+from crontasks.models import CronInstance
 from crontasks.outcome import Context
 from integration.models import BulkRun, Queue
 from spark_jobs.errors import JobError
@@ -196,23 +199,73 @@ class TestSharing:
 class TestCleanup:
     @pytest.fixture
     def old(self, root: Path) -> Path:
-        return self.aged(a_file(root, "uploads/7/old.csv", "A\n"))
+        return a_file(root, "uploads/7/old.csv", "A\n")
 
-    def aged(self, path: Path, days: float = 40) -> Path:
-        moment = (timezone.now() - timedelta(days=days)).timestamp()
+    @pytest.fixture
+    def at(self) -> datetime:
+        """When the cleanup runs: so late that what the test writes now is old by then."""
+        return timezone.now() + timedelta(days=40)
+
+    def aged(self, path: Path, days: float, at: datetime) -> Path:
+        moment = (at - timedelta(days=days)).timestamp()
         os.utime(path, (moment, moment))
         return path
 
-    def clean(self) -> int:
-        context = Context(instance_id=1, scheduled_at=timezone.now(), actor="nightly")
-        return HistoryCleanup().run(HistoryParameters(), context).counts["uploads"]
+    def clean(self, at: datetime) -> int:
+        return uploads.remove_old(30, at, bulk_job.scheduled())
 
-    def test_what_no_run_needs_goes_after_its_days(self, old: Path, root: Path) -> None:
-        young = self.aged(a_file(root, "uploads/7/young.csv", "A\n"), 20)
-        kept = self.aged(a_file(root, "incoming/old.csv", "A\n"))
-        half = self.aged(a_file(root, "uploads/7/.abc.part", "A\n"), 2)
-        assert self.clean() == 1
+    def test_what_no_run_needs_goes_after_its_days(
+        self, old: Path, root: Path, at: datetime
+    ) -> None:
+        young = self.aged(a_file(root, "uploads/7/young.csv", "A\n"), 20, at)
+        kept = a_file(root, "incoming/old.csv", "A\n")
+        half = self.aged(a_file(root, "uploads/7/.abc.part", "A\n"), 2, at)
+        assert self.clean(at) == 1
         assert [path.exists() for path in (old, young, kept, half)] == [False, True, True, False]
+
+    def test_a_file_that_came_lately_stays_though_its_content_is_old(
+        self, root: Path, at: datetime
+    ) -> None:
+        """As one that was moved there, or fetched back from a backup."""
+        moved = self.aged(a_file(root, "uploads/7/moved.csv", "A\n"), 400, at)
+        assert self.clean(at - timedelta(days=20)) == 0
+        assert moved.exists()
+
+    @pytest.mark.parametrize("source", ["uploads/7/old.csv", "uploads/7", "uploads/*/o*.csv"])
+    @pytest.mark.parametrize("is_whole", [True, False])
+    def test_what_a_schedule_names_stays(
+        self, old: Path, root: Path, at: datetime, source: str, is_whole: bool
+    ) -> None:
+        asked = {"source": str(root / source) if is_whole else source, "structure": "ASSET"}
+        schedule = CronInstance.objects.create(
+            name="yearly",
+            task="bulk_job",
+            crontab="0 2 1 1 *",
+            active=False,
+            parameters={"job_request": json.dumps(asked)},
+        )
+        self.clean(at)
+        assert old.exists()
+        schedule.delete()
+        self.clean(at)
+        assert not old.exists()
+
+    def test_a_schedule_that_cannot_be_read_needs_nothing(self, old: Path, at: datetime) -> None:
+        for number, asked in enumerate(["{", "[]", '{"source": "../x.csv"}', '{"source": 7}']):
+            CronInstance.objects.create(
+                name=f"s{number}",
+                task="bulk_job",
+                interval_seconds=60,
+                parameters={"job_request": asked},
+            )
+        CronInstance.objects.filter(name="s0").update(parameters={"no such": "parameter"})
+        assert self.clean(at) == 1
+
+    def test_the_history_cleanup_removes_them(self, root: Path) -> None:
+        half = self.aged(a_file(root, "uploads/7/.abc.part", "A\n"), 2, timezone.now())
+        context = Context(instance_id=1, scheduled_at=timezone.now(), actor="nightly")
+        HistoryCleanup().run(HistoryParameters(), context)
+        assert not half.exists()
 
     @pytest.mark.parametrize("source", ["uploads/7/old.csv", "uploads/7", "uploads/*/o*.csv"])
     @pytest.mark.parametrize(
@@ -228,26 +281,33 @@ class TestCleanup:
         ],
     )
     def test_what_a_run_needs_stays_until_it_has_ended_for_as_long(
-        self, old: Path, root: Path, source: str, state: str, days: int | None, stays: bool
+        self,
+        old: Path,
+        root: Path,
+        at: datetime,
+        source: str,
+        state: str,
+        days: int | None,
+        stays: bool,
     ) -> None:
-        ended = None if days is None else timezone.now() - timedelta(days=days)
+        ended = None if days is None else at - timedelta(days=days)
         a_run(job_request={"source": str(root / source)}, state=state, ended_at=ended)
-        self.clean()
+        self.clean(at)
         assert old.exists() is stays
 
-    def test_a_sentinel_goes_with_its_run(self, root: Path) -> None:
+    def test_a_sentinel_goes_with_its_run(self, root: Path, at: datetime) -> None:
         run = a_run()
         storage.leave_sentinel(run)
         run.save(update_fields=["sentinel"])
-        sentinel = self.aged(Path(run.sentinel))
-        self.clean()
+        sentinel = Path(run.sentinel)
+        self.clean(at)
         assert sentinel.exists()
         BulkRun.objects.all().delete()
-        self.clean()
+        self.clean(at)
         assert not sentinel.exists()
 
-    def test_without_a_folder_nothing_is_looked_for(self) -> None:
-        assert self.clean() == 0
+    def test_without_a_folder_nothing_is_looked_for(self, at: datetime) -> None:
+        assert self.clean(at) == 0
 
 
 def test_names_within_the_folder_are_shown_without_it(root: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
 from console.setup.notice_recipients import RecipientForm
 from crontasks.errors import NoticeOverError
-from crontasks.models import Notice, NoticeDelivery, NoticeRecipient, NoticeRule
+from crontasks.models import Notice, NoticeDelivery
 from crontasks.models.notice import NoticeKind
-from crontasks.notices import actions, book, selectors, sending
+from crontasks.notices import actions, book, sending
 from crontasks.notices.condition import Condition
 from crontasks.notices.courier import Courier
 from integration.actions.configuration import Author
@@ -24,12 +24,20 @@ from integration.endpoint_types.http.signing import signature
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.store.sessions import database_time
 from tests.support.http_partner import HttpPartner
+from tests.support.notices import (
+    BLOCKED,
+    KINDS,
+    a_recipient,
+    a_rule,
+    a_webhook,
+    bodies,
+    later,
+    look,
+)
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 MINUTE = timedelta(minutes=1)
-KINDS = frozenset({NoticeKind.BLOCKED, NoticeKind.LAG, NoticeKind.EXPIRING})
-BLOCKED = Condition(NoticeKind.BLOCKED, "assets[0]", "HEAD_HELD: Bad date.")
 ADA = Author("ada", "I am on it")
 
 
@@ -45,43 +53,8 @@ def partner() -> Iterator[HttpPartner]:
     made.close()
 
 
-def look(*conditions: Condition) -> None:
-    book.settle(conditions, KINDS)
-
-
-def later(by: timedelta) -> None:
-    """Let everything that is stored have happened so much earlier."""
-    moments = ("opened_at", "decided_at", "told_at", "again_at", "snoozed_until")
-    Notice.objects.update(**{name: F(name) - by for name in moments})
-    moments = ("created_at", "next_at", "taken_at", "sent_at")
-    NoticeDelivery.objects.update(**{name: F(name) - by for name in moments})
-
-
-def a_rule(name: str = "r", **fields: Any) -> NoticeRule:
-    rule = NoticeRule(name=name, **fields)
-    rule.full_clean()
-    rule.save()
-    return rule
-
-
-def a_recipient(name: str, **fields: Any) -> NoticeRecipient:
-    made = NoticeRecipient(name=name, **{"private_network": True, **fields})
-    made.full_clean()
-    made.save()
-    return made
-
-
-def a_webhook(partner: HttpPartner, path: str = "/take", **fields: Any) -> NoticeRecipient:
-    url = f"{partner.address}{path}"
-    return a_recipient("hook", **{"way": "webhook", "url": url, "secret": "s3cret", **fields})
-
-
 def subjects() -> list[str]:
     return [message.subject.removeprefix("[sluice] ") for message in mail.outbox]
-
-
-def bodies(partner: HttpPartner) -> list[dict[str, Any]]:
-    return [json.loads(request.body) for request in partner.requests]
 
 
 def test_a_webhook_gets_signed_json_with_an_id_and_the_end_goes_to_whoever_heard(
@@ -209,19 +182,6 @@ def _until(is_so: Any, seconds: float = 10) -> None:
     while not is_so():
         assert time.monotonic() < ends
         time.sleep(0.02)
-
-
-def test_what_nobody_takes_for_a_day_is_given_up(partner: HttpPartner) -> None:
-    a_webhook(partner, "/status-404")
-    a_rule(recipients=["hook"])
-    look(BLOCKED)
-    for _ in range(3):
-        later(timedelta(hours=12, minutes=1))
-        sending.send_due()
-    assert len(partner.requests) == 3, "the third try was the last"
-    assert NoticeDelivery.objects.get().next_at is None
-    [row] = selectors.rows(list(Notice.objects.select_related("queue")))
-    assert (row.told, row.waiting, row.given_up) == ((), (), ("hook",))
 
 
 def test_a_webhook_in_a_private_network_has_to_be_permitted(partner: HttpPartner) -> None:

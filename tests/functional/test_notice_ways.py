@@ -33,12 +33,12 @@ def test_a_way_that_fails_in_itself_is_a_failed_try_which_is_logged(
     NoticeDelivery.objects.update(next_at=F("next_at") - timedelta(minutes=2))
     assert not sending.send_to(hook.pk)
     [waiting] = NoticeDelivery.objects.all()
-    assert waiting.taken_at is None
+    assert waiting.taken_at is not None, "nobody knows how far it came"
     assert "ZeroDivisionError" in waiting.problem
     assert waiting.next_at is not None
     assert "a mistake of ours" in caplog.text
     assert "ZeroDivisionError" in sending.send_test(hook)
-    monkeypatch.setattr(ways, "send", lambda *_: "")
+    monkeypatch.setattr(ways, "send", lambda *_: None)
     NoticeDelivery.objects.update(next_at=F("next_at") - timedelta(minutes=2))
     assert sending.send_to(hook.pk), "the next try finds it"
 
