@@ -17,18 +17,18 @@ from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.models import CronInstance
 from integration.actions.check import Check, DocumentChange, Ending
-from integration.masking.mask import Part, Rule, mask_of
+from integration.actions.failures import edit
+from integration.masking.mask import HIDDEN, Part, Rule, mask_of
 from integration.masking.matcher import Style
-from integration.models import (
-    ObjectStructure,
-)
+from integration.models import MessageError, ObjectStructure
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
 from integration.selectors.failures.edits import editable
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.failures.payloads import show
-from integration.selectors.masking.covers import UNCOVERED
+from integration.selectors.masking import covers
+from integration.selectors.masking.covers import UNCOVERED, covers_of
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import any_rules, masked_queues, masks
 from integration.selectors.scope import EVERYTHING
@@ -276,6 +276,44 @@ class TestRepairs:
         assert left.parameters["masked"] == [queue.pk]
         taken = ask_in_console(entry, wanted, Asker(name="rita", may_reveal=True), number=uuid4())
         assert "masked" not in taken.parameters
+
+
+class TestFormerEdits:
+    """An error may quote what an edit wrote that another edit has replaced since."""
+
+    FORMER = "5555-6666-7777"
+
+    def edited(self, **fields: Any) -> MessageError:
+        error = a_failure(text=f"No card {self.FORMER}.", **fields)
+        for version, card in enumerate((self.FORMER, "1111-0000-2222"), 1):
+            document = json.dumps({**DOCUMENT, "card": card}).encode()
+            edit(error.pk, version=version, actor="rita", payload=document)
+        return error
+
+    def test_its_values_are_hidden_on_the_page_and_in_lists(self) -> None:
+        error = self.edited()
+        page, listed = page_of(somebody(Right.REVEAL), error), covers_of([error.pk])
+        assert self.FORMER in page
+        assert listed == {}
+        a_rule()
+        assert self.FORMER not in page_of(somebody(Right.REVEAL), error)
+        assert self.FORMER not in covers_of([error.pk])[error.pk].text(error.text)
+
+    def test_a_list_takes_no_query_for_each_and_counts_them_to_what_it_reads(
+        self, monkeypatch: Any, django_assert_num_queries: Any
+    ) -> None:
+        a_rule()
+        queue = a_queue_row()
+        errors = [self.edited(queue=queue, offset=n).pk for n in range(3)]
+        # The rules, the limits, the sizes, the failures and their former versions.
+        with django_assert_num_queries(5):
+            told = [cover.text("No such order.") for cover in covers_of(errors).values()]
+        assert told == ["No such order."] * 3
+        error = MessageError.objects.get(pk=errors[0])
+        size = sum(len(bytes(one or b"")) for one in (error.payload, error.edited_payload))
+        monkeypatch.setattr(covers, "MOST_BYTES", size + 10)
+        told = [cover.text("No such order.") for cover in covers_of(errors).values()]
+        assert told == [HIDDEN] * 3
 
 
 class TestKeys:
