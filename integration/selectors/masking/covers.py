@@ -168,22 +168,22 @@ def _former(errors: Iterable[tuple[MessageError, Mask]]) -> Mapping[UUID, set[by
     found: dict[UUID, set[bytes]] = defaultdict(set)
     rows = _REPLACED.filter(error__in=edited).values_list("error", "payload_before")
     for error, payload in rows if edited else ():
-        found[error].add(bytes(payload))
+        found[error].add(bytes(payload or b""))
     return found
 
 
 def _within_bounds(ids: Iterable[UUID]) -> list[UUID]:
     """Those of these failures that a list reads: the smallest, up to MOST_BYTES of all of them."""
     former = _REPLACED.filter(error=OuterRef("pk")).values("error")
-    former = former.annotate(size=Sum(Length("payload_before"))).values("size")
-    was_edited = When(edited_at__isnull=False, then=Coalesce(Subquery(former), 0))
+    held = former.annotate(size=Sum(Length("payload_before"))).values("size")
+    was_edited = When(edited_at__isnull=False, then=Coalesce(Subquery(held), 0))
     size = Coalesce(Length("payload"), 0) + Coalesce(Length("edited_payload"), 0)
     size += Case(was_edited, default=0)
     rows = MessageError.objects.filter(pk__in=list(ids)).annotate(size=size).order_by("size", "pk")
-    chosen, held = [], 0
+    chosen, read = [], 0
     for pk, length in rows.values_list("pk", "size"):
-        held += length
-        if held > MOST_BYTES:
+        read += length
+        if read > MOST_BYTES:
             break
         chosen.append(pk)
     return chosen
