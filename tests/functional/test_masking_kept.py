@@ -16,11 +16,13 @@ from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.models import CronInstance
+from integration.actions import operations
 from integration.actions.check import Check, DocumentChange, Ending
 from integration.actions.failures import edit
+from integration.actions.operation_trials import go_on_trying
 from integration.masking.mask import HIDDEN, Part, Rule, mask_of
 from integration.masking.matcher import Style
-from integration.models import MessageError, ObjectStructure
+from integration.models import MessageError, ObjectStructure, OperationItem
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
@@ -38,6 +40,7 @@ from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
 from tests.functional.test_masking_planted import person_without, somebody
 from tests.support.http_api import problem
+from tests.support.operations import plan, run, started
 from tests.support.operator_api import a_program, facts
 from tests.support.rows import a_queue_row, an_envelope
 from tests.support.tracks import a_track_row
@@ -276,6 +279,43 @@ class TestRepairs:
         assert left.parameters["masked"] == [queue.pk]
         taken = ask_in_console(entry, wanted, Asker(name="rita", may_reveal=True), number=uuid4())
         assert "masked" not in taken.parameters
+
+
+class TestGuesses:
+    """A bulk edit that sets a value does not tell whether it was that value before."""
+
+    @pytest.mark.parametrize("is_masked", [True, False])
+    def test_true_and_false_values_come_to_the_same(self, is_masked: bool) -> None:
+        queue = a_queue_row("continuous")
+        error = a_failure(queue=queue)
+        if is_masked:
+            a_rule(queue=queue)
+        counts = []
+        for guess in (SECRET, "1111-0000-2222"):
+            operation = plan("edit")
+            recipe = json.dumps([{"op": "replace", "path": "/card", "value": guess}])
+            operations.set_recipe(operation.pk, recipe, version=operation.version)
+            trial = go_on_trying(operation.pk)
+            assert trial is not None
+            counts.append((trial.fits, trial.same, trial.invalid))
+        assert error.version == 1
+        assert counts == [(1, 0, 0) if is_masked else (0, 1, 0), (1, 0, 0)]
+
+    def test_the_operation_changes_what_it_said_it_would(self) -> None:
+        queue = a_queue_row("continuous")
+        error = a_failure(queue=queue)
+        a_rule(queue=queue)
+        operation = plan("edit")
+        recipe = json.dumps([{"op": "replace", "path": "/card", "value": SECRET}])
+        operations.set_recipe(operation.pk, recipe, version=operation.version)
+        go_on_trying(operation.pk)
+        operation.refresh_from_db()
+        started(operation, reason="agreed")
+        run(operation)
+        [item] = OperationItem.objects.filter(operation=operation)
+        error.refresh_from_db()
+        assert (item.outcome, error.version > 1) == ("DONE", True)
+        assert json.loads(bytes(error.current_payload or b"")) == DOCUMENT
 
 
 class TestFormerEdits:

@@ -92,7 +92,9 @@ def covered(said: JmsMessage, mask: Mask) -> JmsMessage:
     """The same message: what becomes a header or the key of its record is masked as that is."""
     if mask.is_empty:
         return said
-    fields = {name: mask.header(header, getattr(said, name)) for name, header in HEADERS.items()}
+    fields: dict[str, Any] = {
+        name: mask.header(header, getattr(said, name)) for name, header in HEADERS.items()
+    }
     # The group is both: of what one rule leaves of it the other hides the rest.
     fields["group_id"] = min(fields["group_id"], mask.key_text(said.group_id), key=_left)
     properties = tuple(p._replace(text=mask.header(p.name, p.text)) for p in said.properties)
