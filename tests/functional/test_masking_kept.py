@@ -37,12 +37,12 @@ from integration.selectors.scope import EVERYTHING
 from integration.store.reads import reading_standby
 from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
-from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of, revealing
 from tests.functional.test_masking_planted import person_without, somebody
 from tests.support.http_api import problem
 from tests.support.operations import plan, run, started
 from tests.support.operator_api import a_program, facts
-from tests.support.rows import a_queue_row, an_envelope
+from tests.support.rows import a_place, a_queue_row, an_envelope
 from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -354,6 +354,18 @@ class TestFormerEdits:
         monkeypatch.setattr(covers, "MOST_BYTES", size + 10)
         told = [cover.text("No such order.") for cover in covers_of(errors).values()]
         assert told == [HIDDEN] * 3
+
+
+def test_djangos_admin_shows_why_a_partition_stopped_without_hidden_values() -> None:
+    queue = a_queue_row()
+    error = a_failure(queue=queue)
+    place = a_place(queue, state_text=f"No card {SECRET}.", state_error=error.pk)
+    address = reverse("admin:integration_queuepartition_change", args=[place.pk])
+    assert SECRET in revealing().get(address).text
+    a_rule(queue=queue)
+    page = revealing().get(address).text
+    assert "No card" in page
+    assert SECRET not in page
 
 
 class TestKeys:
