@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 
 from integration.models import BatchLog, Gap, OutboxRow, QueuePartition, RelayLease, Rescue
+from integration.selectors.masking.partitions import cover_places
 
 
 class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
@@ -59,6 +60,14 @@ class QueuePartitionAdmin(LookedAt):
     list_display = ("queue", "partition", "state", "state_code", "next_offset", "epoch", "seen_at")
     list_filter = ("state",)
     list_select_related = ("queue",)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> QueuePartition | None:
+        """One of them, with what masking rules hide of the message it stopped at covered."""
+        place: QueuePartition | None = super().get_object(request, object_id, from_field)
+        cover_places([place] if place is not None else [])
+        return place
 
 
 @admin.register(Gap)

@@ -38,12 +38,17 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """The stored part of an answer: a code, a sentence, the status and the body's beginning."""
+    """The stored part of an answer: a code, a sentence, the status and the body's beginning.
+
+    `may_quote`: others worded the sentence, and it may repeat values of the message. Only what is
+    covered by the message's masking rules has it: never what is said of the endpoint itself.
+    """
 
     code: str = ""
     text: str = ""
     status: int | None = None
     excerpt: str = ""
+    may_quote: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,8 @@ def test_what_a_function_does_is_an_answer(key, ending, code):
     endpoint = an_opened()
     (answer,) = endpoint.deliver([an_outbound_message("m1", key=key)])
     assert (type(answer), answer.code) == (ending, code)
+    is_worded_here = key in {"nothing", "number"}
+    assert answer.may_quote is not is_worded_here
     endpoint.close()
 
 
@@ -75,6 +77,7 @@ def test_a_function_that_hangs_is_left_alone_and_no_more_are_begun_than_bearable
     ]
     assert [type(one) for one in answers] == [Unknown] * MAX_HANGING + [Unreachable]
     assert {one.code for one in answers} == {"FUNCTION_HANGS"}
+    assert not any(one.may_quote for one in answers)
     assert time.monotonic() - begun < 15
     LEAVING.set()
     endpoint.close()

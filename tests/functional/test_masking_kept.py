@@ -16,30 +16,33 @@ from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.models import CronInstance
+from integration.actions import operations
 from integration.actions.check import Check, DocumentChange, Ending
-from integration.masking.mask import Part, Rule, mask_of
+from integration.actions.failures import edit
+from integration.actions.operation_trials import go_on_trying
+from integration.masking.mask import HIDDEN, Part, Rule, mask_of
 from integration.masking.matcher import Style
-from integration.models import (
-    ObjectStructure,
-)
+from integration.models import MessageError, ObjectStructure, OperationItem
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Changed, Refused, Subject, use
 from integration.recipes import compile_recipe
 from integration.selectors.failures.edits import editable
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.failures.payloads import show
-from integration.selectors.masking.covers import UNCOVERED
+from integration.selectors.masking import covers
+from integration.selectors.masking.covers import UNCOVERED, covers_of
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import any_rules, masked_queues, masks
 from integration.selectors.scope import EVERYTHING
 from integration.store.reads import reading_standby
 from integration.values import Outgoing
 from tests.functional.test_console_failure_edit import textarea
-from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of, revealing
 from tests.functional.test_masking_planted import person_without, somebody
 from tests.support.http_api import problem
+from tests.support.operations import plan, run, started
 from tests.support.operator_api import a_program, facts
-from tests.support.rows import a_queue_row, an_envelope
+from tests.support.rows import a_place, a_queue_row, an_envelope
 from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -276,6 +279,93 @@ class TestRepairs:
         assert left.parameters["masked"] == [queue.pk]
         taken = ask_in_console(entry, wanted, Asker(name="rita", may_reveal=True), number=uuid4())
         assert "masked" not in taken.parameters
+
+
+class TestGuesses:
+    """A bulk edit that sets a value does not tell whether it was that value before."""
+
+    @pytest.mark.parametrize("is_masked", [True, False])
+    def test_true_and_false_values_come_to_the_same(self, is_masked: bool) -> None:
+        queue = a_queue_row("continuous")
+        error = a_failure(queue=queue)
+        if is_masked:
+            a_rule(queue=queue)
+        counts = []
+        for guess in (SECRET, "1111-0000-2222"):
+            operation = plan("edit")
+            recipe = json.dumps([{"op": "replace", "path": "/card", "value": guess}])
+            operations.set_recipe(operation.pk, recipe, version=operation.version)
+            trial = go_on_trying(operation.pk)
+            assert trial is not None
+            counts.append((trial.fits, trial.same, trial.invalid))
+        assert error.version == 1
+        assert counts == [(1, 0, 0) if is_masked else (0, 1, 0), (1, 0, 0)]
+
+    def test_the_operation_changes_what_it_said_it_would(self) -> None:
+        queue = a_queue_row("continuous")
+        error = a_failure(queue=queue)
+        a_rule(queue=queue)
+        operation = plan("edit")
+        recipe = json.dumps([{"op": "replace", "path": "/card", "value": SECRET}])
+        operations.set_recipe(operation.pk, recipe, version=operation.version)
+        go_on_trying(operation.pk)
+        operation.refresh_from_db()
+        started(operation, reason="agreed")
+        run(operation)
+        [item] = OperationItem.objects.filter(operation=operation)
+        error.refresh_from_db()
+        assert (item.outcome, error.version > 1) == ("DONE", True)
+        assert json.loads(bytes(error.current_payload or b"")) == DOCUMENT
+
+
+class TestFormerEdits:
+    """An error may quote what an edit wrote that another edit has replaced since."""
+
+    FORMER = "5555-6666-7777"
+
+    def edited(self, **fields: Any) -> MessageError:
+        error = a_failure(text=f"No card {self.FORMER}.", **fields)
+        for version, card in enumerate((self.FORMER, "1111-0000-2222"), 1):
+            document = json.dumps({**DOCUMENT, "card": card}).encode()
+            edit(error.pk, version=version, actor="rita", payload=document)
+        return error
+
+    def test_its_values_are_hidden_on_the_page_and_in_lists(self) -> None:
+        error = self.edited()
+        page, listed = page_of(somebody(Right.REVEAL), error), covers_of([error.pk])
+        assert self.FORMER in page
+        assert listed == {}
+        a_rule()
+        assert self.FORMER not in page_of(somebody(Right.REVEAL), error)
+        assert self.FORMER not in covers_of([error.pk])[error.pk].text(error.text)
+
+    def test_a_list_takes_no_query_for_each_and_counts_them_to_what_it_reads(
+        self, monkeypatch: Any, django_assert_num_queries: Any
+    ) -> None:
+        a_rule()
+        queue = a_queue_row()
+        errors = [self.edited(queue=queue, offset=n).pk for n in range(3)]
+        # The rules, the limits, the sizes, the failures and their former versions.
+        with django_assert_num_queries(5):
+            told = [cover.text("No such order.") for cover in covers_of(errors).values()]
+        assert told == ["No such order."] * 3
+        error = MessageError.objects.get(pk=errors[0])
+        size = sum(len(bytes(one or b"")) for one in (error.payload, error.edited_payload))
+        monkeypatch.setattr(covers, "MOST_BYTES", size + 10)
+        told = [cover.text("No such order.") for cover in covers_of(errors).values()]
+        assert told == [HIDDEN] * 3
+
+
+def test_djangos_admin_shows_why_a_partition_stopped_without_hidden_values() -> None:
+    queue = a_queue_row()
+    error = a_failure(queue=queue)
+    place = a_place(queue, state_text=f"No card {SECRET}.", state_error=error.pk)
+    address = reverse("admin:integration_queuepartition_change", args=[place.pk])
+    assert SECRET in revealing().get(address).text
+    a_rule(queue=queue)
+    page = revealing().get(address).text
+    assert "No card" in page
+    assert SECRET not in page
 
 
 class TestKeys:

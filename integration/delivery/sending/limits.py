@@ -78,7 +78,7 @@ class Limits:
             if move is None:
                 return
             version = self.circuits.move(
-                endpoint.id, status.version, move, answer.code, answer.text
+                endpoint.id, status.version, move, answer.code, _told(answer)
             )
             self.forget(endpoint)
             if version is not None:
@@ -157,6 +157,16 @@ class Limits:
             resume_seconds=pause,
             probes=status.circuit.probes,
         )
+
+
+def _told(answer: Answer) -> str:
+    """What the endpoint's state says of an answer: the state is of no message, so nothing masks it.
+
+    The text itself stands with the call, where the message's rules cover it.
+    """
+    if not answer.may_quote:
+        return answer.text
+    return f"A call ended with {answer.code}; the last answers tell more." if answer.code else ""
 
 
 def _switched_off(endpoint: EndpointSnapshot, status: EndpointStatus) -> StateChange | None:

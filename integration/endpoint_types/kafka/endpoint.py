@@ -70,7 +70,7 @@ class KafkaEndpoint:
                 outbox.insert([self._record(message, provider)])
         except DatabaseError as problem:
             text = f"The outbox did not take it: {problem}".strip().rstrip(".")
-            return Later(code=EndpointCode.DATABASE_BUSY, text=f"{text}.")
+            return Later(code=EndpointCode.DATABASE_BUSY, text=f"{text}.", may_quote=True)
         text = f"It is in the outbox; the relay of {provider.name} writes it to Kafka."
         return Accepted(text=text)
 

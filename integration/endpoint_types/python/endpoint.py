@@ -1,6 +1,7 @@
 """Delivery by a registered Python function, in a thread that nobody has to wait for."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final
@@ -148,7 +149,7 @@ def _called(function: Function, message: OutboundMessage) -> Answer:
         case None:
             return Accepted(text="The function took it.")
         case Accepted() | Refused() | Later() | Unreachable() | Unknown():
-            return answer
+            return replace(answer, may_quote=True)
         case Failure():
             return _of(answer)
         case _:
@@ -161,4 +162,5 @@ def _called(function: Function, message: OutboundMessage) -> Answer:
 
 def _of(failure: Failure) -> Answer:
     """The answer that a handler's failure is among endpoints."""
-    return _VERDICTS.get(failure.kind, Later)(code=failure.code, text=failure.text)
+    verdict = _VERDICTS.get(failure.kind, Later)
+    return verdict(code=failure.code, text=failure.text, may_quote=True)

@@ -165,7 +165,8 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
     """One failure in six queries, or None when there is none (any more) within the scope.
 
     Two more tell what it waits for on a strict error queue. Unless it `is_revealed`, all its texts
-    are without the values that masking rules hide, which takes one query more where there are any.
+    are without the values that masking rules hide, which takes one query more where there are any,
+    and another one where it was edited.
     """
     failures = MessageError.objects.select_related(
         "queue__system", "queue__error_queue", "queue__provider", "queue__endpoint"

@@ -4,18 +4,20 @@ An error or a traceback may quote any value. The values are looked up when a tex
 that is made today covers the failures of yesterday.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from django.db.models import Case, F, OuterRef, Subquery, Sum, When
 from django.db.models.functions import Coalesce, Length
 
 from integration.codec import decode_headers
 from integration.envelope import Document, Flaw, FlawCode
 from integration.masking.mask import HIDDEN, NOTHING, Mask
 from integration.masking.words import Words
-from integration.models import MessageError
+from integration.models import ErrorChange, MessageError
 from integration.policy.failure import Failure
 from integration.registries.reading import Reading, reading_of
 from integration.selectors.masking.documents import hidden_in
@@ -49,6 +51,12 @@ class Cover:
         return text if code in self.flaws else self.words.hide(text)
 
 
+# The first edit replaces the message as it came, which its failure has.
+_REPLACED: Final = (
+    ErrorChange.objects.filter(payload_before__isnull=False)
+    .exclude(payload_before=F("error__payload"))
+    .order_by()
+)
 UNCOVERED: Final = Cover(NOTHING, Words((), HIDDEN))
 
 
@@ -67,11 +75,17 @@ def mask_of_error(error: MessageError, rules: Masks | None = None) -> Mask:
     return known.of_queue(error.queue, error.interface)
 
 
-def cover_of(error: MessageError, mask: Mask) -> Cover:
-    """The cover of a failure with its payloads loaded: the values of both, edited and original."""
+def cover_of(error: MessageError, mask: Mask, former: Collection[bytes] | None = None) -> Cover:
+    """The cover of a failure with its payloads loaded: the values of every version it ever had.
+
+    `former` are those between the original and the last edit; without them they are asked for.
+    """
     if mask.is_empty:
         return UNCOVERED
+    if former is None:
+        former = _former([(error, mask)]).get(error.pk, ())
     records = [bytes(one) for one in (error.payload, error.edited_payload) if one is not None]
+    records += former
     headers = decode_headers(error.headers)
     key = None if error.key is None else bytes(error.key)
     reading = reading_of(error.queue) if mask.hides_payload else None
@@ -121,7 +135,8 @@ def unknown_cover(mask: Mask) -> Cover:
 def covers(messages: Iterable[Limits], rules: Masks | None = None) -> dict[UUID, Cover]:
     """The covers of those of these failures of which anything is hidden.
 
-    In one query for the rules, and two for the messages that they are for.
+    In one query for the rules, and two for the messages that they are for; one more if any of those
+    was edited.
     """
     known = masks() if rules is None else rules
     if not known.rules:
@@ -130,8 +145,10 @@ def covers(messages: Iterable[Limits], rules: Masks | None = None) -> dict[UUID,
     wanted = {id_: mask for id_, mask in asked.items() if not mask.is_empty}
     found = {id_: unknown_cover(mask) for id_, mask in wanted.items()}
     failures = MessageError.objects.filter(pk__in=_within_bounds(wanted))
-    for error in failures.select_related("queue__provider"):
-        found[error.pk] = cover_of(error, wanted[error.pk])
+    read = list(failures.select_related("queue__provider"))
+    former = _former((error, wanted[error.pk]) for error in read)
+    for error in read:
+        found[error.pk] = cover_of(error, wanted[error.pk], former.get(error.pk, ()))
     return found
 
 
@@ -145,14 +162,28 @@ def covers_of(ids: Iterable[UUID], rules: Masks | None = None) -> dict[UUID, Cov
     return covers((Limits(*row) for row in rows.values_list(*columns)), known)
 
 
+def _former(errors: Iterable[tuple[MessageError, Mask]]) -> Mapping[UUID, set[bytes]]:
+    """What edits wrote that other edits replaced: errors quote it still. One query, or none."""
+    edited = [e.pk for e, mask in errors if e.edited_at is not None and mask.hides_payload]
+    found: dict[UUID, set[bytes]] = defaultdict(set)
+    rows = _REPLACED.filter(error__in=edited).values_list("error", "payload_before")
+    for error, payload in rows if edited else ():
+        found[error].add(bytes(payload or b""))
+    return found
+
+
 def _within_bounds(ids: Iterable[UUID]) -> list[UUID]:
     """Those of these failures that a list reads: the smallest, up to MOST_BYTES of all of them."""
+    former = _REPLACED.filter(error=OuterRef("pk")).values("error")
+    held = former.annotate(size=Sum(Length("payload_before"))).values("size")
+    was_edited = When(edited_at__isnull=False, then=Coalesce(Subquery(held), 0))
     size = Coalesce(Length("payload"), 0) + Coalesce(Length("edited_payload"), 0)
+    size += Case(was_edited, default=0)
     rows = MessageError.objects.filter(pk__in=list(ids)).annotate(size=size).order_by("size", "pk")
-    chosen, held = [], 0
+    chosen, read = [], 0
     for pk, length in rows.values_list("pk", "size"):
-        held += length
-        if held > MOST_BYTES:
+        read += length
+        if read > MOST_BYTES:
             break
         chosen.append(pk)
     return chosen

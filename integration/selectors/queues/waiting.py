@@ -8,7 +8,7 @@ from typing import Any, Final
 from integration.amqp.installed import found
 from integration.amqp.waiting import Browsed, JmsMessage, Limits
 from integration.delivery.jms_flaws import jms_flaw
-from integration.masking.mask import Mask
+from integration.masking.mask import HIDDEN, Mask
 from integration.models import Provider, Queue
 from integration.registries.reading import Reading, reading_of
 from integration.selectors.failures.payloads import PayloadView, show
@@ -18,6 +18,17 @@ from integration.selectors.masking.rules import masks
 SHOWN: Final = Limits(messages=100, size=2**20, seconds=5.0)
 # Counting takes in what it counts: large messages are counted no further than this.
 COUNTED: Final = Limits(messages=1_000, size=4 * 2**20, seconds=5.0)
+
+
+# The texts of a message that are headers to whoever reads it, as integration.amqp.records has them.
+# Ids of messages are shown everywhere: pages are found by them.
+HEADERS: Final = {
+    "correlation_id": "JMSCorrelationID",
+    "reply_to": "JMSReplyTo",
+    "jms_type": "JMSType",
+    "group_id": "JMSXGroupID",
+    "user": "JMSXUserID",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ def waiting(queue: Queue) -> Waiting:
     # Which service a message is for is not known before it is read: every rule of the queue counts.
     mask = masks().of_queue(queue)
     shown = tuple(
-        _shown(_covered(words(data), mask), reading, mask, is_judged=is_judged)
+        _shown(covered(words(data), mask), reading, mask, is_judged=is_judged)
         for data in there.messages
     )
     return Waiting(shown, is_all=there.is_all, is_cut=there.is_cut)
@@ -77,12 +88,22 @@ def depth(browser: Any, queue: Queue) -> Depth:
     return Depth(there.count, there.is_all, first[0].sent_at if first else None)
 
 
-def _covered(said: JmsMessage, mask: Mask) -> JmsMessage:
-    """The same message; its properties are headers to whoever reads it."""
-    if not mask.headers:
+def covered(said: JmsMessage, mask: Mask) -> JmsMessage:
+    """The same message: what becomes a header or the key of its record is masked as that is."""
+    if mask.is_empty:
         return said
+    fields: dict[str, Any] = {
+        name: mask.header(header, getattr(said, name)) for name, header in HEADERS.items()
+    }
+    # The group is both: of what one rule leaves of it the other hides the rest.
+    fields["group_id"] = min(fields["group_id"], mask.key_text(said.group_id), key=_left)
     properties = tuple(p._replace(text=mask.header(p.name, p.text)) for p in said.properties)
-    return replace(said, properties=properties)
+    return replace(said, **fields, properties=properties)
+
+
+def _left(shown: str) -> tuple[bool, int]:
+    """How much is seen of a value: all of it most, nothing least."""
+    return not shown.startswith(HIDDEN[:-1]), len(shown)
 
 
 def _shown(said: JmsMessage, reading: Reading, mask: Mask, *, is_judged: bool) -> WaitingMessage:

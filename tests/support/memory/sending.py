@@ -131,6 +131,7 @@ class MemoryCircuits:
     def __init__(self, clock: MemoryClock) -> None:
         self.clock = clock
         self.rows: dict[int, tuple[Circuit, int, float | None]] = {}
+        self.texts: dict[int, str] = {}
         self.slots_at: dict[int, float] = {}
         self.switched_off: set[int] = set()
 
@@ -148,7 +149,11 @@ class MemoryCircuits:
         left = None if resume_at is None else resume_at - self.clock.seconds
         enabled = endpoint not in self.switched_off
         return EndpointStatus(
-            circuit=circuit, version=version, resume_seconds=left, enabled=enabled
+            circuit=circuit,
+            version=version,
+            resume_seconds=left,
+            text=self.texts.get(endpoint, ""),
+            enabled=enabled,
         )
 
     def probe(self, endpoint: int, version: int, seconds: float) -> int | None:
@@ -167,6 +172,7 @@ class MemoryCircuits:
         pause = move.pause_seconds
         resume_at = None if pause is None else self.clock.seconds + pause
         self.rows[endpoint] = (move.circuit, known + 1, resume_at)
+        self.texts[endpoint] = text
         return known + 1
 
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
