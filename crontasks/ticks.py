@@ -4,14 +4,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.db import transaction
 from django.db.models import Case, F, Q, When
-from django.utils import timezone
+from django.db.models.functions import Greatest
 
 from crontasks import parameters
 from crontasks.celery_app import app
@@ -142,15 +142,23 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
 def run_now(instance: CronInstance, request: RunRequest) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
-    Raises kombu's OperationalError when the broker does not answer.
+    Raises kombu's OperationalError when the broker does not answer, CronInstance.DoesNotExist.
     """
     if instance.queue_id is not None:
         starts.ask(instance.queue_id)
         return
     if registry.named(instance.task).task.asks_only:
-        tick(instance.pk, timezone.now(), request)
+        tick(instance.pk, _own_moment(instance), request)
         return
-    send(instance, timezone.now(), request)
+    send(instance, _own_moment(instance), request)
+
+
+def _own_moment(instance: CronInstance) -> datetime:
+    """Now, and newer than the last moment: that one was named by another host's clock."""
+    newer = F("last_scheduled_at") + timedelta(milliseconds=1)
+    mine = CronInstance.objects.filter(pk=instance.pk)
+    moment: datetime = mine.values_list(Greatest(database_now(), newer), flat=True).get()
+    return moment
 
 
 def _run_alone(due: CronInstance, scheduled_at: datetime, request: RunRequest | None) -> Outcome:
@@ -166,6 +174,8 @@ def _run_alone(due: CronInstance, scheduled_at: datetime, request: RunRequest | 
                     "skipped, the previous run is still in progress",
                     extra={"instance": instance.name},
                 )
+                if request is not None:
+                    history.note_not_begun(instance, context)
                 return NOTHING
             run = history.begin(instance, context)
         outcome = _outcome(instance, registry.named(instance.task), context)
