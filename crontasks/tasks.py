@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from celery import Task, shared_task
@@ -11,17 +12,26 @@ from crontasks import ticks
 from crontasks.running import operating, outage, serving
 from crontasks.task_names import DRIVE_RUN, RUN_OPERATION, RUN_QUEUE, RUN_RELAY, TICK
 
+TICK_AGAIN_SECONDS: Final = 10
 
-@shared_task(name=TICK)
+
+@shared_task(bind=True, name=TICK, max_retries=None)
 def tick(
+    self: "Task[Any, Any]",
     instance_id: int,
     scheduled_at: str,
     asked_by: str = "",
     parameters: Mapping[str, object] | None = None,
 ) -> None:
-    """One moment of a cron instance, or a run that a person asked for."""
+    """One moment of a cron instance, or a run that a person asked for.
+
+    Beat sends a moment once. One whose run could not begin as the database was away comes again
+    until it expires; of one whose run had begun that is nothing.
+    """
     request = ticks.RunRequest(asked_by, parameters) if asked_by else None
-    with outage.in_one_line(f"A tick of cron instance {instance_id}"):
+    again = partial(self.retry, countdown=TICK_AGAIN_SECONDS)
+    what, then = f"A tick of cron instance {instance_id}", "a run that had not begun is tried again"
+    with outage.in_one_line(what, then=then, send_again=again):
         ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), request)
 
 

@@ -4,13 +4,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
+from django.db import transaction
 from django.db.models import Case, F, Q, When
-from django.utils import timezone
+from django.db.models.functions import Greatest
 
 from crontasks import parameters
 from crontasks.celery_app import app
@@ -51,13 +52,33 @@ class RunRequest:
 
 
 def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = None) -> Outcome:
-    """Act upon one moment. A moment that is not newer than the last one is nothing."""
-    instance = claim(instance_id, scheduled_at)
-    if instance is None or not may_act():
+    """Act upon one moment. A moment that is not newer than the last one is nothing.
+
+    It counts as acted upon from the row of its run on: both are committed together. Raises what
+    the database raises when it goes away, or takes no more sessions; the same tick may come again.
+    """
+    due = CronInstance.objects.filter(_is_newer(scheduled_at), pk=instance_id).first()
+    if due is None:
         return NOTHING
-    definition = registry.named(instance.task)
+    if not registry.named(due.task).task.asks_only:
+        return _run_alone(due, scheduled_at, request)
+    taken = _take(due, scheduled_at, request)
+    if taken is None:
+        return NOTHING
+    instance, context = taken
+    task = registry.named(instance.task).task
+    return task().run(parameters.read(task.parameters, instance.parameters), context)
+
+
+def _take(
+    due: CronInstance, scheduled_at: datetime, request: RunRequest | None
+) -> tuple[CronInstance, Context] | None:
+    """Claim the moment; the instance as it is now and its run's context, None if nothing is due."""
+    instance = claim(due.pk, scheduled_at)
+    if instance is None or not may_act():
+        return None
     context = Context(
-        instance_id=instance_id,
+        instance_id=instance.pk,
         scheduled_at=scheduled_at,
         actor=instance.actor,
         queue_id=instance.queue_id,
@@ -66,10 +87,7 @@ def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = 
     )
     if request is not None:
         _take_request(instance, request, context)
-    if definition.task.asks_only:
-        settings = parameters.read(definition.task.parameters, instance.parameters)
-        return definition.task().run(settings, context)
-    return _run_alone(instance, definition, context)
+    return instance, context
 
 
 def _take_request(instance: CronInstance, request: RunRequest, context: Context) -> None:
@@ -124,26 +142,43 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
 def run_now(instance: CronInstance, request: RunRequest) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
-    Raises kombu's OperationalError when the broker does not answer.
+    Raises kombu's OperationalError when the broker does not answer, CronInstance.DoesNotExist.
     """
     if instance.queue_id is not None:
         starts.ask(instance.queue_id)
         return
     if registry.named(instance.task).task.asks_only:
-        tick(instance.pk, timezone.now(), request)
+        tick(instance.pk, _own_moment(instance), request)
         return
-    send(instance, timezone.now(), request)
+    send(instance, _own_moment(instance), request)
 
 
-def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
-    with _busy(instance) as is_free:
-        if not is_free:
-            logger.info(
-                "skipped, the previous run is still in progress", extra={"instance": instance.name}
-            )
-            return NOTHING
-        run = history.begin(instance, context)
-        outcome = _outcome(instance, definition, context)
+def _own_moment(instance: CronInstance) -> datetime:
+    """Now, and newer than the last moment: that one was named by another host's clock."""
+    newer = F("last_scheduled_at") + timedelta(milliseconds=1)
+    mine = CronInstance.objects.filter(pk=instance.pk)
+    moment: datetime = mine.values_list(Greatest(database_now(), newer), flat=True).get()
+    return moment
+
+
+def _run_alone(due: CronInstance, scheduled_at: datetime, request: RunRequest | None) -> Outcome:
+    # The lock's session first: where the server takes no more of them, the moment is not lost.
+    with _busy(due) as is_free:
+        with transaction.atomic():
+            taken = _take(due, scheduled_at, request)
+            if taken is None:
+                return NOTHING
+            instance, context = taken
+            if not is_free:
+                logger.info(
+                    "skipped, the previous run is still in progress",
+                    extra={"instance": instance.name},
+                )
+                if request is not None:
+                    history.note_not_begun(instance, context)
+                return NOTHING
+            run = history.begin(instance, context)
+        outcome = _outcome(instance, registry.named(instance.task), context)
         history.end(run, outcome, context)
         return outcome
 

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Final, TypeVar
 
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.utils.text import slugify
 
 from crontasks.definitions import crontask
@@ -33,6 +35,9 @@ from integration.store.sessions import fetch_all
 Row = TypeVar("Row", Provider, ExternalSystem)
 ANYTHING: Final = ".*"
 NAME_LENGTH: Final = 60
+# Payloads are read with them, so few at a time; and so many in a run, however many are in a pause.
+PAGE_ROWS: Final = 500
+MOST_LOOKED_AT: Final = 100_000
 WAITING: Final = "WAITING"
 NOW: Final = "SELECT clock_timestamp()"
 
@@ -70,7 +75,12 @@ class ResendParameters:
         5, "Sent back so often, a message is left to people.", least=0, most=1_000
     )
     most_queues: int = option(20, "New error queues in one run, at most.", least=0, most=1_000)
-    at_most: int = option(1_000, "Messages looked at in one run.", least=1, most=100_000)
+    at_most: int = option(
+        1_000,
+        "Messages of a provider sent back or left to people in one run.",
+        least=1,
+        most=100_000,
+    )
 
 
 @crontask("dead_letters", title="Dead-letter resend", parameters=ResendParameters)
@@ -94,10 +104,7 @@ class DeadLetterResend:
                 # What is there already can be sent back all the same: the outbox takes it.
                 context.say(f"{provider.name}: {e.code}: {e.sentence}")
                 away += 1
-            for letter in _letters(provider, parameters):
-                if context.should_stop():
-                    break
-                counts[letter.handle(parameters, context)] += 1
+            _resend(provider, parameters, context, counts)
         del counts[WAITING]
         return Outcome(counts=+counts, state=RunState.FAILED if away else RunState.DONE)
 
@@ -179,6 +186,19 @@ def _pause(parameters: ResendParameters, sent: int) -> timedelta:
     return pause(policy, sent + 1, 0.0)
 
 
+def _resend(
+    provider: Provider, parameters: ResendParameters, context: Context, counts: Counter[str]
+) -> None:
+    """Handle the provider's letters; one that is still in its pause takes no other's place."""
+    left = parameters.at_most
+    for letter in islice(_letters(provider, parameters), MOST_LOOKED_AT):
+        if left == 0 or context.should_stop():
+            return
+        what = letter.handle(parameters, context)
+        counts[what] += 1
+        left -= what != WAITING
+
+
 def _letters(provider: Provider, parameters: ResendParameters) -> Iterator[Letter]:
     """Those on the error queues of topics that fit, the oldest failure first."""
     pattern = group_pattern(parameters.pattern)
@@ -187,12 +207,16 @@ def _letters(provider: Provider, parameters: ResendParameters) -> Iterator[Lette
     held = MessageError.objects.select_related("queue__system").filter(
         queue__in=fitting, state=ErrorState.HOLD, code__in=(DEAD_LETTER, FOREIGN.code)
     )
-    rows = list(held.order_by("last_failed_at", "id")[: parameters.at_most])
     [(now,)] = fetch_all(NOW, [])
-    before = returned.counts([row.pk for row in rows])
-    for row in rows:
-        told = resends(row.current_payload, decode_headers(row.headers))
-        yield Letter(row, max(told, before.get(row.pk, 0)), now - row.last_failed_at)
+    page = held.order_by("last_failed_at", "id")
+    while rows := list(page[:PAGE_ROWS]):
+        before = returned.counts([row.pk for row in rows])
+        for row in rows:
+            told = resends(row.current_payload, decode_headers(row.headers))
+            yield Letter(row, max(told, before.get(row.pk, 0)), now - row.last_failed_at)
+        at, id_ = rows[-1].last_failed_at, rows[-1].pk
+        beyond = Q(last_failed_at__gt=at) | Q(last_failed_at=at, id__gt=id_)
+        page = held.filter(beyond).order_by("last_failed_at", "id")
 
 
 def _register_all(provider: Provider, parameters: ResendParameters, context: Context) -> int:

@@ -9,18 +9,26 @@ from typing import Final
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
 from integration.actions import failures
+from integration.actions.errors import LateReleaseError
 from integration.errors import IntegrationError
 from integration.models import MessageError
 from integration.policy.states import ErrorState
+from integration.store.operations import IS_LATE, WITH_PLACE
 from integration.store.sessions import database_now
 
 # The longest that a worker which ends waits for this task.
 _PIECE_SECONDS: Final = 0.2
+_LATE: Final = RawSQL(  # noqa: S611 - constants of our own
+    f"SELECT e.id FROM integration_messageerror e {WITH_PLACE} "
+    f"WHERE e.state = '{ErrorState.HOLD}' AND {IS_LATE}",
+    (),
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +55,14 @@ class Reprocessing:
     """Releases failures in HOLD again, as an operator would.
 
     Each keeps its payload, its attempts and its arrival number. What somebody else moved
-    meanwhile is passed over.
+    meanwhile is passed over. What its queue has passed is left alone, unless `late` says otherwise.
     """
 
     def run(self, parameters: ReprocessingParameters, context: Context) -> Outcome:
         counts: Counter[str] = Counter()
+        if not parameters.late and (late := _held(parameters).filter(pk__in=_LATE).count()):
+            context.say(f"Left alone, as released they would be applied late: {late:,}.")
+            counts[LateReleaseError.code] = late
         pace = Pace(parameters.per_second)
         for error_id, version in _chosen(parameters):
             if not pace.wait(context.should_stop):
@@ -90,14 +101,22 @@ class Pace:
 
 
 def matching(parameters: ReprocessingParameters) -> QuerySet[MessageError]:
-    """The failures a run would release now, oldest arrival first."""
+    """The failures a run would release now, oldest arrival first.
+
+    Late ones would be refused and come first in every run, with no place left for others.
+    """
+    held = _held(parameters) if parameters.late else _held(parameters).exclude(pk__in=_LATE)
+    return held.order_by("arrival_batch", "arrival_index", "id")
+
+
+def _held(parameters: ReprocessingParameters) -> QuerySet[MessageError]:
     before = database_now() - timedelta(minutes=parameters.older_than_minutes)
     held = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
     if parameters.queue:
         held = held.filter(queue__name=parameters.queue)
     if parameters.code:
         held = held.filter(code=parameters.code)
-    return held.order_by("arrival_batch", "arrival_index", "id")
+    return held
 
 
 def _chosen(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:

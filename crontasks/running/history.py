@@ -63,6 +63,25 @@ def begin(instance: CronInstance, context: Context) -> CronRun:
     )
 
 
+def note_not_begun(instance: CronInstance, context: Context) -> CronRun:
+    """The row of a run that a person asked for while another was at work.
+
+    It stands behind the latest run, whose end is the one that tells how the instance fares.
+    """
+    now, latest = timezone.now(), instance.runs.first()
+    return CronRun.objects.create(
+        instance=instance,
+        scheduled_at=context.scheduled_at,
+        started_at=now if latest is None else latest.started_at - timedelta(milliseconds=1),
+        ended_at=now,
+        duration_seconds=0.0,
+        state=RunState.FAILED,
+        text="Not begun: another run was still at work.",
+        log_excerpt=context.excerpt,
+        node=node(),
+    )
+
+
 def end(run: CronRun, outcome: Outcome, context: Context) -> None:
     """Complete the row, or take it away when nothing was done."""
     if outcome.is_empty and not context.excerpt:

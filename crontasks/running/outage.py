@@ -1,7 +1,7 @@
 """The end of a Celery task under which the database goes away: one line in the log."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.db import InterfaceError
@@ -22,11 +22,17 @@ def is_of_database(error: BaseException) -> bool:
 
 
 @contextmanager
-def in_one_line(what: str) -> Iterator[None]:
+def in_one_line(
+    what: str,
+    *,
+    then: str = "it is tried again",
+    send_again: Callable[[], object] | None = None,
+) -> Iterator[None]:
     """End the block when the database goes away; everything else is raised as it is.
 
-    Nothing is lost by it: what the task was to do stands in the database, and the next tick or
-    the dispatcher asks again. A traceback for each pool process would bury what matters.
+    Nothing is lost by it: what the task was to do stands in the database, and the dispatcher asks
+    again; where it does not, `send_again` is called. The line says `then` what becomes of it. A
+    traceback for each pool process would bury what matters.
     """
     try:
         yield
@@ -34,4 +40,6 @@ def in_one_line(what: str) -> Iterator[None]:
         if not is_of_database(e):
             raise
         why = str(e).strip().split("\n")[0]
-        logger.warning("%s ended because the database went away; it is tried again. %s", what, why)
+        logger.warning("%s ended because the database went away; %s. %s", what, then, why)
+        if send_again is not None:
+            send_again()

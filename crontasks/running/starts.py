@@ -5,10 +5,11 @@ one whose time is no longer the queue's is left over and ends at once. Without t
 task sent again would live on from yield to yield, and a ring of queues would slow down more and
 more. The run clears the request once it owns a partition; a run that finds every lock held leaves
 it standing. It is sent again after ten seconds, then ever more rarely, so a lost Celery task costs
-ten seconds and nothing else. It keeps its time then, and whichever task comes first serves it: with
-a new time, a thousand queues that start together would each be out of date before a slot came to
-them, and none would run. The Celery task has no time to expire: that would be told by the clock of
-one host and judged by another's, and a worker whose clock is ahead would throw every start away.
+ten seconds and nothing else; one that the broker did not take goes out at the dispatcher's next
+look. It keeps its time then, and whichever task comes first serves it: with a new time, a thousand
+queues that start together would each be out of date before a slot came to them, and none would
+run. The Celery task has no time to expire: that would be told by the clock of one host and judged
+by another's, and a worker whose clock is ahead would throw every start away.
 """
 
 import logging
@@ -34,9 +35,10 @@ HAS_WORK_TO_TAKE: Final = f"""(
     )"""
 
 # A request was sent when that was noted on the queue's instance; one that a person's decision left
-# (integration.actions) is newer than that note and goes out at the dispatcher's next look. One that
-# stands for long waits for a slot and is not lost: sent again ever more rarely, a thousand queues
-# that start together do not bury each other's runs under Celery tasks that are out of date.
+# (integration.actions) is newer than that note, of one that the broker did not take there is none:
+# both go out at the dispatcher's next look. One that stands for long waits for a slot and is not
+# lost: sent again ever more rarely, a thousand queues that start together do not bury each other's
+# runs under Celery tasks that are out of date.
 MAY_ASK: Final = f"""(
         q.start_requested_at IS NULL
         OR NOT EXISTS (
@@ -72,7 +74,7 @@ _ASK: Final = f"""
     )
     SELECT start_requested_at FROM asked"""
 _STANDS: Final = "SELECT 1 FROM integration_queue WHERE id = %s AND start_requested_at = %s"
-_TAKE_BACK: Final = "UPDATE integration_queue SET start_requested_at = NULL WHERE id = ANY(%s)"
+_NOT_SENT: Final = "UPDATE crontasks_croninstance SET asked_at = NULL WHERE queue_id = ANY(%s)"
 
 
 def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetime | None:
@@ -88,10 +90,11 @@ def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetim
 
 
 def ask(queue_id: int, *, was_mine: bool = False) -> bool:
-    """Ask for a run of the queue and send it to the workers; False if none is wanted or free.
+    """Ask for a run of the queue and send it to the workers; whether one was sent.
 
-    The consumers' ticks call it, and a run that ended and goes on. A person's decision leaves its
-    request by integration.store.starts instead. Cheap, and harmless when repeated.
+    None is sent where none is wanted or free; one that the broker does not take stands all the
+    same. The consumers' ticks call it, and a run that ended and goes on. A person's decision leaves
+    its request by integration.store.starts instead. Cheap, and harmless when repeated.
     """
     with django_connection().cursor() as cursor:
         requested_at = request(cursor, queue_id, was_mine=was_mine)
@@ -104,7 +107,11 @@ def stands(queue_id: int, requested_at: datetime) -> bool:
 
 
 def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
-    """Send requested runs to the workers; a broker that is down takes the requests back."""
+    """Send requested runs to the workers; False if the broker takes none.
+
+    What it does not take stands as not sent, and the dispatcher sends it once the broker is back:
+    the moment or the person that asked does not come again.
+    """
     unsent = list(requests)
     try:
         while unsent:
@@ -112,7 +119,7 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
             app.send_task(RUN_QUEUE, arguments)
             unsent.pop(0)
     except OperationalError as e:
-        cursor.execute(_TAKE_BACK, (unsent,))
+        cursor.execute(_NOT_SENT, (unsent,))
         logger.warning("starts not sent, the broker does not answer", extra={"error": str(e)})
         return False
     return True

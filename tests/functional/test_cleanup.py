@@ -5,10 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from crontasks.builtin import lag_monitor, reprocessing
+from crontasks.builtin import lag_monitor
 from crontasks.builtin.errors_cleanup import CleanupParameters, ErrorsCleanup
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
-from crontasks.builtin.reprocessing import Reprocessing, ReprocessingParameters
 from crontasks.cleanup import simulation
 from crontasks.cleanup.failures import FAILURES
 from crontasks.cleanup.pasts import HISTORY
@@ -344,40 +343,6 @@ def test_each_instance_keeps_its_number_of_runs_and_open_notices_stay():
     assert few.runs.first().started_at == now
     assert many.runs.count() == 5
     assert Notice.objects.get().closed_at is None
-
-
-def test_reprocessing_releases_what_matches_in_arrival_order_and_nothing_else():
-    queue, other = a_queue(), a_queue("other")
-    QueuePartition.objects.create(queue=queue, partition=0, topic_uuid="u", next_offset=50)
-    held = {"days": None, "state": "HOLD", "code": "SERVICE_DISABLED"}
-    second = an_error(queue, **held, arrival_batch=2, arrival_index=1)
-    first = an_error(queue, **held, arrival_batch=1, arrival_index=9)
-    others = [
-        an_error(queue, **(held | {"code": "SCHEMA"})),
-        an_error(other, **held),
-        an_error(queue, **held, last_failed_at=timezone.now()),
-        an_error(queue, days=1),
-    ]
-    wanted = ReprocessingParameters(queue="assets", code="SERVICE_DISABLED", per_second=1_000.0)
-    assert list(reprocessing.matching(wanted)) == [first, second]
-    outcome = Reprocessing().run(wanted, context())
-    assert outcome.counts == {"RELEASED": 2}
-    states = dict(MessageError.objects.values_list("pk", "state"))
-    assert (states[first.pk], states[second.pk]) == ("READY", "READY")
-    assert {states[row.pk] for row in others} == {"HOLD", "RESOLVED"}
-    change = ErrorChange.objects.filter(error=first).latest("at")
-    assert (change.actor, change.reason) == ("nightly", "scheduled reprocessing")
-
-
-def test_reprocessing_keeps_its_pace_and_its_limit():
-    queue = a_queue()
-    QueuePartition.objects.create(queue=queue, partition=0, topic_uuid="u", next_offset=50)
-    for _ in range(6):
-        an_error(queue, days=None, state="HOLD")
-    began = timezone.now()
-    outcome = Reprocessing().run(ReprocessingParameters(at_most=4, per_second=20.0), context())
-    assert outcome.counts == {"RELEASED": 4}
-    assert timezone.now() - began >= timedelta(seconds=3 / 20)
 
 
 def test_watermarks_are_written_only_for_the_topic_they_belong_to():

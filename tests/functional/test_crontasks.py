@@ -5,21 +5,21 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
 from config.celery import app
-from crontasks import ticks
+from crontasks import tasks, ticks
 from crontasks.beat import InstanceEntry, LeaderScheduler
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import history, outage, serving
 from integration.models import Deployment, EventSubscription, PendingEvent, Provider, Queue
 from integration.store import locks
-from integration.store.sessions import database_now
+from integration.store.sessions import Session, database_now
 from tests.functional.test_dispatcher_processes import flush_broker
 from tests.support.channels import a_channel
 
@@ -142,6 +142,32 @@ def test_a_run_is_skipped_while_the_one_before_works_unless_both_may(other_sessi
     CronInstance.objects.filter(pk=busy.pk).update(overlap="allow")
     other_session.execute(locks.TRY_SHARED, key)
     assert ticks.tick(busy.pk, later(30)).counts == {"ran": 1}
+
+
+def test_a_moment_whose_run_cannot_begin_is_tried_again_and_runs_once(monkeypatch):
+    instance, moment = an_instance(), later(10)
+    before, connect, tried = instance.last_scheduled_at, ticks.raw_connection, []
+
+    def is_full_at_first(name: str) -> Session:
+        tried.append(CronInstance.objects.get(pk=instance.pk).last_scheduled_at)
+        if len(tried) < 3:
+            raise psycopg.errors.TooManyConnections("sorry, too many clients already")
+        return connect(name)
+
+    monkeypatch.setattr(ticks, "raw_connection", is_full_at_first)
+    tasks.tick.apply((instance.pk, moment.isoformat()))
+    assert tried == [before] * 3, "it does not count as acted upon before its run is seen"
+    assert CronInstance.objects.get(pk=instance.pk).last_scheduled_at == moment
+    assert CronRun.objects.get(instance=instance).counts == {"ran": 1}
+
+
+def test_a_moment_counts_as_acted_upon_together_with_the_row_of_its_run(monkeypatch):
+    instance = an_instance()
+    monkeypatch.setattr(history, "node", lambda: "longer than its column" * 100)
+    with pytest.raises(DataError):
+        ticks.tick(instance.pk, later(10))
+    again = CronInstance.objects.get(pk=instance.pk)
+    assert again.last_scheduled_at == instance.last_scheduled_at
 
 
 def test_a_run_whose_process_died_is_marked_lost(other_session):

@@ -7,6 +7,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from crontasks.builtin import dead_letters
 from crontasks.builtin.dead_letters import (
     DeadLetterResend,
     NoSuchRowError,
@@ -120,6 +121,22 @@ def test_pauses_may_grow_with_each_resend(broker, name):
     for passed, counts in ((39, {}), (2, {"RETURNED": 1})):
         age(passed)
         assert resend(name, delay_seconds=10.0, factor=2.0).counts == counts
+
+
+def test_what_is_still_in_its_pause_takes_no_place_of_what_is_due(broker, name, monkeypatch):
+    monkeypatch.setattr(dead_letters, "PAGE_ROWS", 1)
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    broker.send(dlq, [{"n": 1}], headers=[("retryCount", b"3")])
+    broker.send(dlq, [{"n": n} for n in (2, 3)])
+    drained(dlq)
+    age(61)
+    first = MessageError.objects.filter(offset=0)
+    first.update(last_failed_at=F("last_failed_at") - timedelta(seconds=1))
+    given = {"delay_seconds": 60.0, "factor": 10.0, "at_most": 1}
+    told = [resend(name, **given).counts for _ in range(3)]
+    assert told == [{"RETURNED": 1}, {"RETURNED": 1}, {}]
+    assert first.get().state == "HOLD"
 
 
 def test_a_topic_without_a_name_to_go_to_waits_for_people(broker, name):

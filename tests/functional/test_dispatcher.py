@@ -16,9 +16,12 @@ from integration.models import MessageError, PartitionLease, Provider, Queue, Qu
 from integration.store import locks
 from integration.store.sessions import database_now, django_connection
 from integration.store.starts import leave_request
+from tests.functional.test_dispatcher_processes import flush_broker
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
+NOWHERE = "redis://127.0.0.1:1/0"
 
 
 def a_queue(name: str = "assets", *, partitions: int = 1, taken: bool = True, **fields) -> Queue:
@@ -262,6 +265,28 @@ def test_a_persons_request_goes_out_at_the_next_look_not_after_ten_seconds():
     assert causes() == ["requested"]
     assert request(queue)
     assert causes() == []
+
+
+@pytest.mark.parametrize("who", ["tick", "person"])
+def test_a_request_that_the_broker_did_not_take_goes_out_once_it_is_back(
+    who, valkey, child_environment
+):
+    queue = a_queue()
+    if who == "person":
+        assert leave_request(queue.pk)
+    with celery_at(NOWHERE):
+        if who == "tick":
+            ticks.tick(CronInstance.objects.get(queue=queue).pk, timezone.now())
+        else:
+            assert not starts.ask(queue.pk)
+    first = Queue.objects.get().start_requested_at
+    assert first is not None, "the moment does not come again before the next night"
+    assert causes() == ["requested"]
+
+    assert starts.ask(queue.pk)
+    assert Queue.objects.get().start_requested_at == first
+    assert causes() == [], "it was sent a moment ago"
+    flush_broker(child_environment)
 
 
 def test_nothing_is_asked_while_every_partition_is_held(other_session):
