@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import Field, StringConstraints
 
 from console.api.routes import Decision, Given, Reason, Text, Version
+from console.failures.filters import without_secrets
 from console.layout.asked import ACTION_ROWS
 from console.operations.forms import MOST_A_SECOND
 from integration.models import Operation
@@ -91,14 +92,17 @@ class OperationLine(Schema):
     actor: str
     reason: str
     why_paused: str
-    query: str
+    query: str = Field(description="The filter; key and text only with the right to see payloads.")
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
 
     @classmethod
-    def of(cls, row: Operation) -> "OperationLine":
-        return cls.model_validate(row, from_attributes=True)
+    def of(cls, row: Operation, *, sees_payloads: bool) -> "OperationLine":
+        line = cls.model_validate(row, from_attributes=True)
+        if not sees_payloads:
+            line.query = without_secrets(line.query)
+        return line
 
 
 class OperationPage(Schema):
@@ -131,8 +135,10 @@ class OperationDetail(OperationLine):
     progress: HowFar
 
     @classmethod
-    def shown(cls, row: Operation, progress: Progress, *, sees_recipe: bool) -> "OperationDetail":
-        line = OperationLine.of(row).model_dump()
+    def shown(
+        cls, row: Operation, progress: Progress, *, sees_payloads: bool, sees_recipe: bool
+    ) -> "OperationDetail":
+        line = OperationLine.of(row, sees_payloads=sees_payloads).model_dump()
         how_far = HowFar.model_validate(progress, from_attributes=True)
         recipe = row.recipe if sees_recipe else None
         return cls(**line, recipe=recipe, is_tried=row.is_tried, progress=how_far)

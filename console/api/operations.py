@@ -47,7 +47,8 @@ def list_operations(
 ) -> OperationPage:
     """Operations, the newest first."""
     page = selector.page(scope_of(request.user), cursor_of(at), state=state or "")
-    lines = [OperationLine.of(row) for row in page.operations]
+    sees = has(request.user, Right.VIEW_PAYLOAD)
+    lines = [OperationLine.of(row, sees_payloads=sees) for row in page.operations]
     return OperationPage(operations=lines, next=page.older or None)
 
 
@@ -229,5 +230,6 @@ def _need_right_of(request: HttpRequest, verb: str) -> None:
 def _shown(request: HttpRequest, operation_id: UUID) -> OperationDetail:
     """Raises Http404."""
     found = wanted(request, operation_id)
-    sees = has(request.user, Right.VIEW_PAYLOAD) or has(request.user, Right.EDIT_PAYLOAD)
-    return OperationDetail.shown(found, selector.progress(found), sees_recipe=sees)
+    sees, edits = (has(request.user, one) for one in (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD))
+    progress = selector.progress(found)
+    return OperationDetail.shown(found, progress, sees_payloads=sees, sees_recipe=sees or edits)

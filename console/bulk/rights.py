@@ -64,8 +64,11 @@ def shown_samples(
     """The rows of a preview, and whether their texts may be shown.
 
     Where they may not because of masking rules, neither may the keys by which they are called.
+    Why a row of a file is bad may have a part of it.
     """
     sees = shows_rows(request, entry, job_request)
+    if entry.files and not sees:
+        return [replace(one, why="") for one in samples], sees
     if sees or _sees_masked(request, entry, job_request):
         return list(samples), sees
     return [replace(one, place=f"row {n}") for n, one in enumerate(samples, 1)], sees
@@ -74,7 +77,8 @@ def shown_samples(
 def _sees_masked(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> bool:
     """Return whether nothing of the rows would be masked for this person.
 
-    A preview reads rows of any queue, and shows them as the job would write them.
+    A preview reads rows of any queue, and shows them as the job would write them. Files that may
+    hold true values of them are not read at all for who may not reveal.
     """
     if entry.files or may_reveal(request) or not masks().rules:
         return True

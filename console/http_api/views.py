@@ -50,7 +50,7 @@ def message(request: HttpRequest, system: str, message_id: str) -> HttpResponse:
     only(request, "GET", "HEAD")
     caller = caller_at(request)
     caller.need(Doing.READ, system=system)
-    return JsonResponse(fate_of(caller.system_id, message_id))
+    return JsonResponse(fate_of(caller.system_id, message_id, caller.services))
 
 
 def document(request: HttpRequest) -> HttpResponse:

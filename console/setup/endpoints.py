@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
-from urllib.parse import urlsplit
 
 import django_filters
 import django_tables2 as tables
@@ -29,6 +28,7 @@ from console.setup.pages import known_row, refuse, show_card
 from integration.actions import endpoint_test
 from integration.actions.configuration import Author
 from integration.actions.endpoint_test import Sample
+from integration.actions.kept_secrets import leads_elsewhere
 from integration.endpoints.declared import Properties, declarations
 from integration.endpoints.properties import (
     ENDPOINT_TYPES,
@@ -141,7 +141,8 @@ class EndpointForm(SetupForm):
             label = str(field.label or name).rstrip("*") if field is not None else name
             words = f"{label}{sentence.removeprefix(name)}"
             self.add_error(name if field is not None else None, words)
-        if self._is_elsewhere(properties):
+        # The row takes the form's values only after it was judged.
+        if leads_elsewhere(self.endpoint_type, self.instance.properties, properties):
             for name, value in self._stored.items():
                 if secrets.get(name) == value and not self.cleaned_data.get(name):
                     self.add_error(name, ENTER_AGAIN)
@@ -170,26 +171,6 @@ class EndpointForm(SetupForm):
         """Leave out what the row says of its properties: their fields say it already."""
         known = {n: e for n, e in errors.error_dict.items() if n not in {"properties", "secrets"}}
         super()._update_errors(ValidationError(known))  # type: ignore[misc] # Django has no types
-
-    def _is_elsewhere(self, properties: Mapping[str, Any]) -> bool:
-        """Return True when these values would send a secret elsewhere than the stored ones did."""
-        # The row takes the form's values only after it was judged.
-        before = self.instance.properties
-        return any(
-            _place(before.get(name)) != _place(properties.get(name))
-            for name in ENDPOINT_TYPES[self.endpoint_type].secrets_go_by
-        )
-
-
-def _place(value: object) -> object:
-    """Of an address its host and how that is spoken to, of another value all of it."""
-    if not isinstance(value, str) or "://" not in value:
-        return value
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        return value
-    return parts.scheme, parts.netloc.lower()
 
 
 class EndpointTable(tables.Table):

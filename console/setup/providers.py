@@ -25,6 +25,7 @@ from console.setup.pages import (
     show_form,
 )
 from integration.actions import schema_registry
+from integration.actions.kept_secrets import LEADING, REGISTRY_SECRETS, redirected_of_provider
 from integration.counting import so_many
 from integration.models import Provider
 from integration.policy import client_properties
@@ -33,7 +34,6 @@ from integration.selectors.outbox import shards
 from integration.selectors.setup import examination, nouns, registry
 
 TOPIC_CHARACTERS: Final = 249
-DESTINATION: Final = frozenset({"kind", "bootstrap_servers", "security_protocol", "sasl_mechanism"})
 OFFERED: Final = {
     "security_protocol": Provider.Security,
     "sasl_mechanism": Provider.Mechanism,
@@ -42,8 +42,7 @@ ENTER_AGAIN: Final = (
     "Enter it again: the addresses, the protocol or the properties have changed, and a stored "
     "secret is only ever sent where it was stored for."
 )
-CONNECTION: Final = DESTINATION | {"properties", "registry_url", "__all__"}
-REGISTRY_SECRETS: Final = frozenset({"registry_password", "registry_client_key"})
+CONNECTION: Final = LEADING | {"__all__"}
 ENTER_FOR_REGISTRY: Final = (
     "Enter it again: the registry's address has changed, and a stored secret is only ever sent "
     "where it was stored for."
@@ -195,11 +194,9 @@ class ProviderForm(KeepsSecrets):
         cleaned = super().clean()
         for name in self._unjudged:
             self.cleaned_data.pop(name, None)
-        for name in set(self.kept_secrets()) - self._unjudged.keys():
-            if name in REGISTRY_SECRETS and "registry_url" in self.changed_data:
-                self.add_error(name, ENTER_FOR_REGISTRY)
-            elif name not in REGISTRY_SECRETS and self._is_elsewhere():
-                self.add_error(name, ENTER_AGAIN)
+        kept = set(self.kept_secrets()) - self._unjudged.keys()
+        for name in kept & self._redirected():
+            self.add_error(name, ENTER_FOR_REGISTRY if name in REGISTRY_SECRETS else ENTER_AGAIN)
         return cleaned
 
     @property
@@ -222,17 +219,13 @@ class ProviderForm(KeepsSecrets):
             for sentence in e
         ]
 
-    def _is_elsewhere(self) -> bool:
-        """Return True when these values lead to other brokers or to another token address."""
-        stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
-        is_moved = bool(DESTINATION.intersection(self.changed_data))
-        return is_moved or _leading(stored) != _leading(entered)
-
-
-def _leading(properties: object) -> dict[str, object]:
-    """All properties but those of producers, which say nothing of where anything is sent."""
-    known = properties if isinstance(properties, dict) else {}
-    return {name: value for name, value in known.items() if name not in PRODUCER}
+    def _redirected(self) -> frozenset[str]:
+        """Return the secrets that these values would send elsewhere; what is no value may be."""
+        stored = {name: getattr(self.instance, name) for name in LEADING}
+        judged = {name: self.cleaned_data.get(name) for name in LEADING.intersection(self.fields)}
+        # Whoever says nothing of the kind means what it is.
+        judged["kind"] = judged.get("kind") or stored["kind"]
+        return redirected_of_provider(stored, {**stored, **judged})
 
 
 class ProviderTable(tables.Table):

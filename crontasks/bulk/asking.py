@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from crontasks.bulk import sending, storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError, bad_job_request, unknown
-from crontasks.bulk.masking import masked_by_schedule, refuse_masked
+from crontasks.bulk.masking import masked_by_schedule, refuse_masked, refuse_source
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
@@ -109,13 +109,13 @@ def ask_by_schedule(
 ) -> BulkRun:
     """Store a run that a schedule asks for. Raises BulkError.
 
-    Who may store such a schedule was judged when it was stored. Which files it names is judged
-    each time: what a link or a pattern leads to may be another file by now. So is whether an
-    archive is masked: there may be a rule by now.
+    Who may store such a schedule, and read what jobs wrote, was judged when it was stored. Which
+    files it names is judged each time: what a link or a pattern leads to may be another file by
+    now. So is whether an archive is masked: there may be a rule by now.
     """
     entry = _entry(job)
     meant = masked_by_schedule(job, job_request)
-    run = _made(entry, within(entry, meant, Asker(name=actor)))
+    run = _made(entry, within(entry, meant, Asker(name=actor, may_reveal=True)))
     # Nobody gives a reason by schedule.
     refuse_masked(run, may_reveal=False, reason="", is_scheduled=True)
     run.instance = instance
@@ -126,7 +126,7 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
     """The job request with its files by their whole path.
 
     Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
-    OUTSIDE_FOLDER, OUTSIDE_PLACES, BAD_STORAGE_NAME, TOO_MANY_FILES, NO_BULK_ROOT.
+    OUTSIDE_FOLDER, OUTSIDE_PLACES, BAD_STORAGE_NAME, TOO_MANY_FILES, NO_BULK_ROOT, MASKED_SOURCE.
     """
     if asker.scope != EVERYTHING:
         _refuse_out_of_reach(entry, job_request, asker.scope)
@@ -137,6 +137,9 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
         for field in entry.files
         if job_request.get(field)
     }
+    if not asker.may_reveal:
+        for source in files.values():
+            refuse_source(source)
     targets = {
         field: storage.target_inside(str(job_request[field]))
         for field in entry.targets

@@ -1,8 +1,10 @@
 """Bulk jobs by which masked values would leave, or be copied to where they are not masked."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from crontasks.bulk import storage
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.job_requests.masking import rules_of
 from integration.models import BulkRun
@@ -10,6 +12,7 @@ from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
 from integration.selectors.masking.rules import any_masked
 from spark_jobs.archive.parameters import ArchivedKind
+from spark_jobs.storage import is_object
 
 EXPORT: Final = "export"
 REPAIR: Final = "repair"
@@ -54,6 +57,29 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
     rules, _ = rules_of(parameters)
     masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
     return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
+
+
+def refuse_source(source: str) -> None:
+    """Refuse to read what jobs may have written, given by its whole name. Raises BulkError.
+
+    Files of exports and archives hold true values, and no rule is for the columns of a file. Whose
+    the objects of a storage are nobody knows.
+    """
+    if any_masked(()) and _may_be_written_here(source):
+        why = "Masking rules hide values, and files of exports, of archives and of an object "
+        why += "storage may hold them unmasked."
+        step = "Upload the file, or have somebody do it who may reveal masked values."
+        raise BulkError(MaskedSourceError.code, why, step)
+
+
+def _may_be_written_here(source: str) -> bool:
+    if is_object(source):
+        return True
+    places = [storage.inside(name) for name in (storage.EXPORTS, storage.ARCHIVE)]
+    path = Path(source)
+    # A pattern or a link may lead there by another name.
+    found = (file.resolve() for file in (path, *storage.files(path)))
+    return any(file.is_relative_to(place) for file in found for place in places)
 
 
 def refuse_archive(kind: str) -> None:

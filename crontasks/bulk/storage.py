@@ -22,6 +22,7 @@ from spark_jobs.storage import Storage, is_object, object_name
 
 UPLOADS: Final = "uploads"
 EXPORTS: Final = "exports"
+ARCHIVE: Final = "archive"
 SENTINEL: Final = ".sentinel-"
 # Ends the name of an upload that is not whole.
 PART: Final = ".part"
@@ -92,7 +93,7 @@ def source_inside(name: str, within: str = "") -> str:
     if ".." in Path(name).parts or not path.is_relative_to(allowed):
         raise _outside(name)
     # A link may lead anywhere, and a pattern goes through it.
-    for number, file in enumerate(_files(path)):
+    for number, file in enumerate(files(path)):
         if number == MOST_FILES:
             raise BulkError(
                 "TOO_MANY_FILES",
@@ -205,7 +206,8 @@ def _is_name(name: str) -> bool:
     return bool(name) and "\0" not in name and is_short and len(name) < 4_000
 
 
-def _files(path: Path) -> Iterator[Path]:
+def files(path: Path) -> Iterator[Path]:
+    """Every file of a folder, or that a pattern finds; a file's own."""
     if path.is_dir():
         return path.rglob("*")
     return map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern

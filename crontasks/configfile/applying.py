@@ -6,13 +6,21 @@ would find, and applying does exactly what was planned.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict, Unpack
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, models, transaction
 
 from crontasks.configfile import facts
-from crontasks.configfile.reading import ConfigFileError, Entry, Given, Mistake, Sections, read
+from crontasks.configfile.reading import (
+    ConfigFileError,
+    Entry,
+    Given,
+    Mistake,
+    SecretDestinationError,
+    Sections,
+    read,
+)
 from crontasks.configfile.secrets import Lookup
 from crontasks.configfile.sections import NAMES, SECTIONS, Section
 from crontasks.instances.actions import CONSUMERS
@@ -20,10 +28,11 @@ from crontasks.models import CronInstance
 from integration import registration
 from integration.actions import configuration, queue_removal
 from integration.actions.configuration import Author
+from integration.actions.kept_secrets import redirected
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.models.fields import SecretField
-from integration.sealed import masked
+from integration.sealed import is_sealed, masked
 from integration.store.locks import LockClass
 
 STARTS: Final = ("start_from", "start_time", "start_group")
@@ -31,8 +40,26 @@ BEGUN: Final = (
     "The queue has begun to read, and where it began was decided once. Write what is stored, or "
     "leave the field out."
 )
+NOT_THERE: Final = (
+    "What the file changes would send the stored secret elsewhere, and it is only ever sent where "
+    "it was stored for. Make the change in the console and enter the secret there, or write “''” "
+    "to remove it; manage.py config may do both."
+)
 # The entries of a section as they are stored, each as the file shows it, by their names.
 Stored = dict[str, dict[str, Any]]
+
+
+class How(TypedDict):
+    """How a file is meant: `lookup` finds variables, `prune` removes what its sections leave out.
+
+    `may_redirect`: a stored secret may be kept where its destination is changed. Who has the
+    machine has every secret; nobody else may send one to a server of their own.
+    """
+
+    lookup: Lookup
+    author: Author
+    prune: NotRequired[bool]
+    may_redirect: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +97,28 @@ class _Subject:
     stored: dict[str, Any] | None
 
 
-def plan(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
-    """Plan what applying the file would do; nothing is changed. Raises ConfigFileError."""
+def plan(content: bytes, **how: Unpack[How]) -> list[Step]:
+    """Plan what applying the file would do; nothing is changed.
+
+    Raises ConfigFileError, SecretDestinationError.
+    """
     with transaction.atomic():
-        steps = apply(content, lookup=lookup, author=author, prune=prune)
+        steps = apply(content, **how)
         transaction.set_rollback(True)
     return steps
 
 
-def apply(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
-    """Carry the plan out, in one transaction with its audit rows. Raises ConfigFileError."""
-    walk = _Walk(read(content, NAMES), author, lookup)
+def apply(content: bytes, **how: Unpack[How]) -> list[Step]:
+    """Carry the plan out, in one transaction with its audit rows.
+
+    Raises ConfigFileError, SecretDestinationError.
+    """
+    may_redirect = how.get("may_redirect", False)
+    walk = _Walk(read(content, NAMES), how["author"], how["lookup"], may_redirect=may_redirect)
     with transaction.atomic():
-        walk.through(prune=prune)
+        walk.through(prune=how.get("prune", False))
         if walk.mistakes:
-            raise ConfigFileError(walk.mistakes)
+            raise (SecretDestinationError if walk.redirects else ConfigFileError)(walk.mistakes)
     return walk.steps
 
 
@@ -95,8 +129,11 @@ class _Walk:
     sections: Sections
     author: Author
     lookup: Lookup
+    may_redirect: bool
     steps: list[Step] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    # Whether one of them is a secret that would be sent elsewhere.
+    redirects: bool = False
     # What the file has, but cannot be stored: kind and name.
     faulty: set[tuple[type[models.Model], str]] = field(default_factory=set)
 
@@ -178,6 +215,8 @@ class _Walk:
         is_known = was is not None and subject.stored is not None
         if is_known and not any(_differs(c, was, row) for c in section.columns.values()):
             return
+        if is_known and not self.may_redirect and self._redirects(subject):
+            return
         try:
             with transaction.atomic():
                 _judge(row, was)
@@ -193,6 +232,16 @@ class _Walk:
             action = "create" if subject.stored is None else "change"
             name = section.named([after[key] for key in section.keys])
             self.steps.append(Step(action, section.word, name, differences))
+
+    def _redirects(self, subject: _Subject) -> bool:
+        """Refuse each secret that would be sent elsewhere; return whether there is one."""
+        named = [*redirected(subject.was, subject.row), *_given_away(subject.was, subject.row)]
+        for name in named:
+            entered = subject.entry.values.get(name.partition(".")[0])
+            line = subject.entry.line if entered is None else entered.line
+            self._refuse(line, f"{subject.place}, {name}", NOT_THERE)
+        self.redirects = self.redirects or bool(named)
+        return bool(named)
 
     def _refuse_fields(self, subject: _Subject, problem: ValidationError) -> None:
         """Each mistake at the line of its field, or of the entry when the file does not name it."""
@@ -280,6 +329,16 @@ def _consumer(entry: Entry) -> CronInstance | None:
 
 def _differs(column: facts.Column, was: models.Model, row: models.Model) -> bool:
     return facts.differs(column, getattr(was, column.attname), getattr(row, column.attname))
+
+
+def _given_away(was: models.Model, row: models.Model) -> Iterator[str]:
+    """Yield the secret parameters that a cron task would take over from another one."""
+    if not isinstance(was, CronInstance) or not isinstance(row, CronInstance):
+        return
+    if was.task != row.task:
+        for name, value in sorted(row.parameters.items()):
+            if is_sealed(value) and was.parameters.get(name) == value:
+                yield f"parameters.{name}"
 
 
 def _judge(row: models.Model, was: Any) -> None:

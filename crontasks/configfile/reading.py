@@ -52,6 +52,12 @@ class ConfigFileError(IntegrationError):
         )
 
 
+class SecretDestinationError(ConfigFileError):
+    """The file would send a stored secret to where it was not stored for."""
+
+    code = "SECRET_DESTINATION"
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """A value as the file has it, and where."""

@@ -78,12 +78,15 @@ class Fate:
         return facts
 
 
-def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
+def fate_of(system_id: int, id_: str, services: frozenset[str]) -> Mapping[str, object]:
     """Tell what became of a post or one of its messages, by its message id or the sender's own.
 
-    Raises NoSuchMessageError, also for messages of other systems.
+    `services` are those that the asker is limited to; none: all. Raises NoSuchMessageError, also
+    for messages of other systems and services.
     """
     receipt, ids = _receipt(system_id, id_)
+    if services and receipt.interface not in services:
+        raise NoSuchMessageError
     fates = _fates(receipt, ids)
     facts: dict[str, object] = {
         "message_id": receipt.message_id,

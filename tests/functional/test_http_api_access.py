@@ -115,6 +115,15 @@ class TestScope:
         problem(partner.post({}, service="Other"), 403, "NOT_IN_SCOPE")
         problem(partner.post({}, service="Nowhere"), 403, "NOT_IN_SCOPE")
 
+    def test_such_a_token_asks_about_messages_of_its_services_alone(self, partner: Partner) -> None:
+        EnterpriseService.objects.create(interface="Other")
+        mine = partner.post({}).json()["message_id"]
+        others = partner.post({}, service="Other").json()["message_id"]
+        assert partner.ask(others).status_code == 200
+        partner.token, _ = a_token(partner.system, services=[SERVICE])
+        assert partner.ask(mine).status_code == 200
+        problem(partner.ask(others), 404, "NO_SUCH_MESSAGE")
+
 
 class TestTheIncumbentsWay:
     def maxauth(self, partner: Partner) -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -183,6 +184,83 @@ class TestExports:
             within(CATALOGUE["export"], wanted, Asker(name="otto", may_see=False))
         assert refused.value.job_code == "OUT_OF_REACH"
         assert "may not see payloads" in str(refused.value)
+
+
+class TestImports:
+    """What jobs wrote is read by nobody to whom it would be masked where it came from."""
+
+    @pytest.fixture
+    def folder(self, settings: Any, tmp_path: Path) -> Path:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        for name in ("exports/a/rows.csv", "archive/failures/rows.csv", "in/rows.csv"):
+            file = tmp_path / name
+            file.parent.mkdir(parents=True)
+            file.write_text(f"card\n{SECRET}\n")
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "exports/a/*",
+            "exports/a/rows.csv",
+            "archive/failures/rows.csv",
+            "e*/*/*.csv",
+            "in/linked.csv",
+            "**",
+        ],
+    )
+    def test_files_of_exports_and_archives_are_for_who_may_reveal(
+        self, folder: Path, source: str
+    ) -> None:
+        (folder / "in/linked.csv").symlink_to(folder / "exports/a/rows.csv")
+        entry, wanted = CATALOGUE["import"], {"source": source}
+        otto, rita = Asker(name="otto"), Asker(name="rita", may_reveal=True)
+        assert within(entry, wanted, otto)
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            within(entry, wanted, otto)
+        assert refused.value.job_code == "MASKED_SOURCE"
+        assert within(entry, wanted, rita)
+
+    def test_so_are_those_of_an_object_storage(self, settings: Any) -> None:
+        settings.SLUICE_S3_PLACES = ["s3://plant/"]
+        entry, wanted = CATALOGUE["import"], {"source": "s3://plant/in/rows.csv"}
+        assert within(entry, wanted, Asker(name="otto"))
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            within(entry, wanted, Asker(name="otto"))
+        assert refused.value.job_code == "MASKED_SOURCE"
+        assert within(entry, wanted, Asker(name="rita", may_reveal=True))
+
+    @pytest.mark.usefixtures("folder")
+    def test_neither_their_rows_nor_their_columns_are_shown(self) -> None:
+        a_rule()
+        client = somebody(Right.REVEAL)
+        wanted = {"source": "exports/a/rows.csv", "format": "csv"}
+        body = {"look": "1", "job_request": json.dumps(wanted)}
+        said = client.post(reverse("bulk-new", args=["import"]), body).text
+        assert "MASKED_SOURCE" in said
+        assert SECRET not in said
+        program = a_program(person=person_without(Right.REVEAL))
+        asked = {"job": "import", "job_request": wanted}
+        problem(program.post("/bulk/previews", asked), 422, "MASKED_SOURCE")
+
+    @pytest.mark.usefixtures("folder")
+    def test_why_a_row_is_bad_tells_nothing_of_it_without_the_right_to_see_payloads(self) -> None:
+        a_rule()
+        ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        wanted = {
+            "structure": "order",
+            "rejects_queue": a_queue_row("continuous").name,
+            "source": "in/rows.csv",
+            "columns": "card=card:integer",
+        }
+        asked = {"job": "import", "job_request": wanted}
+        hidden = a_program(person=person_without(Right.VIEW_PAYLOAD, Right.REVEAL))
+        [line] = facts(hidden.post("/bulk/previews", asked))["samples"]
+        assert (line["code"], line["why"], line["text"]) == ("WRONG_KIND", "", None)
+        [line] = facts(a_program().post("/bulk/previews", asked))["samples"]
+        assert SECRET in line["why"]
 
 
 class TestArchives:

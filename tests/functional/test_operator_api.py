@@ -274,6 +274,19 @@ class TestOperations:
         problem(program.post("/operations", plan), 422, "BAD_INPUT")
         assert not Operation.objects.exists()
 
+    def test_a_key_it_was_chosen_by_is_for_those_who_may_see_payloads(self) -> None:
+        row = a_held(a_queue_row("continuous"), key=b"K-4711")
+        asked = {"queue": row.queue.name, "key": "K-4711"}
+        editor = a_program("Editors")
+        planned = facts(editor.post("/operations", {"verb": "release", "filter": asked}), 201)
+        one = f"/operations/{planned['id']}"
+        assert "key=K-4711" in planned["query"]
+        viewer = a_program("Viewers")
+        seen = facts(viewer.get(one)), facts(viewer.get("/operations"))["operations"][0]
+        for line in seen:
+            assert line["query"] == planned["query"].replace("&key=K-4711", "")
+        assert "K-4711" in facts(editor.get("/operations"))["operations"][0]["query"]
+
     def test_an_edit_needs_the_right_to_edit(self) -> None:
         a_blocked_queue()
         operator = a_program("Operators")

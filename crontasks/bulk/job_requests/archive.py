@@ -19,7 +19,6 @@ from integration.selectors.masking.rules import masks
 from integration.store.sessions import database_time
 from spark_jobs.archive.parameters import ArchivedKind, ArchiveParameters
 
-FOLDER: Final = "archive"
 # Of an installation's name: so many characters that people can read, a dot, and so many digits.
 READABLE: Final = 27
 DIGITS: Final = 12
@@ -68,7 +67,9 @@ class ArchiveRequest:
             before = first_kept({"at": at, "tracking_days": self.older_than_days})
         parameters: dict[str, Any] = {
             "kind": self.kind,
-            "folder": storage.object_folder(self.to) if self.to else str(storage.root() / FOLDER),
+            "folder": storage.object_folder(self.to)
+            if self.to
+            else str(storage.root() / storage.ARCHIVE),
             "at": at.isoformat(),
             "before": before.isoformat(),
             "rule": rule and _rule_parameters(rule),

@@ -68,7 +68,11 @@ class Command(BaseCommand):
         carry = applying.plan if verb == "plan" else applying.apply
         try:
             steps = carry(
-                _content(options["file"]), lookup=referred, author=author, prune=options["prune"]
+                _content(options["file"]),
+                lookup=referred,
+                author=author,
+                prune=options["prune"],
+                may_redirect=True,
             )
         except ConfigFileError as problem:
             for mistake in problem.mistakes:
