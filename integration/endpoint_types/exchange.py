@@ -19,6 +19,7 @@ import httpx
 from integration.endpoint_types.network import KEEP_ALIVE_SECONDS, Network
 
 PIECE_BYTES: Final = 64 * 1024
+PORTS: Final = {"http": 80, "https": 443}
 CONTINUE: Final = range(100, 200)
 STANDING: Final = {
     "User-Agent": "Sluice",
@@ -157,6 +158,16 @@ def _as_protocol() -> Iterator[None]:
         raise httpcore.RemoteProtocolError(text) from problem
 
 
+@contextmanager
+def _as_unsent() -> Iterator[None]:
+    """Names the problem alone, as its text may quote what is a secret."""
+    try:
+        yield
+    except (HTTPException, ValueError) as problem:
+        text = f"The request cannot be made: {type(problem).__name__}"
+        raise httpcore.LocalProtocolError(text) from problem
+
+
 class Exchanges:
     """Connections of one endpoint, each for one exchange at a time; safe for several threads."""
 
@@ -185,15 +196,17 @@ class Exchanges:
         connection = self._connection(origin)
         is_answered = False
         try:
-            sender = HTTPConnection(origin[1])
-            sender.sock = connection  # all it needs of a socket
             host = url.netloc.decode("ascii")
             path = url.raw_path.decode("ascii")
             proxy = self._network.proxy_for(origin[1]) if origin[0] == "http" else None
             if proxy is not None:
                 # It is told where to, and who we are, with each request.
                 path, headers = f"http://{host}{path}", {**headers, **proxy.headers}
-            sender.request(method, path, body, {"Host": host, **headers})
+            with _as_unsent():
+                # With a port it does not look for one in the host, which may be one of IPv6.
+                sender = HTTPConnection(origin[1], origin[2] or PORTS[origin[0]])
+                sender.sock = connection  # all it needs of a socket
+                sender.request(method, path, body, {"Host": host, **headers})
             connection.flush()
             reply = Reply(self, origin, connection)
             is_answered = True
@@ -228,7 +241,7 @@ class Exchanges:
                 return connection
             self.give_back(origin, connection, again=False)
         scheme, host, port = origin
-        port = port or (443 if scheme == "https" else 80)
+        port = port or PORTS[scheme]
         stream = self._network.connect(scheme, host, port, self._connect_seconds)
         if scheme == "https":
             try:
