@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.cookiejar import Cookie, CookieJar
 from typing import Final
 
 import httpcore
@@ -19,6 +20,8 @@ import httpx
 from integration.endpoint_types.network import KEEP_ALIVE_SECONDS, Network
 
 PIECE_BYTES: Final = 64 * 1024
+# As many as browsers keep for one host at least; each is read for every message.
+MAX_COOKIES: Final = 50
 PORTS: Final = {"http": 80, "https": 443}
 CONTINUE: Final = range(100, 200)
 STANDING: Final = {
@@ -254,11 +257,35 @@ class Exchanges:
         return made
 
 
+class _Jar(CookieJar):
+    """Has at most `MAX_COOKIES`: those that were set last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Domain, path and name, the first that goes first.
+        self._order: dict[tuple[str, str, str], None] = {}
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        super().set_cookie(cookie)
+        place = (cookie.domain, cookie.path, cookie.name)
+        self._order.pop(place, None)
+        self._order[place] = None
+        if len(self._order) > MAX_COOKIES:
+            self.clear(*next(iter(self._order)))
+
+    def clear(
+        self, domain: str | None = None, path: str | None = None, name: str | None = None
+    ) -> None:
+        """Forget one cookie, as the library asks for when it has ended."""
+        self._order.pop((domain or "", path or "", name or ""), None)
+        super().clear(domain, path, name)
+
+
 class Cookies:
     """Cookies that the partner wants to see again, as a balancer or a session of its own does."""
 
     def __init__(self) -> None:
-        self._jar = httpx.Cookies()
+        self._jar = httpx.Cookies(_Jar())
 
     def headers(self, method: str, url: httpx.URL) -> Mapping[str, str]:
         if not self._jar.jar:

@@ -9,7 +9,7 @@ import httpcore
 import httpx
 import pytest
 
-from integration.endpoint_types.exchange import Exchanges
+from integration.endpoint_types.exchange import MAX_COOKIES, Exchanges
 from integration.endpoint_types.network import Call, Network
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Unknown, Unreachable
@@ -178,6 +178,23 @@ def test_chunks_that_make_no_sense_break_the_answer_off(deliver, answer):
     first, second = deliver(Script(answer, OK))
     assert (type(first), first.code, first.excerpt) == (Unknown, "HTTP_BROKEN_OFF", "ok")
     assert isinstance(second, Accepted)
+
+
+def test_cookies_are_kept_up_to_a_bound(deliver):
+    """A partner that names each anew would have all of them read for every message."""
+    answers = range(MAX_COOKIES // 20 + 2)
+    named = [["node=7", *(f"c{n}-{m}=1" for m in range(20))] for n in answers]
+    script = Script(*map(with_cookies, named), OK)
+    assert {type(a) for a in deliver(script)} == {Accepted}
+    [line] = [line for line in script.requests[-1].splitlines() if line.startswith("Cookie: ")]
+    cookies = line.removeprefix("Cookie: ").split("; ")
+    assert len(cookies) == MAX_COOKIES
+    assert {*named[-1], *named[-2]} <= set(cookies), "those that were set last stay"
+
+
+def with_cookies(cookies):
+    lines = "".join(f"Set-Cookie: {cookie}\r\n" for cookie in cookies)
+    return OK.replace(b"\r\n", b"\r\n" + lines.encode(), 1)
 
 
 def test_an_address_of_ipv6_may_end_with_a_letter(deliver):
