@@ -84,23 +84,25 @@ FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state = 'DELIVERED'
 """
 DELETED: Final = f"""
 SELECT "offset", payload FROM integration_messageerror
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
+  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
 Run = Callable[[str, Any], Any]
+_LAST: Final = 2**63 - 1
 
 
-def parameters_of(queue: int, owned: Owned) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned, until: int | None) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,
         "partition": owned.partition,
         "topic": owned.topic_uuid,
         "next": owned.next_offset,
+        "until": _LAST if until is None else until,
         "epoch": owned.epoch,
         "lowest": owned.is_lowest,
     }

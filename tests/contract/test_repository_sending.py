@@ -1,6 +1,7 @@
 """The contract of Repository and UnitOfWork for sending: intents, ends, later owners."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,8 @@ from integration.delivery.batch_result import BatchResult
 from integration.delivery.key_order import order_key
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
+from integration.delivery.sending.call_threads import CallThreads
+from integration.delivery.sending.sender import Sender
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState
@@ -67,6 +70,24 @@ def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned,
     past = repository.past(later)
     assert {at: doubt.id for at, doubt in past.doubts.items()} == {10: first.id}
     assert past.delivered == {11: second.unit.message_id}
+
+
+def test_behind_a_failure_each_batch_reads_what_is_its_own(tables, owned, endpoint):
+    """Read up to the end each time, a long way back would be read anew for every batch of it."""
+    repository = tables.repository()
+    intents = [an_intent(endpoint, at) for at in (10, 11, 5_000)]
+    assert intend(repository, owned, *intents)
+    ends = [DeliveryEnd(id=i.id or 0, state=DeliveryState.DELIVERED, took_ms=3) for i in intents]
+    assert settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=ends)))
+    later = replace(owned, epoch=owned.epoch + 1, failed_until=4_000)
+    assert list(repository.past(later, 10).delivered) == [10]
+    assert sorted(repository.past(later).delivered) == [10, 11, 5_000]
+
+    sender, context = Sender(None, CallThreads(), None), SimpleNamespace(repository=repository)
+    read = [sender.past(context, later, [a_unit(at)]).delivered for at in (10, 11, 4_001, 4_002)]
+    assert [sorted(delivered) for delivered in read[:2]] == [[10], [10, 11]]
+    assert sorted(read[2]) == [10, 11, 5_000]
+    assert read[3] is read[2], "beyond it, all was read at once"
 
 
 def test_a_repeat_takes_the_place_of_the_doubt_and_is_counted(tables, owned, endpoint):
