@@ -27,7 +27,7 @@ FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::uuid[], %s::t
 JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
 WHERE v.error IS NOT NULL OR NOT EXISTS (SELECT 1 FROM here WHERE here.stop_at <= v.at)
-ORDER BY v.at RETURNING id, partition, "offset"
+ORDER BY v.at RETURNING id, topic_uuid, partition, "offset"
 """
 MARK_ROWS: Final = f"""
 UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = %s, version = e.version + 1
@@ -154,10 +154,12 @@ def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> No
         return
     values = [_intent(intent, owned) for intent in meant]
     written = run(INTEND, [owned.id, queue, owned.epoch, *rows.columns(values)]).fetchall()
-    ids = {(partition, offset): id_ for id_, partition, offset in written}
+    # The topic, too: failures of one before may lie at the same places.
+    ids = {tuple(place): id_ for id_, *place in written}
     for intent in meant:
         record = intent.unit.record
-        intent.id = ids.get((record.partition, record.offset))
+        place = (_topic(intent, owned), record.partition, record.offset)
+        intent.id = ids.get(place)
     done = [intent for intent in meant if intent.id is not None]
     replaced = [old for intent in done for old in intent.replaces]
     if replaced:
@@ -190,7 +192,7 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
     unit, row = intent.unit, intent.unit.row
     return [
         intent.endpoint,
-        owned.topic_uuid if row is None else row.topic_uuid,
+        _topic(intent, owned),
         unit.record.partition,
         unit.record.offset,
         None if row is None else row.id,
@@ -199,6 +201,11 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
         intent.attempt,
         intent.circuit_version,
     ]
+
+
+def _topic(intent: Intent, owned: Owned) -> str:
+    row = intent.unit.row
+    return owned.topic_uuid if row is None else row.topic_uuid
 
 
 def _bytes(value: Any) -> bytes | None:

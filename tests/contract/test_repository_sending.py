@@ -148,6 +148,25 @@ def test_a_failure_in_flight_is_marked_and_one_that_a_person_moved_is_left_out(
     assert tables.row(mine.id).state == "RETRY"
 
 
+def test_failures_of_the_old_topic_and_the_new_one_at_one_offset_have_a_call_each(
+    tables, owned, endpoint
+):
+    repository = tables.repository()
+    before, now = (a_new_error(10, delay_seconds=0.0) for _ in range(2))
+    settle(repository, owned, BatchResult(11, new_errors=[before]))
+    tables.alter(before.id, topic_uuid="topic-before")
+    settle(repository, owned, BatchResult(11, new_errors=[now]))
+    tables.later(1)
+    due = repository.due_rows(owned, 10)
+    intents = [Intent(a_unit(row=row, record=row.record), endpoint) for row in due]
+    assert intend(repository, owned, *intents)
+    doubts = repository.past(replace(owned, epoch=owned.epoch + 1)).doubted_errors
+    assert {id_: doubt.id for id_, doubt in doubts.items()} == {
+        intent.unit.row.id: intent.id for intent in intents
+    }
+    assert doubts.keys() == {before.id, now.id}
+
+
 def test_a_fenced_owner_writes_no_intent(tables, owned, endpoint):
     repository = tables.repository()
     stale = replace(owned, epoch=owned.epoch - 1)
