@@ -223,8 +223,11 @@ class Repository(Protocol):
         and it is settled through `work`.
         """
 
-    def past(self, owned: Owned) -> Past:
-        """Read what is known of calls of endpoints from the position on; sending only."""
+    def past(self, owned: Owned, until: int | None = None) -> Past:
+        """Read what is known of calls of endpoints from the position on; sending only.
+
+        With `until`, of what has ended only that up to this offset; of doubts always all.
+        """
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         """Return those of these order keys under which a failure is open, and where the first is.

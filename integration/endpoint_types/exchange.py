@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.cookiejar import Cookie, CookieJar
 from typing import Final
 
 import httpcore
@@ -19,6 +20,9 @@ import httpx
 from integration.endpoint_types.network import KEEP_ALIVE_SECONDS, Network
 
 PIECE_BYTES: Final = 64 * 1024
+# As many as browsers keep for one host at least; each is read for every message.
+MAX_COOKIES: Final = 50
+PORTS: Final = {"http": 80, "https": 443}
 CONTINUE: Final = range(100, 200)
 STANDING: Final = {
     "User-Agent": "Sluice",
@@ -157,6 +161,16 @@ def _as_protocol() -> Iterator[None]:
         raise httpcore.RemoteProtocolError(text) from problem
 
 
+@contextmanager
+def _as_unsent() -> Iterator[None]:
+    """Names the problem alone, as its text may quote what is a secret."""
+    try:
+        yield
+    except (HTTPException, ValueError) as problem:
+        text = f"The request cannot be made: {type(problem).__name__}"
+        raise httpcore.LocalProtocolError(text) from problem
+
+
 class Exchanges:
     """Connections of one endpoint, each for one exchange at a time; safe for several threads."""
 
@@ -185,15 +199,17 @@ class Exchanges:
         connection = self._connection(origin)
         is_answered = False
         try:
-            sender = HTTPConnection(origin[1])
-            sender.sock = connection  # all it needs of a socket
             host = url.netloc.decode("ascii")
             path = url.raw_path.decode("ascii")
             proxy = self._network.proxy_for(origin[1]) if origin[0] == "http" else None
             if proxy is not None:
                 # It is told where to, and who we are, with each request.
                 path, headers = f"http://{host}{path}", {**headers, **proxy.headers}
-            sender.request(method, path, body, {"Host": host, **headers})
+            with _as_unsent():
+                # With a port it does not look for one in the host, which may be one of IPv6.
+                sender = HTTPConnection(origin[1], origin[2] or PORTS[origin[0]])
+                sender.sock = connection  # all it needs of a socket
+                sender.request(method, path, body, {"Host": host, **headers})
             connection.flush()
             reply = Reply(self, origin, connection)
             is_answered = True
@@ -228,7 +244,7 @@ class Exchanges:
                 return connection
             self.give_back(origin, connection, again=False)
         scheme, host, port = origin
-        port = port or (443 if scheme == "https" else 80)
+        port = port or PORTS[scheme]
         stream = self._network.connect(scheme, host, port, self._connect_seconds)
         if scheme == "https":
             try:
@@ -241,11 +257,35 @@ class Exchanges:
         return made
 
 
+class _Jar(CookieJar):
+    """Has at most `MAX_COOKIES`: those that were set last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Domain, path and name, the first that goes first.
+        self._order: dict[tuple[str, str, str], None] = {}
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        super().set_cookie(cookie)
+        place = (cookie.domain, cookie.path, cookie.name)
+        self._order.pop(place, None)
+        self._order[place] = None
+        if len(self._order) > MAX_COOKIES:
+            self.clear(*next(iter(self._order)))
+
+    def clear(
+        self, domain: str | None = None, path: str | None = None, name: str | None = None
+    ) -> None:
+        """Forget one cookie, as the library asks for when it has ended."""
+        self._order.pop((domain or "", path or "", name or ""), None)
+        super().clear(domain, path, name)
+
+
 class Cookies:
     """Cookies that the partner wants to see again, as a balancer or a session of its own does."""
 
     def __init__(self) -> None:
-        self._jar = httpx.Cookies()
+        self._jar = httpx.Cookies(_Jar())
 
     def headers(self, method: str, url: httpx.URL) -> Mapping[str, str]:
         if not self._jar.jar:

@@ -27,7 +27,7 @@ FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::uuid[], %s::t
 JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
 WHERE v.error IS NOT NULL OR NOT EXISTS (SELECT 1 FROM here WHERE here.stop_at <= v.at)
-ORDER BY v.at RETURNING id, partition, "offset"
+ORDER BY v.at RETURNING id, topic_uuid, partition, "offset"
 """
 MARK_ROWS: Final = f"""
 UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = %s, version = e.version + 1
@@ -84,23 +84,25 @@ FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state = 'DELIVERED'
 """
 DELETED: Final = f"""
 SELECT "offset", payload FROM integration_messageerror
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
+  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
 Run = Callable[[str, Any], Any]
+_LAST: Final = 2**63 - 1
 
 
-def parameters_of(queue: int, owned: Owned) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned, until: int | None) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,
         "partition": owned.partition,
         "topic": owned.topic_uuid,
         "next": owned.next_offset,
+        "until": _LAST if until is None else until,
         "epoch": owned.epoch,
         "lowest": owned.is_lowest,
     }
@@ -152,10 +154,12 @@ def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> No
         return
     values = [_intent(intent, owned) for intent in meant]
     written = run(INTEND, [owned.id, queue, owned.epoch, *rows.columns(values)]).fetchall()
-    ids = {(partition, offset): id_ for id_, partition, offset in written}
+    # The topic, too: failures of one before may lie at the same places.
+    ids = {tuple(place): id_ for id_, *place in written}
     for intent in meant:
         record = intent.unit.record
-        intent.id = ids.get((record.partition, record.offset))
+        place = (_topic(intent, owned), record.partition, record.offset)
+        intent.id = ids.get(place)
     done = [intent for intent in meant if intent.id is not None]
     replaced = [old for intent in done for old in intent.replaces]
     if replaced:
@@ -188,7 +192,7 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
     unit, row = intent.unit, intent.unit.row
     return [
         intent.endpoint,
-        owned.topic_uuid if row is None else row.topic_uuid,
+        _topic(intent, owned),
         unit.record.partition,
         unit.record.offset,
         None if row is None else row.id,
@@ -197,6 +201,11 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
         intent.attempt,
         intent.circuit_version,
     ]
+
+
+def _topic(intent: Intent, owned: Owned) -> str:
+    row = intent.unit.row
+    return owned.topic_uuid if row is None else row.topic_uuid
 
 
 def _bytes(value: Any) -> bytes | None:

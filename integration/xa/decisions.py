@@ -112,17 +112,30 @@ def verdict(xid: Xid) -> Verdict:
 
 
 def pending(factory: str) -> dict[Xid, str]:
-    """The decisions that are not removed yet, and in which database each is."""
+    """The decisions that are not removed yet, and in which database each is.
+
+    Those of a database that does not answer are left out.
+    """
     found: dict[Xid, str] = {}
     for using in connections.settings:
-        if connections[using].vendor != "postgresql":
+        if using == settings.SLUICE_REPLICA or connections[using].vendor != "postgresql":
             continue
-        with connections[using].cursor() as cursor:
-            cursor.execute(_IS_THERE)
-            if cursor.fetchone() == (True,):
-                cursor.execute(_OF_A_FACTORY, [factory])
-                found |= {Xid.parse(text): using for (text,) in cursor.fetchall()}
+        try:
+            found |= dict.fromkeys(_made_in(using, factory), using)
+        except Error as problem:
+            log.warning("The database %s does not tell its decisions: %s", using, problem)
     return found
+
+
+def _made_in(using: str, factory: str) -> list[Xid]:
+    """Decisions of this database's own: a copy of another one shows that one's, too."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(_IS_THERE)
+        if cursor.fetchone() != (True,):
+            return []
+        cursor.execute(_OF_A_FACTORY, [factory])
+        shown = [Xid.parse(text) for (text,) in cursor.fetchall()]
+    return [xid for xid in shown if database_of(xid) == using]
 
 
 def _lock(xid: Xid) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from django.db import DatabaseError
+from django.db import DatabaseError, Error
 
 from integration.errors import IntegrationError
 from integration.policy.states import BranchState
@@ -14,6 +14,7 @@ from integration.xa import decisions
 from integration.xa.branch import Branch
 from integration.xa.decisions import Verdict
 from integration.xa.resource import XaResource
+from integration.xa.xid import Xid
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ class Recovered:
 def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: None) -> Recovered:
     """Settle the branches that a database of ours has decided about; expire started ones.
 
-    Prepared branches of other coordinators are left to them. Raises DatabaseError, and what the
-    resource does.
+    Prepared branches of other coordinators are left to them, and what a database has decided that
+    is away now to a later recovery. Raises what the resource does, also DatabaseError.
     """
     found = Recovered()
     # Before the log is read: each of these belongs to a branch that was prepared earlier, so one
@@ -51,8 +52,15 @@ def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: No
         if is_left and branch.started_at < oldest:
             found.waiting.append(branch)
     for xid in decided.keys() - {branch.xid for branch in branches}:
-        decisions.forget(xid, decided[xid])
+        _forget(xid, decided[xid])
     return found
+
+
+def _forget(xid: Xid, using: str) -> None:
+    try:
+        decisions.forget(xid, using)
+    except Error as problem:
+        log.warning("The decision about %s cannot be removed now: %s", xid, problem)
 
 
 def _settled(resource: XaResource, branch: Branch) -> str:

@@ -1,6 +1,7 @@
 """The contract of Repository and UnitOfWork for sending: intents, ends, later owners."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,8 @@ from integration.delivery.batch_result import BatchResult
 from integration.delivery.key_order import order_key
 from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
+from integration.delivery.sending.call_threads import CallThreads
+from integration.delivery.sending.sender import Sender
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState
@@ -69,6 +72,24 @@ def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned,
     assert past.delivered == {11: second.unit.message_id}
 
 
+def test_behind_a_failure_each_batch_reads_what_is_its_own(tables, owned, endpoint):
+    """Read up to the end each time, a long way back would be read anew for every batch of it."""
+    repository = tables.repository()
+    intents = [an_intent(endpoint, at) for at in (10, 11, 5_000)]
+    assert intend(repository, owned, *intents)
+    ends = [DeliveryEnd(id=i.id or 0, state=DeliveryState.DELIVERED, took_ms=3) for i in intents]
+    assert settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=ends)))
+    later = replace(owned, epoch=owned.epoch + 1, failed_until=4_000)
+    assert list(repository.past(later, 10).delivered) == [10]
+    assert sorted(repository.past(later).delivered) == [10, 11, 5_000]
+
+    sender, context = Sender(None, CallThreads(), None), SimpleNamespace(repository=repository)
+    read = [sender.past(context, later, [a_unit(at)]).delivered for at in (10, 11, 4_001, 4_002)]
+    assert [sorted(delivered) for delivered in read[:2]] == [[10], [10, 11]]
+    assert sorted(read[2]) == [10, 11, 5_000]
+    assert read[3] is read[2], "beyond it, all was read at once"
+
+
 def test_a_repeat_takes_the_place_of_the_doubt_and_is_counted(tables, owned, endpoint):
     repository = tables.repository()
     intend(repository, owned, an_intent(endpoint, 10))
@@ -125,6 +146,25 @@ def test_a_failure_in_flight_is_marked_and_one_that_a_person_moved_is_left_out(
 
     settle(repository, owned, BatchResult(12, dispatch=Dispatch(returned=[mine])))
     assert tables.row(mine.id).state == "RETRY"
+
+
+def test_failures_of_the_old_topic_and_the_new_one_at_one_offset_have_a_call_each(
+    tables, owned, endpoint
+):
+    repository = tables.repository()
+    before, now = (a_new_error(10, delay_seconds=0.0) for _ in range(2))
+    settle(repository, owned, BatchResult(11, new_errors=[before]))
+    tables.alter(before.id, topic_uuid="topic-before")
+    settle(repository, owned, BatchResult(11, new_errors=[now]))
+    tables.later(1)
+    due = repository.due_rows(owned, 10)
+    intents = [Intent(a_unit(row=row, record=row.record), endpoint) for row in due]
+    assert intend(repository, owned, *intents)
+    doubts = repository.past(replace(owned, epoch=owned.epoch + 1)).doubted_errors
+    assert {id_: doubt.id for id_, doubt in doubts.items()} == {
+        intent.unit.row.id: intent.id for intent in intents
+    }
+    assert doubts.keys() == {before.id, now.id}
 
 
 def test_a_fenced_owner_writes_no_intent(tables, owned, endpoint):

@@ -1,11 +1,16 @@
 """Answers byte by byte: what is read of them, and when their connection serves again."""
 
 import socket
+import ssl
 import threading
 from contextlib import suppress
 
+import httpcore
+import httpx
 import pytest
 
+from integration.endpoint_types.exchange import MAX_COOKIES, Exchanges
+from integration.endpoint_types.network import Call, Network
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Unknown, Unreachable
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
@@ -173,6 +178,45 @@ def test_chunks_that_make_no_sense_break_the_answer_off(deliver, answer):
     first, second = deliver(Script(answer, OK))
     assert (type(first), first.code, first.excerpt) == (Unknown, "HTTP_BROKEN_OFF", "ok")
     assert isinstance(second, Accepted)
+
+
+def test_cookies_are_kept_up_to_a_bound(deliver):
+    """A partner that names each anew would have all of them read for every message."""
+    answers = range(MAX_COOKIES // 20 + 2)
+    named = [["node=7", *(f"c{n}-{m}=1" for m in range(20))] for n in answers]
+    script = Script(*map(with_cookies, named), OK)
+    assert {type(a) for a in deliver(script)} == {Accepted}
+    [line] = [line for line in script.requests[-1].splitlines() if line.startswith("Cookie: ")]
+    cookies = line.removeprefix("Cookie: ").split("; ")
+    assert len(cookies) == MAX_COOKIES
+    assert {*named[-1], *named[-2]} <= set(cookies), "those that were set last stay"
+
+
+def with_cookies(cookies):
+    lines = "".join(f"Set-Cookie: {cookie}\r\n" for cookie in cookies)
+    return OK.replace(b"\r\n", b"\r\n" + lines.encode(), 1)
+
+
+def test_an_address_of_ipv6_may_end_with_a_letter(deliver):
+    """A proxy takes the request, as no such address is on this machine."""
+    script = Script(OK)
+    to = {"url": "http://[fd00::a]/", "proxy": "own", "proxy_url": script.url}
+    assert [type(a) for a in deliver(script, **to)] == [Accepted]
+    lines = script.requests[0].split("\r\n")
+    assert lines[0] == "POST http://[fd00::a]/ HTTP/1.1"
+    assert "Host: [fd00::a]" in lines
+
+
+def test_what_cannot_be_a_request_is_told_as_not_sent():
+    script, call = Script(OK), Call()
+    tls = ssl.create_default_context()
+    exchanges = Exchanges(Network(call, private=True), tls, connect_seconds=5, read_seconds=5)
+    with call.within(5), pytest.raises(httpcore.LocalProtocolError) as told:
+        exchanges.ask("POST", httpx.URL(script.url), {"hunter2:": "x"}, b"{}")
+    assert not call.has_sent
+    assert "hunter2" not in str(told.value)
+    exchanges.close()
+    script.socket.close()
 
 
 def test_a_cookie_of_the_partner_comes_back_to_it(deliver):

@@ -3,7 +3,9 @@
 import base64
 import hmac
 import ssl
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from email.utils import format_datetime
 from ipaddress import ip_address
@@ -256,7 +258,7 @@ def test_logins_are_headers(partner, properties, secrets, header):
     assert partner.requests[0].headers[header[0]] == header[1]
 
 
-def oauth(partner, path="token"):
+def oauth(partner, path="token", **more):
     properties = {
         "url": f"{partner.address}/guarded",
         "private_network": True,
@@ -265,7 +267,7 @@ def oauth(partner, path="token"):
         "client_id": "us",
         "scope": "orders",
     }
-    return opened(an_endpoint("http", properties, client_secret="s"))
+    return opened(an_endpoint("http", properties | more, client_secret="s"))
 
 
 def test_a_token_is_kept_and_renewed_once_when_it_is_refused(partner):
@@ -286,6 +288,23 @@ def test_without_a_token_nothing_is_sent(partner):
         assert (type(answer), answer.code) == (Unreachable, "TOKEN_REFUSED")
     assert {r.path for r in partner.requests} == {"/token-bad"}
     assert oauth(partner, "huge").deliver([an_outbound_message("m1")])[0].code == "TOKEN_REFUSED"
+    endpoint.close()
+
+
+def test_those_who_wait_for_a_token_get_the_failure_that_they_waited_for(partner):
+    """Each asked for itself, one after the other, and their calls were overdue by then."""
+    endpoint, at_once = oauth(partner, "token-silent", read_seconds=0.5), threading.Barrier(4)
+
+    def deliver(number):
+        at_once.wait(10)
+        return endpoint.deliver([an_outbound_message(f"m{number}")])[0]
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(deliver, range(4)))
+    assert {(type(a), a.code) for a in answers} == {(Unreachable, "TOKEN_REFUSED")}
+    assert [r.path for r in partner.requests] == ["/token-silent"]
+    endpoint.deliver([an_outbound_message("later")])
+    assert len(partner.requests) == 2, "who comes later asks again"
     endpoint.close()
 
 

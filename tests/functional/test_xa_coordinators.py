@@ -1,11 +1,13 @@
 """Branches that Django's transactions and the package `transaction` coordinate."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.db import connections as databases
 from django.db.models.functions import Now
 from django.db.transaction import TransactionManagementError
 from transaction import TransactionManager
@@ -14,6 +16,7 @@ from transaction.interfaces import TransactionFailedError
 from integration import connections
 from integration.models import ConnectionFactory, Provider, XaBranch, XaDecision
 from integration.store.sessions import raw_connection
+from integration.xa.decisions import fresh_xid
 from integration.xa.errors import (
     XaRolledBackError,
 )
@@ -138,10 +141,60 @@ def in_a_thread(call: Callable[[], object]) -> object:
 
 def test_branches_of_other_coordinators_are_left_to_them(broker, topic):
     xid = prepared(topic, b"1")
-    XaDecision.objects.create(xid=str(Xid.fresh(1)), factory="payments", decided_at=Now())
+    decided(fresh_xid("default"))
     assert connections.recover_all() == {"foreign": 1}
     assert not XaDecision.objects.exists()
     connections.lookup("payments").xa().rollback(xid)
+
+
+def decided(xid: Xid) -> Xid:
+    XaDecision.objects.create(xid=str(xid), factory="payments", decided_at=Now())
+    return xid
+
+
+@contextmanager
+def a_database(alias: str, **where: object) -> Iterator[None]:
+    """Another database of Django's: the test's own, but for these settings."""
+    copied = connection.copy(alias=alias)
+    copied.settings_dict |= where
+
+    def connect() -> None:
+        if copied.connection is None:
+            with copied.wrap_database_errors:
+                copied.connect()
+
+    # Django's tests let databases that were not named to them before do nothing else.
+    copied.ensure_connection = connect
+    databases.settings[alias], databases[alias] = copied.settings_dict, copied
+    try:
+        yield
+    finally:
+        copied.close()
+        del databases[alias], databases.settings[alias]
+
+
+@pytest.mark.parametrize("standby", ["another", ""])
+def test_a_database_that_is_away_holds_up_no_branch_of_another(broker, topic, settings, standby):
+    """The standby is not even asked, and any other only for what it decides itself."""
+    settings.SLUICE_REPLICA = standby
+    prepared(topic, b"1", xid=decided(fresh_xid("default")))
+    over = decided(fresh_xid("default"))
+    with a_database("another", HOST="127.0.0.1", PORT="1"):
+        assert connections.recover_all() == {"commit": 1}
+        assert read(broker, topic) == [1]
+        assert not XaDecision.objects.filter(xid=str(over)).exists()
+
+
+@pytest.mark.parametrize("standby", ["another", ""])
+def test_a_decision_is_forgotten_where_it_was_made(broker, topic, settings, standby):
+    """A copy of the database shows all of them, and takes no writes."""
+    settings.SLUICE_REPLICA = standby
+    decided(fresh_xid("default"))
+    options = connection.settings_dict["OPTIONS"]
+    read_only = f"{options.get('options', '')} -c default_transaction_read_only=on"
+    with a_database("another", OPTIONS={**options, "options": read_only}):
+        assert connections.recover_all() == {}
+    assert not XaDecision.objects.exists()
 
 
 def test_the_package_transaction_coordinates_it(broker, topic):

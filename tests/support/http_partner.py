@@ -146,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.own.sent_bytes += len(PIECE)
 
     def on_token(self, kind: str, _: Any) -> None:
+        if kind == "silent":
+            self.own.leaving.wait(20)
+            return
         if kind == "bad":
             self.answer(401, b'{"error": "invalid_client"}', Content_Type="application/json")
             return

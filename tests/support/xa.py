@@ -66,8 +66,8 @@ def given_log():
     return "topic"
 
 
-def prepared(topic: str, *values: bytes) -> Xid:
-    resource, xid = connections.lookup("payments").xa(), Xid.fresh(1, b"here")
+def prepared(topic: str, *values: bytes, xid: Xid | None = None) -> Xid:
+    resource, xid = connections.lookup("payments").xa(), xid or Xid.fresh(1, b"here")
     resource.start(xid)
     for value in values:
         resource.send(xid, topic, value, b"key", [("tenant", b"north")])

@@ -40,6 +40,7 @@ class CallThreads:
         self._todo: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Call] = queue.SimpleQueue()
         self._threads = 0
+        self._given_up = 0
 
     def start(self, call: Call) -> None:
         call.started = self.monotonic()
@@ -75,13 +76,14 @@ class CallThreads:
         for call in late:
             self.in_flight.remove(call)
             self._threads -= 1
+            self._given_up += 1
         return late
 
     def close(self) -> None:
-        """Let the threads end after the call they are in."""
-        for _ in range(self._threads):
+        """Let the threads end after the call they are in; those given up, too, if it ever ends."""
+        for _ in range(self._threads + self._given_up):
             self._todo.put(None)
-        self._threads = 0
+        self._threads = self._given_up = 0
 
     def _work(self) -> None:
         while (call := self._todo.get()) is not None:

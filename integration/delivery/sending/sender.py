@@ -32,7 +32,8 @@ class Sender:
         self.call_threads = call_threads
         self._open = open_endpoint
         self._opened: dict[int, tuple[object, Deliverer]] = {}
-        self._past: dict[tuple[int, int], Past] = {}
+        # With the offset up to which it was read; None for all there is.
+        self._past: dict[tuple[int, int], tuple[Past, int | None]] = {}
         self._seen: dict[int, int] = {}
 
     def deliver(
@@ -85,11 +86,14 @@ class Sender:
         # Beyond the position is what this run had in flight, and what has ended from its row.
         failed = -1 if owned.failed_until is None else owned.failed_until
         offset = max(self._seen.get(owned.id, -1), failed)
-        if key not in self._past or (ahead and ahead[0] <= offset):
-            self._past[key] = context.repository.past(owned)
+        if ahead and ahead[0] <= offset:
+            # Again for each batch until it is behind that: with no more than the batch needs.
+            self._past[key] = (context.repository.past(owned, ahead[-1]), ahead[-1])
+        elif key not in self._past or (ahead and _ends_before(ahead[-1], self._past[key][1])):
+            self._past[key] = (context.repository.past(owned), None)
         if ahead:
             self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))
-        return self._past[key]
+        return self._past[key][0]
 
     def deliverer(self, endpoint: EndpointSnapshot) -> Deliverer | StateChange:
         """The opened endpoint under its settings of now, or why it cannot be opened."""
@@ -113,3 +117,7 @@ class Sender:
         while self._opened:
             _, (_, deliverer) = self._opened.popitem()
             deliverer.close()
+
+
+def _ends_before(offset: int, until: int | None) -> bool:
+    return until is not None and until < offset

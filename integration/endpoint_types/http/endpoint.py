@@ -12,7 +12,7 @@ from django.utils import timezone
 from integration.certificates import tls_context
 from integration.endpoint_types.addresses import PERMIT_IN_ENDPOINT
 from integration.endpoint_types.checks import ranges_of
-from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges, Reply
+from integration.endpoint_types.exchange import PORTS, STANDING, Cookies, Exchanges, Reply
 from integration.endpoint_types.http.answers import (
     LOGINS,
     REDIRECTS,
@@ -45,7 +45,6 @@ MAX_REDIRECTS: Final = 3
 MAX_ANSWER_BYTES: Final = 64 * 1024
 MAX_HEADER_CHARACTERS: Final = 4_000
 WITHOUT_BODY: Final = frozenset({"GET", "DELETE"})
-PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpEndpoint:

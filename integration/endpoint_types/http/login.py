@@ -17,7 +17,7 @@ from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges
 from integration.endpoint_types.http.answers import without
 from integration.endpoint_types.http.properties import HttpProperties
 from integration.endpoints.codes import EndpointCode
-from integration.endpoints.port import NotDeliveredError, Unreachable
+from integration.endpoints.port import Answer, NotDeliveredError, Unreachable
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
 # A token is renewed this long before it ends, so that it does not end on its way.
@@ -56,10 +56,17 @@ class TokenLogin(Login):
         self._lock = Lock()
         self._token = ""
         self._ends_at = 0.0
+        self._refusal: Answer | None = None
+        self._refused_at = 0.0
 
     def headers(self) -> Mapping[str, str]:
+        asked_at = time.monotonic()
         with self._lock:
             if not self._token or time.monotonic() >= self._ends_at:
+                # Who waited for another's fetch waited for its end, good or bad: with one of its
+                # own for each of them the last would be overdue before it has sent anything.
+                if self._refusal is not None and asked_at <= self._refused_at:
+                    raise NotDeliveredError(self._refusal)
                 self._fetch()
             return {"Authorization": f"Bearer {self._token}"}
 
@@ -70,8 +77,17 @@ class TokenLogin(Login):
         return True
 
     def _fetch(self) -> None:
-        """Get a token. Raises NotDeliveredError, also when the other side's answer is none."""
+        """Get a token, or remember why there is none. Raises NotDeliveredError."""
         self._token = ""
+        try:
+            self._token, seconds = self._given()
+        except NotDeliveredError as problem:
+            self._refusal, self._refused_at = problem.answer, time.monotonic()
+            raise
+        self._ends_at = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
+
+    def _given(self) -> tuple[str, float]:
+        """A token, and its seconds. Raises NotDeliveredError, also for an answer that is none."""
         try:
             token = self._oauth.fetch_token(self._url)
             text, seconds = str(token["access_token"]), float(token.get("expires_in") or 3_600)
@@ -86,8 +102,7 @@ class TokenLogin(Login):
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():
             raise _refused("the token cannot stand in a header")
-        self._token = text
-        self._ends_at = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
+        return text, seconds
 
 
 def login_for(properties: HttpProperties, exchanges: Exchanges) -> Login:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import DatabaseError
-
 from integration.connections import lookup
 from integration.errors import IntegrationError
 from integration.models import ConnectionFactory
@@ -57,11 +55,7 @@ def _told(problem: IntegrationError) -> str:
 
 
 def _decided(factory: ConnectionFactory) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(map(str, decisions.pending(factory.name))))
-    except DatabaseError:
-        # Another database of ours may be away; then nobody can say.
-        return ()
+    return tuple(sorted(map(str, decisions.pending(factory.name))))
 
 
 def _row(branch: Branch, *, is_ours: bool) -> BranchRow:

@@ -92,10 +92,9 @@ class MemoryCalls:
             epoch=owned.epoch,
         )
 
-    def past(self, owned: Owned) -> Past:
+    def past(self, owned: Owned, until: int | None = None) -> Past:
         """See ports.Repository.past."""
-        here = (owned.topic_uuid, owned.partition)
-        beyond = [c for c in self.rows.values() if self._is_beyond(c.place, here, owned)]
+        beyond = [c for c in self.rows.values() if self._is_asked(c.place, owned, until)]
         in_doubt = [
             call
             for call in self.rows.values()
@@ -110,14 +109,16 @@ class MemoryCalls:
             deleted={
                 row.place[2]: content_hash(row.record.value)
                 for row in self.errors.values()
-                if row.state in closed and self._is_beyond(row.place, here, owned)
+                if row.state in closed and self._is_asked(row.place, owned, until)
             },
             doubts={c.place[2]: doubts[c.id] for c in in_doubt if c.error is None},
             doubted_errors={c.error: doubts[c.id] for c in in_doubt if c.error is not None},
         )
 
-    def _is_beyond(self, place: Place, here: tuple[str, int], owned: Owned) -> bool:
-        return place[:2] == here and place[2] >= owned.next_offset
+    @staticmethod
+    def _is_asked(place: Place, owned: Owned, until: int | None) -> bool:
+        is_here = place[:2] == (owned.topic_uuid, owned.partition)
+        return is_here and owned.next_offset <= place[2] and (until is None or place[2] <= until)
 
     def _repeats(self, call: CallRow) -> int:
         return sum(

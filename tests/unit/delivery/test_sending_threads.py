@@ -43,9 +43,10 @@ def test_a_finished_call_brings_its_answers_once():
 
 
 def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
-    held, entered = threading.Event(), threading.Event()
+    held, entered, threads = threading.Event(), threading.Event(), []
 
     def hang(_):
+        threads.append(threading.current_thread())
         entered.set()
         held.wait(20)
 
@@ -63,6 +64,31 @@ def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
     held.set()
     assert call_threads.finished(0.1) == []
     call_threads.close()
+    threads[0].join(5)
+    assert not threads[0].is_alive(), "it would stay as long as the process, with its message"
+
+
+def test_threads_of_calls_given_up_end_also_if_they_come_back_after_the_close():
+    held, entered, threads = threading.Event(), threading.Semaphore(0), []
+
+    def hang(_):
+        threads.append(threading.current_thread())
+        entered.release()
+        held.wait(20)
+
+    now = [0.0]
+    call_threads = CallThreads(lambda: now[0])
+    for number in range(3):
+        call_threads.start(a_call(MemoryDeliverer(script=hang)))
+        assert entered.acquire(timeout=5)
+        now[0] += 61.0
+        if number < 2:
+            assert len(call_threads.overdue(60)) == 1
+    call_threads.close()
+    held.set()
+    for thread in threads:
+        thread.join(5)
+    assert [thread.is_alive() for thread in threads] == [False] * 3
 
 
 def test_a_deliverer_that_raises_is_told_as_a_failure_of_the_call():
