@@ -1,0 +1,208 @@
+"""Masked values in what bulk jobs read and write: exports, imports and the archive."""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.urls import reverse
+
+from console.bulk.asking import schedule_hindrance
+from console.layout.access import Right
+from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
+from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.errors import BulkError
+from crontasks.models import CronInstance
+from integration.models import ObjectStructure
+from integration.selectors.masking.rules import masks
+from tests.functional.test_masking import SECRET, a_rule
+from tests.functional.test_masking_planted import person_without, somebody
+from tests.support.http_api import problem
+from tests.support.operator_api import a_program, facts
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+class TestExports:
+    def test_columns_into_a_queue_take_the_right_to_reveal(self) -> None:
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        a_rule(structure=structure)
+        queue = a_queue_row()
+        wanted = {"what": "documents", "structure": "order", "into_queue": queue.name}
+        renamed = {**wanted, "columns": "note=$.card"}
+        entry = CATALOGUE["export"]
+        with pytest.raises(BulkError) as refused:
+            ask_in_console(entry, renamed, Asker(name="otto"), number=uuid4())
+        assert refused.value.job_code == "MASKED_SOURCE"
+        ask_in_console(entry, wanted, Asker(name="otto"), number=uuid4())
+        ask_in_console(entry, renamed, Asker(name="otto", may_reveal=True), number=uuid4())
+
+    def test_files_go_to_a_storage_for_who_may_see_payloads(self) -> None:
+        wanted = {"what": "messages", "to": "s3://plant/out/"}
+        with pytest.raises(BulkError) as refused:
+            within(CATALOGUE["export"], wanted, Asker(name="otto", may_see=False))
+        assert refused.value.job_code == "OUT_OF_REACH"
+        assert "may not see payloads" in str(refused.value)
+
+
+class TestImports:
+    """What jobs wrote is read by nobody to whom it would be masked where it came from."""
+
+    @pytest.fixture
+    def folder(self, settings: Any, tmp_path: Path) -> Path:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        for name in ("exports/a/rows.csv", "archive/failures/rows.csv", "in/rows.csv"):
+            file = tmp_path / name
+            file.parent.mkdir(parents=True)
+            file.write_text(f"card\n{SECRET}\n")
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "exports/a/*",
+            "exports/a/rows.csv",
+            "archive/failures/rows.csv",
+            "e*/*/*.csv",
+            "in/linked.csv",
+            "**",
+        ],
+    )
+    def test_files_of_exports_and_archives_are_for_who_may_reveal(
+        self, folder: Path, source: str
+    ) -> None:
+        (folder / "in/linked.csv").symlink_to(folder / "exports/a/rows.csv")
+        entry, wanted = CATALOGUE["import"], {"source": source}
+        otto, rita = Asker(name="otto"), Asker(name="rita", may_reveal=True)
+        assert within(entry, wanted, otto)
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            within(entry, wanted, otto)
+        assert refused.value.job_code == "MASKED_SOURCE"
+        assert within(entry, wanted, rita)
+
+    def test_so_are_those_of_an_object_storage(self, settings: Any) -> None:
+        settings.SLUICE_S3_PLACES = ["s3://plant/"]
+        entry, wanted = CATALOGUE["import"], {"source": "s3://plant/in/rows.csv"}
+        assert within(entry, wanted, Asker(name="otto"))
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            within(entry, wanted, Asker(name="otto"))
+        assert refused.value.job_code == "MASKED_SOURCE"
+        assert within(entry, wanted, Asker(name="rita", may_reveal=True))
+
+    @pytest.mark.usefixtures("folder")
+    def test_neither_their_rows_nor_their_columns_are_shown(self) -> None:
+        a_rule()
+        client = somebody(Right.REVEAL)
+        wanted = {"source": "exports/a/rows.csv", "format": "csv"}
+        body = {"look": "1", "job_request": json.dumps(wanted)}
+        said = client.post(reverse("bulk-new", args=["import"]), body).text
+        assert "MASKED_SOURCE" in said
+        assert SECRET not in said
+        program = a_program(person=person_without(Right.REVEAL))
+        asked = {"job": "import", "job_request": wanted}
+        problem(program.post("/bulk/previews", asked), 422, "MASKED_SOURCE")
+
+    @pytest.mark.usefixtures("folder")
+    def test_why_a_row_is_bad_tells_nothing_of_it_without_the_right_to_see_payloads(self) -> None:
+        a_rule()
+        ObjectStructure.objects.create(name="order", key_paths=["$.order"])
+        wanted = {
+            "structure": "order",
+            "rejects_queue": a_queue_row("continuous").name,
+            "source": "in/rows.csv",
+            "columns": "card=card:integer",
+        }
+        asked = {"job": "import", "job_request": wanted}
+        hidden = a_program(person=person_without(Right.VIEW_PAYLOAD, Right.REVEAL))
+        [line] = facts(hidden.post("/bulk/previews", asked))["samples"]
+        assert (line["code"], line["why"], line["text"]) == ("WRONG_KIND", "", None)
+        [line] = facts(a_program().post("/bulk/previews", asked))["samples"]
+        assert SECRET in line["why"]
+
+
+class TestArchives:
+    def test_true_values_are_archived_by_who_may_reveal(self, settings: Any, tmp_path: Any) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        entry = CATALOGUE["archive"]
+        wanted = {"kind": "failures", "older_than_days": 30}
+        otto, rita = Asker(name="otto"), Asker(name="rita", may_reveal=True)
+        ask_in_console(entry, wanted, otto, number=uuid4())
+        a_rule()
+        with pytest.raises(BulkError) as refused:
+            ask_in_console(entry, wanted, otto, number=uuid4())
+        assert refused.value.job_code == "MASKED_SOURCE"
+        ask_in_console(entry, {**wanted, "kind": "runs"}, otto, number=uuid4())
+        masked = ask_in_console(entry, {**wanted, "masked": True}, otto, number=uuid4())
+        assert [rule["path"] for rule in masked.parameters["masking"]] == ["$.card"]
+        ask_in_console(entry, wanted, rita, number=uuid4())
+
+    @pytest.mark.parametrize("kind", ["messages", "failures", "runs"])
+    def test_a_schedule_masks_as_soon_as_there_is_a_rule_unless_it_says_otherwise(
+        self, kind: str, settings: Any, tmp_path: Any
+    ) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+
+        def is_masked(**said: bool) -> bool:
+            wanted = {"kind": kind, **said}
+            run = ask_by_schedule("archive", wanted, actor="nightly", instance=None)
+            is_said = bool(run.job_request.get("masked"))
+            assert bool(run.parameters.get("masked")) == is_said
+            assert bool(run.parameters.get("masking")) == (is_said and bool(masks().rules))
+            return is_said
+
+        assert (is_masked(), is_masked(masked=False), is_masked(masked=True)) == (
+            False,
+            False,
+            True,
+        )
+        a_rule()
+        has_values = kind != "runs"
+        assert (is_masked(), is_masked(masked=False), is_masked(masked=True)) == (
+            has_values,
+            False,
+            True,
+        )
+
+    @pytest.mark.parametrize("has_rule", [True, False])
+    def test_a_schedule_says_otherwise_by_who_may_reveal(self, rf: Any, has_rule: bool) -> None:
+        if has_rule:
+            a_rule()
+        request = rf.get("/")
+        request.session = {}
+
+        def judged(**said: Any) -> str:
+            return schedule_hindrance(request, "archive", json.dumps(said)).partition(":")[0]
+
+        request.user = person_without(Right.REVEAL)
+        assert judged(kind="messages", masked=False) == "MASKED_SOURCE"
+        assert not judged(kind="messages")
+        assert not judged(kind="messages", masked=True)
+        assert not judged(kind="runs", masked=False)
+        request.user = person_without()
+        assert not judged(kind="messages", masked=False)
+
+    def test_nor_for_one_run_over_http(self) -> None:
+        instance = CronInstance(name="Nightly", task="bulk_job", interval_seconds=3600)
+        instance.save()
+        request = json.dumps({"kind": "messages", "masked": False})
+        wanted = {"job": "archive", "job_request": request}
+        program = a_program(person=person_without(Right.REVEAL))
+        answer = program.post(f"/cron/{instance.pk}/runs", {"parameters": wanted})
+        assert "MASKED_SOURCE" in problem(answer, 403, "RIGHT_MISSING")["detail"]
+
+    def test_nor_by_the_configuration_over_http(self) -> None:
+        true_values = {"kind": "messages", "masked": False}
+        wanted = {"job": "archive", "job_request": json.dumps(true_values)}
+        parameters = json.dumps(wanted)
+        file = "format: 1\ncron_instances:\n- name: Nightly\n  task: bulk_job\n"
+        file += f"  interval_seconds: 3600\n  parameters: {parameters}\n"
+        program = a_program(person=person_without(Right.REVEAL))
+        said = problem(program.put("/configuration", file.encode()), 403, "RIGHT_MISSING")
+        assert "MASKED_SOURCE" in said["detail"]
+        masked = file.replace("false", "true")
+        assert masked != file
+        assert facts(program.put("/configuration", masked.encode()))["steps"]
