@@ -188,7 +188,8 @@ def test_a_quadratic_loop_is_found(units: int) -> None:
                 seen.append(at)
         return seen
 
-    assert slow_parser(parse, lambda n: b" " * n * 4, units)
+    # A pause of the machine in the one look at the smaller text makes any growth seem small.
+    assert any(slow_parser(parse, lambda n: b" " * n * 4, units) for _ in range(3))
 
 
 def keys(n: int) -> bytes:
