@@ -268,9 +268,20 @@ def _success_between(owned: Owned, settled: Settled) -> None:
 
 
 def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
-    """Same id, same content: DUPLICATE. Same id, other content: held, never dropped."""
-    fresh = [unit for unit in units if unit.row is None and unit.known is None]
-    hashes_by_id = dict(work.seen([unit.message_id for unit in fresh]))
+    """Same id, same content: DUPLICATE. Same id, other content: held, never dropped.
+
+    A failure that is tried again may have a repetition that was applied in another partition while
+    its first try failed. Other content under its id does not concern it: a person has released it.
+    """
+    untried = [unit for unit in units if unit.known is None]
+    fresh = [unit for unit in untried if unit.row is None]
+    again = [unit for unit in untried if unit.row is not None]
+    if again:
+        applied = work.seen([unit.message_id for unit in again], with_open=False)
+        for unit in again:
+            if content_hash(unit.record.value) in applied.get(unit.message_id, ()):
+                unit.known = DUPLICATE
+    hashes_by_id = dict(work.seen([unit.message_id for unit in fresh])) if fresh else {}
     for unit in fresh:
         own = content_hash(unit.record.value)
         hashes = hashes_by_id.get(unit.message_id, frozenset())
@@ -290,4 +301,6 @@ def _remember_ids(result: BatchOutcome, units: Sequence[Unit], outcomes: Sequenc
     for unit, outcome in zip(units, outcomes, strict=False):
         if isinstance(outcome, Good) and unit.known is None:
             value = content_hash(unit.record.value)
-            result.batch_result.seen.append((unit.message_id, value, unit.record.offset))
+            must_be_new = unit.row is None
+            seen = (unit.message_id, value, unit.record.offset, must_be_new)
+            result.batch_result.seen.append(seen)

@@ -87,8 +87,9 @@ class BatchResult:
     new_errors: list[NewError] = field(default_factory=list)
     changes: list[RowChange] = field(default_factory=list)
     outgoing: list[Outgoing] = field(default_factory=list)
-    seen: list[tuple[str, bytes, int]] = field(default_factory=list)
-    """(message id, content hash, offset) of applied messages; queues with dedupe only"""
+    seen: list[tuple[str, bytes, int, bool]] = field(default_factory=list)
+    """(message id, content hash, offset, whether the id must be new) of applied messages; queues
+    with dedupe only"""
     copies: list[tuple[UUID, int]] = field(default_factory=list)
     """(error row, offset of its copy) found on an error queue"""
     state: StateChange | None = None

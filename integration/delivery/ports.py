@@ -141,10 +141,11 @@ class UnitOfWork(Protocol):
     def is_lost(self) -> bool:
         """Return whether the connection is gone. Costs no round trip."""
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
+    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
         """Content hashes of those message ids that were applied, or whose failure is open.
 
-        An id has several when other content that came under it is held.
+        An id has several when other content that came under it is held. Without `with_open` it is
+        of applied messages alone.
         """
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:

@@ -11,7 +11,11 @@ from integration.store import rescues, rows
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
 # nobody found the end sooner after the marker than a process can be ended for it.
+# Whoever gives a partition up unlocks it before that is committed: the lease is waited for, or it
+# would look as if its owner had died.
 TAKE: Final = f"""
+WITH lease AS MATERIALIZED (
+  SELECT * FROM integration_partitionlease WHERE partition_id = %(id)s FOR UPDATE)
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
     WHEN p.unclean_offset = p.next_offset
@@ -34,7 +38,7 @@ FROM (
     l.released_at IS NULL AND NOT l.rescues AND (coalesce(l.overdue, false) OR coalesce(
       q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
     q.partition = min(q.partition) OVER () AS is_lowest
-  FROM integration_queuepartition q LEFT JOIN integration_partitionlease l ON l.partition_id = q.id
+  FROM integration_queuepartition q LEFT JOIN lease l ON l.partition_id = q.id
   WHERE q.queue_id = %(queue)s
 ) died
 WHERE p.id = died.id AND p.id = %(id)s

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg import errors as pg
 
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import OpenBatch, Owned
@@ -100,8 +102,10 @@ REMEMBER_IDS: Final = (
     '(queue_id, message_id, content_hash, partition, "offset", seen_at) '
     "SELECT %s, v.message_id, v.hash, %s, v.at, clock_timestamp() "
     "FROM unnest(%s::text[], %s::bytea[], %s::bigint[]) v (message_id, hash, at) "
-    "ON CONFLICT (queue_id, message_id) DO NOTHING"
+    "ON CONFLICT (queue_id, message_id) DO NOTHING RETURNING message_id"
 )
+# The other one has committed since this transaction looked: it is tried again, and sees that.
+APPLIED_MEANWHILE: Final = "A repetition was applied in another partition at the same time."
 
 
 class DatabaseUnitOfWork(OpenTransaction):
@@ -139,10 +143,10 @@ class DatabaseUnitOfWork(OpenTransaction):
         if not self.settled:
             self.abandon()
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
+    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
         values = [self.queue.id, list(ids)]
         hashes: dict[str, frozenset[bytes]] = {}
-        for id_, value in self._run(OPEN_IDS, values).fetchall():
+        for id_, value in self._run(OPEN_IDS, values).fetchall() if with_open else ():
             hashes[id_] = hashes.get(id_, frozenset()) | {content_hash(value)}
         for id_, value in self._run(SEEN_IDS, values).fetchall():
             hashes[id_] = hashes.get(id_, frozenset()) | {bytes(value)}
@@ -163,8 +167,7 @@ class DatabaseUnitOfWork(OpenTransaction):
             self._tracks(batch_result)
         if batch_result.new_errors or batch_result.changes:
             self._errors(batch_result)
-        if batch_result.seen:
-            self._seen(batch_result)
+        are_new = not batch_result.seen or self._remember(batch_result)
         if batch_result.copies:
             failures, offsets = zip(*batch_result.copies, strict=True)
             self._run(LINK_COPIES, [list(failures), list(offsets), self.queue.id])
@@ -176,6 +179,10 @@ class DatabaseUnitOfWork(OpenTransaction):
         if batch_result.dispatch is not None:
             deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
         self.settled = self._advance(batch_result, lone_track)
+        if self.settled and not are_new:
+            raise OperationalError(APPLIED_MEANWHILE) from pg.SerializationFailure(
+                APPLIED_MEANWHILE
+            )
         return self.settled
 
     def _lone_track(self, batch_result: BatchResult) -> list[Any]:
@@ -279,10 +286,16 @@ class DatabaseUnitOfWork(OpenTransaction):
         if tries:
             self._run(rows.ATTEMPTS, rows.columns(tries))
 
-    def _seen(self, batch_result: BatchResult) -> None:
-        ids, hashes, offsets = zip(*batch_result.seen, strict=True)
+    def _remember(self, batch_result: BatchResult) -> bool:
+        """Remember the applied ids; False where one that must be new is taken.
+
+        In one order everywhere: two batches that share several ids wait for each other then.
+        """
+        ids, hashes, offsets, new = zip(*sorted(batch_result.seen), strict=True)
         parameters = [self.queue.id, self.owned.partition, list(ids), list(hashes), list(offsets)]
-        self._run(REMEMBER_IDS, parameters)
+        written = {id_ for (id_,) in self._run(REMEMBER_IDS, parameters).fetchall()}
+        must_be_new = {id_ for id_, is_new in zip(ids, new, strict=True) if is_new}
+        return must_be_new <= written
 
     def _advance(self, batch_result: BatchResult, lone_track: list[Any]) -> bool:
         owned = self.owned

@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, OperationalError
 
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, QueueGoneError, Repository
+from integration.handlers.failures import classify
+from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, PartitionState
 from integration.values import TopicFacts
 from tests.contract.repository_worlds import World
@@ -52,7 +54,7 @@ def everything(tables: World) -> BatchResult:
         12,
         new_errors=[new],
         outgoing=[a_retry_marker(new.id, provider_id=tables.queue.provider_id)],
-        seen=[("id-10", b"hash", 10)],
+        seen=[("id-10", b"hash", 10, True)],
         state=blocked(new.id),
         logged=(10, 12),
     )
@@ -258,10 +260,23 @@ def test_a_state_may_carry_a_position(tables):
 
 def test_ids_are_remembered_once_with_their_first_content(tables):
     repository, owned = tables.repository(), owned_by(tables)
-    assert settle(repository, owned, a_batch_result(11, 10, seen=[("a", b"one", 10)]))
-    assert settle(repository, owned, a_batch_result(12, 11, seen=[("a", b"two", 11)]))
+    assert settle(repository, owned, a_batch_result(11, 10, seen=[("a", b"one", 10, True)]))
+    assert settle(repository, owned, a_batch_result(12, 11, seen=[("a", b"two", 11, False)]))
     with repository.work(owned) as work:
         assert dict(work.seen(["a", "b"])) == {"a": {b"one"}}
+
+
+def test_an_id_that_was_to_be_new_and_is_taken_is_a_conflict(tables):
+    """Whoever looked before the other one committed finds out at the end, and looks again."""
+    repository, owned = tables.repository(), owned_by(tables)
+    assert settle(repository, owned, a_batch_result(11, 10, seen=[("b", b"one", 10, True)]))
+    both = [("a", b"two", 11, True), ("b", b"one", 12, True)]
+    with pytest.raises(OperationalError) as raised:
+        settle(repository, owned, a_batch_result(13, 11, seen=both))
+    assert classify(raised.value).kind is FailureClass.CONFLICT
+    with repository.work(owned) as work:
+        assert set(work.seen(["a", "b"])) == {"b"}
+    assert tables.place().next_offset == 11
 
 
 def test_the_id_of_an_open_failure_is_seen_too(tables):
@@ -271,6 +286,7 @@ def test_the_id_of_an_open_failure_is_seen_too(tables):
     assert settle(repository, owned, BatchResult(11, new_errors=[new]))
     with repository.work(owned) as work:
         assert list(work.seen(["id-10"])) == ["id-10"]
+        assert not work.seen(["id-10"], with_open=False)
     tables.alter(new.id, state=ErrorState.DELETED)
     with repository.work(owned) as work:
         assert not work.seen(["id-10"])

@@ -1,15 +1,23 @@
-"""Repeated messages among others, where one handler takes many at once: none of the others goes."""
+"""Repeated messages among others, in one batch or at the same time in another partition."""
 
+import json
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
+from django.db import connections
+from django.utils import timezone
 
-from integration.models import MessageTrack, ObjectStructure, Queue
+from integration.delivery.steps import Step
+from integration.models import MessageError, MessageTrack, ObjectStructure, Queue, SeenMessage
+from integration.runs.queues import run_queue
+from integration.values import content_hash
 from tests.support.builders import a_brief_queue as a_queue
 from tests.support.bulk import storing
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 COUNT = 60
@@ -79,3 +87,57 @@ def test_an_id_that_is_used_again_with_other_content_holds_only_itself(
     drain(queue)
     assert stored(structure) == [*range(5), *range(10, 15)]
     assert ended() == {"APPLIED": 10, "HOLD": 5}
+
+
+def applied_elsewhere(queue: Queue, message_id: str, body: dict[str, Any]) -> None:
+    """Commit what a run that reads another partition writes with the effect of this message."""
+
+    def commit() -> None:
+        SeenMessage.objects.create(
+            queue=queue,
+            message_id=message_id,
+            content_hash=content_hash(json.dumps(body).encode()),
+            partition=7,
+            offset=0,
+            seen_at=timezone.now(),
+        )
+        connections.close_all()
+
+    other = threading.Thread(target=commit)
+    other.start()
+    other.join(20)
+
+
+def test_a_repetition_that_is_applied_in_another_partition_meanwhile_has_no_effect(
+    broker: Kafka,
+) -> None:
+    queue, body = a_queue(broker, dedupe=True), {"n": 1}
+    broker.send(queue.topic, [{"n": 0}], headers=[("MEAMessageID", b"other")])
+    broker.send(queue.topic, [body], headers=[("MEAMessageID", b"twice")])
+    handled = []
+
+    class Meanwhile:
+        def step(self, step: Step) -> None:
+            if step is Step.HANDLED:
+                handled.append(step)
+                if len(handled) == 1:
+                    applied_elsewhere(queue, "twice", body)
+
+    run_queue(queue.pk, observer=Meanwhile())
+    assert (len(handled), list(Effect.objects.values_list("n", flat=True))) == (2, [0])
+    assert ended() == {"APPLIED": 1, "DUPLICATE": 1}
+    assert not MessageError.objects.exists()
+
+
+def test_a_failure_whose_repetition_was_applied_in_another_partition_is_not_applied_again(
+    broker: Kafka,
+) -> None:
+    queue, body = a_queue(broker, dedupe=True), {"n": 1, "do": "transient"}
+    broker.send(queue.topic, [body], headers=[("MEAMessageID", b"twice")])
+    run_queue(queue.pk)
+    assert MessageError.objects.get().state in {"RETRY", "HOLD"}
+    applied_elsewhere(queue, "twice", body)
+    MessageError.objects.update(state="READY", not_before=None)
+    run_queue(queue.pk)
+    row = MessageError.objects.get()
+    assert (row.state, row.ended, Effect.objects.count()) == ("RESOLVED", "DUPLICATE", 0)

@@ -252,7 +252,7 @@ class MemoryDatabase:
         self.wake_parked()
         came = [object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys]
         self.arrived |= dict.fromkeys(came, batch.arrival)
-        for message_id, content, _ in batch_result.seen:
+        for message_id, content, _, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
             OutRow(row, self._from_now(row.delay_seconds))

@@ -85,9 +85,10 @@ class MemoryUnitOfWork:
     def is_lost(self) -> bool:
         return self.lost
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
+    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
         self.statement("seen")
-        known = [(r.message_id, content_hash(r.record.value)) for r in self.database.open_rows()]
+        rows = self.database.open_rows() if with_open else ()
+        known = [(r.message_id, content_hash(r.record.value)) for r in rows]
         known += self.database.seen.items()
         found = {id_: frozenset(value for of, value in known if of == id_) for id_ in ids}
         return {id_: hashes for id_, hashes in found.items() if hashes}
@@ -111,6 +112,10 @@ class MemoryUnitOfWork:
         goes_to = batch_result.next_offset if closed is None else max(closed, default=-1) + 1
         if not self.database.keeps_stop(self.owned, goes_to):
             return False
+        must_be_new = {id_ for id_, _, _, is_new in batch_result.seen if is_new}
+        if self.database.is_owned(self.owned) and must_be_new & self.database.seen.keys():
+            self.aborted = True
+            raise OperationalError("applied") from pg.SerializationFailure("applied")
         self.database.place(self.owned).locked = self.has_locked = True
         self.batch.batch_result = batch_result
         return True
