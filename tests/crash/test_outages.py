@@ -12,6 +12,7 @@ from functools import partial
 
 import psycopg
 import pytest
+from celery.exceptions import Retry
 from django.db import Error, connection
 from django.test import override_settings
 from django.utils import timezone
@@ -90,6 +91,11 @@ def test_a_database_that_dies_in_a_batch_ends_the_run_and_nothing_else(servers, 
     account(queue)
 
 
+def a_tick_that_comes_again(instance_id: int, moment: str) -> None:
+    with pytest.raises(Retry):
+        tasks.tick(instance_id, moment)
+
+
 def test_a_celery_task_that_meets_no_database_ends_with_one_line(servers, broker, caplog):
     """Each pool process would log a traceback otherwise, and bury what matters."""
     queue = a_full_queue(broker)
@@ -105,7 +111,7 @@ def test_a_celery_task_that_meets_no_database_ends_with_one_line(servers, broker
             for ask in (
                 partial(tasks.run_queue, queue.pk, moment),
                 partial(tasks.run_queue, queue.pk),
-                partial(tasks.tick, instance.pk, moment),
+                partial(a_tick_that_comes_again, instance.pk, moment),
                 tasks.run_relay,
             ):
                 ask()
