@@ -1,4 +1,4 @@
-"""The person on duty in the chaos run, at the console: edits, releases, parks and deletes."""
+"""The person on duty in the chaos run, at the console: edits, releases, parks, deletes, resumes."""
 
 import html
 import json
@@ -7,7 +7,9 @@ import re
 import sys
 import threading
 import urllib.error
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from bench.chaos.plan import INTERFACE, STRANGER
@@ -28,6 +30,14 @@ SELECT e.id, coalesce(e.edited_payload, e.payload), e.parked_at IS NOT NULL,
 FROM integration_messageerror e JOIN integration_queue q ON q.id = e.queue_id
 WHERE e.state = 'HOLD' ORDER BY e.last_failed_at LIMIT %s
 """
+# Stopped at their failure threshold, and little of what stopped them is left.
+STOPPED: Final = """
+SELECT DISTINCT q.name FROM integration_queue q JOIN integration_queuepartition p
+  ON p.queue_id = q.id AND p.state = 'BRAKED'
+WHERE (SELECT count(*) FROM integration_messageerror e WHERE e.queue_id = q.id
+  AND e.state IN ('HOLD', 'PARKED', 'READY', 'RETRY', 'PROCESSING')) < %s
+"""
+FEW: Final = 100
 _TEXT: Final = re.compile(r'<textarea [^>]*name="text"[^>]*>\n?(.*?)</textarea>', re.DOTALL)
 _VERSION: Final = re.compile(r'name="version" value="(\d+)"')
 
@@ -64,7 +74,7 @@ def has_to_be_edited(document: Any) -> bool:
 class OnDuty(threading.Thread):
     """Decides about whatever is on hold, until it is ended. Comes back when the console fails.
 
-    `refusals` are answers that no fault explains.
+    `refusals` are answers that no fault explains; `resumed` counts queues that were resumed.
     """
 
     def __init__(self, look: Look, person: Person, login: tuple[str, str], seed: str) -> None:
@@ -75,15 +85,18 @@ class OnDuty(threading.Thread):
         self.chance = random.Random(f"duty {seed}")
         self.ending = threading.Event()
         self.refusals: list[str] = []
+        self.resumed = 0
 
     def run(self) -> None:
         while not self.ending.wait(LOOK_SECONDS):
             for row in self.look.rows(HELD, [AT_ONCE]) or ():
-                self._try(Held(*row))
+                self._try(partial(self.decide, Held(*row)))
+            for (name,) in self.look.rows(STOPPED, [FEW]) or ():
+                self._try(partial(self._resume, str(name)))
 
-    def _try(self, held: Held) -> None:
+    def _try(self, deed: Callable[[], None]) -> None:
         try:
-            self.decide(held)
+            deed()
         except urllib.error.HTTPError as e:
             if e.code < SERVER_ERROR and e.code != CONFLICT:
                 self._refused(f"{e.code} {e.url}")
@@ -103,6 +116,11 @@ class OnDuty(threading.Thread):
             self._edit(held)
         else:
             self._post(held, "releases", "")
+
+    def _resume(self, name: str) -> None:
+        page = self._read(f"queues/{name}/")
+        self.person.post(f"queues/{name}/resumptions/", page, {"reason": "It is mended."})
+        self.resumed += 1
 
     def _edit(self, held: Held) -> None:
         page = self._read(f"failures/{held.id}/edits/?part=record")

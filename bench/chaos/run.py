@@ -86,6 +86,7 @@ class ChaosRun:
             **self._line(faults, skew, forced),
             "untrue": accounting.untrue(self.ledger.fates, book),
             "refused": len(duty.refusals),
+            "resumed": duty.resumed,
             "caught_up_seconds": took,
         }
 
