@@ -101,14 +101,25 @@ def remember(rig: Rig, book: Sequence[Entry]) -> None:
     rig.write('CREATE INDEX ON integration_messageerror (queue_id, partition, "offset")')
 
 
-def untrue(fates: Mapping[tuple[str, int], Fate], book: Sequence[Entry]) -> int:
-    """Count what Kafka has otherwise than the senders were told: then it is not ours to judge."""
+@dataclass(frozen=True, slots=True)
+class Untrue:
+    """A message that Kafka has `count` times, and what its sender was told, if anything."""
+
+    queue: str
+    seq: int
+    fate: Fate | None
+    count: int
+
+
+def untrue(fates: Mapping[tuple[str, int], Fate], book: Sequence[Entry]) -> list[Untrue]:
+    """What Kafka has otherwise than the senders were told: then it is not ours to judge."""
     there = Counter((entry.queue, entry.seq) for entry in book)
-    wrong = sum(
-        (fate is Fate.COMMITTED and there[each] != 1) or (fate is Fate.ABORTED and there[each] != 0)
-        for each, fate in fates.items()
-    )
-    return wrong + sum(count > 1 or each not in fates for each, count in there.items())
+    right = {Fate.COMMITTED: {1}, Fate.ABORTED: {0}, Fate.UNSURE: {0, 1}, None: set[int]()}
+    return [
+        Untrue(*each, fate, there[each])
+        for each in sorted(fates.keys() | there.keys())
+        if there[each] not in right[fate := fates.get(each)]
+    ]
 
 
 def account(rig: Rig) -> Account:

@@ -55,6 +55,7 @@ class ChaosRun:
         self.processes = Processes(rig, environment, self.skew_seconds)
         self.world = World(servers, self.processes, self.proxy)
         self.partner = ""
+        self.untrue: list[accounting.Untrue] = []
 
     def carry_out(self) -> dict[str, Any]:
         """Run for so long, let everything come to its end, and return the line."""
@@ -78,13 +79,14 @@ class ChaosRun:
         book = reading.book(self.rig.bootstrap, plan.INBOUND)
         accounting.remember(self.rig, book)
         interrupting.say(f"{len(book)} messages are in Kafka; waiting for what is left of them")
+        self.untrue = accounting.untrue(self.ledger.fates, book)
         took = self._until_over()
         duty.ending.set()
         duty.join()
         forced = self.processes.stop_all()
         return {
             **self._line(faults, skew, forced),
-            "untrue": accounting.untrue(self.ledger.fates, book),
+            "untrue": len(self.untrue),
             "refused": len(duty.refusals),
             "resumed": duty.resumed,
             "caught_up_seconds": took,
@@ -93,7 +95,8 @@ class ChaosRun:
     def write_findings(self) -> None:
         """Write what is known of each message that something went wrong with."""
         file = self.rig.folder / "findings.json"
-        file.write_text(json.dumps(findings(self.rig), default=str, indent=1))
+        known = {**findings(self.rig), "untrue": list(map(asdict, self.untrue))}
+        file.write_text(json.dumps(known, default=str, indent=1))
 
     def _started(self) -> OnDuty:
         """Everything runs, and a person is logged in."""

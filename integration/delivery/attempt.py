@@ -12,7 +12,7 @@ from integration.delivery.batch_result import BatchResult
 from integration.delivery.context import RunContext
 from integration.delivery.exhaustion import call_hooks
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
-from integration.delivery.key_order import KeyOrder, read_order_keys, untried_keys
+from integration.delivery.key_order import KeyOrder, moving_keys, read_order_keys
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork, nothing
@@ -209,8 +209,8 @@ def _key_order(context: RunContext, owned: Owned, units: Sequence[Unit]) -> KeyO
     if not context.queue.keeps_keys_in_order and not owned.has_parked:
         return None
     read_order_keys(units, context.queue.order_texts)
-    untried = untried_keys(units)
-    return KeyOrder(context.repository.open_keys(owned, untried) if untried else {})
+    moving = moving_keys(units)
+    return KeyOrder(context.repository.open_keys(owned, moving) if moving else {})
 
 
 def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:

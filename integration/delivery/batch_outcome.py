@@ -32,8 +32,10 @@ class BatchOutcome:
     @property
     def parked_keys(self) -> list[bytes]:
         """The order keys of what this commit has parked."""
-        parked = (n for n in self.batch_result.new_errors if n.state is ErrorState.PARKED)
-        return sorted({new.unit.order_key for new in parked if new.unit.order_key is not None})
+        news = self.batch_result.new_errors
+        keys = [new.unit.order_key for new in news if new.state is ErrorState.PARKED]
+        keys += [row.order_key for row in self.batch_result.parked_rows]
+        return sorted({key for key in keys if key is not None})
 
 
 def batch_outcome(

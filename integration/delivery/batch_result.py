@@ -43,7 +43,7 @@ class NewError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """A further try of a known failure. `failure` is None when it ended well."""
+    """A further try of a known failure. `failure` is None when it ended well or was parked."""
 
     row: OpenError
     state: ErrorState
@@ -99,6 +99,11 @@ class BatchResult:
     """objects that are there now: what waits for them is due"""
     dispatch: Dispatch | None = None
     """calls made and calls about to be made; sending only"""
+
+    @property
+    def parked_rows(self) -> list[OpenError]:
+        """The known failures that wait behind an earlier one of their key from now on."""
+        return [change.row for change in self.changes if change.state is ErrorState.PARKED]
 
     @property
     def waits_for_objects(self) -> bool:

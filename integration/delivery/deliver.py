@@ -91,7 +91,11 @@ def _must_stop(context: RunContext, owned: Owned, batch_outcomes: Sequence[Batch
     """Return whether to leave the partition alone: a stop was settled, or a threshold reached."""
     if any(one.stop is not None for one in batch_outcomes):
         return True
-    bad = [one for one in batch_outcomes if one.failed or one.batch_result.new_errors]
+    bad = [
+        one
+        for one in batch_outcomes
+        if one.failed or one.batch_result.new_errors or one.batch_result.parked_rows
+    ]
     if not bad:
         return False
     parked = sorted({key for one in bad for key in one.parked_keys})

@@ -74,12 +74,18 @@ def end_waiting(outcome: Waits) -> Ending:
 
 
 def end_parked(unit: Unit, chance: Chance) -> Ending:
-    """A message behind an open one of its key waits as a row; one that has a row stays as it is.
+    """A message behind an open one of its key waits as a row, and the position goes past it.
 
-    That is no try, and spends nothing.
+    One that has a row and moves no position stays as it is. That is no try, and spends nothing.
     """
     if unit.row is not None:
-        return Ending(None)
+        if not unit.moves:
+            return Ending(None)
+        counters = _counters(unit, tried=0)
+        state, ended = ErrorState.PARKED, Ended.PARKED
+        return Ending(
+            ended, change=RowChange(row=unit.row, state=state, ended=ended, counters=counters)
+        )
     new = NewError(
         id=chance.new_id,
         unit=unit,

@@ -41,9 +41,13 @@ def read_order_keys(units: Sequence[Unit], read: Reader | None) -> None:
             unit.order_key = None if text is None else order_key(text.encode("utf-8", "replace"))
 
 
-def untried_keys(units: Iterable[Unit]) -> list[bytes]:
-    """Return the keys of those that come from the topic: an open failure of theirs parks them."""
-    keys = {unit.order_key for unit in units if unit.row is None and unit.order_key is not None}
+def moving_keys(units: Iterable[Unit]) -> list[bytes]:
+    """Return the keys of those that move the position: an open failure of theirs parks them.
+
+    The head of a sequential queue is one of them although it has a row: it may have failed before
+    anybody looked at its key.
+    """
+    keys = {unit.order_key for unit in units if unit.moves and unit.order_key is not None}
     return sorted(keys)
 
 
@@ -78,7 +82,7 @@ class KeyOrder:
         key = unit.order_key
         if key is None or key in self._failed:
             return key is not None
-        return unit.row is None and unit.record.offset > self._blocked.get(key, unit.record.offset)
+        return unit.moves and unit.record.offset > self._blocked.get(key, unit.record.offset)
 
     def note(self, unit: Unit, outcome: Outcome) -> None:
         """Remember a message that has failed: nothing of its key passes it."""

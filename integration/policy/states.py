@@ -64,6 +64,7 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
             ErrorState.RESOLVED,
             ErrorState.RETRY,
             ErrorState.HOLD,
+            ErrorState.PARKED,
             ErrorState.DELETED,
             ErrorState.PROCESSING,
         }
@@ -85,7 +86,13 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
         {ErrorState.RETRY, ErrorState.RESOLVED, ErrorState.HOLD, ErrorState.DELETED}
     ),
     ErrorState.PROCESSING: frozenset(
-        {ErrorState.RESOLVED, ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}
+        {
+            ErrorState.RESOLVED,
+            ErrorState.RETRY,
+            ErrorState.HOLD,
+            ErrorState.READY,
+            ErrorState.PARKED,
+        }
     ),
     ErrorState.RESOLVED: frozenset(
         {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PARKED}

@@ -259,6 +259,7 @@ class DatabaseUnitOfWork(OpenTransaction):
         """Make due what is first of its key after this commit."""
         news = [new for new in batch_result.new_errors if new.state is ErrorState.PARKED]
         parked = [written[new.id][0] for new in news if new.id in written]
+        parked += [row.id for row in batch_result.parked_rows]
         closed = [c.row.id for c in batch_result.changes if c.state is ErrorState.RESOLVED]
         if parked or closed:
             key_order.wake(self._run, parked + closed)

@@ -223,3 +223,20 @@ def test_a_retry_marker_passes_no_failure_of_its_key(tables, owned):
     repository = tables.repository()
     ids = fail(repository, owned, held(10, b"k"), failed(11, b"k", ErrorState.RETRY))
     assert repository.retry_rows([RetryMarker(ids[1], 1)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "becomes"), [(ErrorState.HOLD, "PARKED"), (ErrorState.RESOLVED, "RETRY")]
+)
+def test_a_head_waits_for_what_is_open_of_its_key_and_only_for_that(tables, owned, first, becomes):
+    """It is parked as one that never failed is: woken at once where the first was closed since."""
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k", ErrorState.READY))
+    tables.alter(ids[0], state=first)
+    here = replace(owned, next_offset=11)
+    head = repository.head(here)
+    assert not head.parked
+    change = a_change(head, ErrorState.PARKED, failure=None)
+    settle(repository, owned, BatchResult(12, changes=[change]))
+    assert states(tables, ids[1:]) == [becomes]
+    assert repository.head(here).parked

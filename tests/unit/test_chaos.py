@@ -110,7 +110,11 @@ def test_what_kafka_has_otherwise_than_senders_were_told_is_counted():
         ("q", 5): Fate.UNSURE,
     }
     # 2 is missing, 3 should not be there, nobody knows of 4.
-    assert accounting.untrue(fates, book) == 3
+    assert [(each.seq, each.fate, each.count) for each in accounting.untrue(fates, book)] == [
+        (2, Fate.COMMITTED, 0),
+        (3, Fate.ABORTED, 1),
+        (4, None, 1),
+    ]
 
 
 def test_a_line_is_good_when_nothing_is_wrong_and_nothing_was_left_out():

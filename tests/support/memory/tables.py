@@ -351,6 +351,7 @@ class MemoryDatabase:
             spent=change.counters.spent,
             not_before=self._from_now(change.delay_seconds),
             carrier=change.carrier,
+            parked=known.parked or change.state is ErrorState.PARKED,
             copied_at=self.clock.seconds if copied else known.copied_at,
             ended=change.ended if resolved else "",
         )
