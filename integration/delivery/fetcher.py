@@ -152,15 +152,14 @@ class Fetcher:
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
 
     def _ran_alone(self, owned: Owned, count: int) -> None:
-        """End the isolation once as many rows ran alone as one batch may have had.
+        """End the isolation once as many rows ran alone as one batch may have had, in several runs.
 
         The one that kills was none of them. Where the topic has more it may stand there.
         """
         if owned.isolate_until is None:
             return
-        owned.rows_alone += count
         has_more = owned.reads_kafka and owned.partition not in self._ends
-        if owned.rows_alone >= self.context.queue.batch_size and not has_more:
+        if not has_more and self.context.repository.ran_alone(owned, count):
             self.context.end_isolation(owned, self.held)
 
     def _due_rows(self, owned: Owned) -> Iterator[Sequence[OpenError]]:

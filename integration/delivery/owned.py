@@ -59,8 +59,7 @@ class Owned:
     """One partition held by this run. Only the holder of `epoch` may change its row.
 
     `due` says whether a waiting state may be tried again now. `isolate_until`
-    makes messages run alone under a marker up to that offset, after unclean ends; `rows_alone`
-    counts the rows that did. `failed_until`
+    makes messages run alone under a marker up to that offset, after unclean ends. `failed_until`
     is the highest offset from the position on that had an error row when the partition was taken:
     only a position that went back has one, besides a head. `waits_for_others` is one that was
     added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
@@ -89,7 +88,6 @@ class Owned:
     suspect_hung: bool = False
     may_have_head: bool = True
     isolate_until: int | None = None
-    rows_alone: int = 0
     failed_until: int | None = None
     waits_for_others: bool = False
     has_parked: bool = False

@@ -269,6 +269,12 @@ class Repository(Protocol):
         A row that a person moved since it was read gets none; its claim leaves it out then.
         """
 
+    def ran_alone(self, owned: Owned, count: int) -> bool:
+        """Count rows that ran alone and killed nobody; return whether they are a batch by now.
+
+        Counted since the last unclean end, over all runs; then no run isolates here any more.
+        """
+
     def unmark(self, owned: Owned, unit: Unit) -> None:
         """Take the marker back when the unit ended without a batch result."""
 

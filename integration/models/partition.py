@@ -66,6 +66,12 @@ class QueuePartition(models.Model):
     # A crash suspect's marker: the message that is alone in work, and how often work died on it.
     unclean_ends = models.IntegerField(default=0)
     unclean_offset = models.BigIntegerField(null=True)
+    rows_alone = models.IntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="So many failures ran alone since the last unclean end, and nothing died of one.",
+    )
     suspect_offset = models.BigIntegerField(null=True)
     suspect_crashes = models.IntegerField(default=0)
     suspect_hung = models.BooleanField(default=False, db_default=False)

@@ -23,6 +23,7 @@ UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
       THEN p.unclean_ends + died.unclean::int
     WHEN died.unclean THEN 1 ELSE 0 END,
   unclean_offset = p.next_offset,
+  rows_alone = CASE WHEN died.unclean THEN 0 ELSE p.rows_alone END,
   suspect_offset = CASE WHEN died.unclean
     OR (p.suspect_crashes > 0 AND p.suspect_offset >= p.next_offset) THEN p.suspect_offset END,
   suspect_crashes = CASE
@@ -78,6 +79,20 @@ UPDATE integration_messageerror e SET crashes = crashes + 1, attempts = attempts
   epoch = NULL
 WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
   AND (partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("e")}))
+"""
+MARK_OFFSET: Final = (
+    "UPDATE integration_queuepartition SET suspect_crashes = "
+    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
+    "marked_at = clock_timestamp() "
+    "WHERE id = %(id)s AND epoch = %(epoch)s"
+)
+# Once as many ran alone as a batch may have, the one that kills was none of them.
+RAN_ALONE: Final = """
+UPDATE integration_queuepartition p SET
+  unclean_ends = CASE WHEN p.rows_alone + n.count >= n.batch THEN 0 ELSE p.unclean_ends END,
+  rows_alone = CASE WHEN p.rows_alone + n.count >= n.batch THEN 0 ELSE p.rows_alone + n.count END
+FROM (SELECT %s::int AS count, %s::int AS batch) n
+WHERE p.id = %s AND p.epoch = %s RETURNING p.rows_alone = 0
 """
 RENEW: Final = (
     "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "

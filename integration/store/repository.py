@@ -27,6 +27,7 @@ from integration.store import (
     dependencies,
     jms_receipts,
     key_order,
+    partition_lease,
     queue_stops,
     rescues,
     rows,
@@ -50,12 +51,6 @@ from integration.store.sessions import (
 from integration.store.unit_of_work import DatabaseUnitOfWork
 from integration.values import Record, TopicFacts
 
-MARK_OFFSET: Final = (
-    "UPDATE integration_queuepartition SET suspect_crashes = "
-    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
-    "marked_at = clock_timestamp() "
-    "WHERE id = %(id)s AND epoch = %(epoch)s"
-)
 MARK_ROW: Final = """
 WITH ours AS (
   UPDATE integration_queuepartition SET marked_at = clock_timestamp()
@@ -279,9 +274,8 @@ class DatabaseRepository:
 
     def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
         ids, numbers = [t.error for t in markers], [t.retry_no for t in markers]
-        due = self._all(
-            rows.RETRY_ROWS, [ids, numbers, self.queue.id, self.queue.keeps_keys_in_order]
-        )
+        of_queue = [self.queue.id, self.queue.keeps_keys_in_order]
+        due = self._all(rows.RETRY_ROWS, [ids, numbers, *of_queue])
         return {row[0]: rows.open_error(row) for row in due}
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
@@ -330,12 +324,16 @@ class DatabaseRepository:
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:
             at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
-            return self._count(MARK_OFFSET, at) == 1
+            return self._count(partition_lease.MARK_OFFSET, at) == 1
         key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
         [(is_ours, is_marked)] = self._all(MARK_ROW, key)
         if is_marked:
             unit.row = replace(unit.row, version=unit.row.version + 1)
         return bool(is_ours)
+
+    def ran_alone(self, owned: Owned, count: int) -> bool:
+        counted = [count, self.queue.batch_size, owned.id, owned.epoch]
+        return self._all(partition_lease.RAN_ALONE, counted) == [(True,)]
 
     def unmark(self, owned: Owned, unit: Unit) -> None:
         if unit.row is None:

@@ -92,6 +92,26 @@ def test_unclean_ends_are_counted_while_the_position_does_not_move(tables):
     assert tables.manager().take()[0].unclean_ends == 0
 
 
+def test_rows_that_ran_alone_are_counted_over_runs_until_one_dies(tables):
+    """As many as a batch has prove that none of them kills: nobody isolates any more then."""
+    tables.configure(batch_size=5)
+    repository = tables.repository()
+    for count in (4, 4):
+        manager = tables.manager()
+        assert not repository.ran_alone(manager.take()[0], count)
+        tables.die(manager)
+    manager = tables.manager()
+    owned = manager.take()[0]
+    assert (owned.unclean_ends, repository.ran_alone(owned, 2)) == (2, False)
+    manager.close(clean=True)
+    manager = tables.manager()
+    former, owned = owned, manager.take()[0]
+    assert not repository.ran_alone(former, 9)
+    assert (owned.unclean_ends, repository.ran_alone(owned, 3)) == (2, True)
+    tables.die(manager)
+    assert tables.manager().take()[0].unclean_ends == 1
+
+
 def test_crashes_of_a_suspect_are_counted_across_runs_that_gave_way_before_it(tables):
     repository = tables.repository()
     for expected in (0, 1, 2):

@@ -96,6 +96,7 @@ class MemoryPartitionManager:
         is_where_it_was = place.unclean_offset == place.next_offset or self._is_in_same(place)
         place.unclean_ends = (place.unclean_ends if is_where_it_was else 0) + unclean
         place.unclean_offset = place.next_offset
+        place.rows_alone = 0 if unclean else place.rows_alone
         if not unclean:
             if not (place.suspect_crashes and (place.suspect_offset or 0) >= place.next_offset):
                 place.suspect_offset, place.suspect_crashes = None, 0

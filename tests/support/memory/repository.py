@@ -283,6 +283,16 @@ class MemoryRepository:
             unit.row = replace(unit.row, version=unit.row.version + 1)
         return True
 
+    def ran_alone(self, owned: Owned, count: int) -> bool:
+        self._statement("ran_alone")
+        place = self.database.place(owned)
+        if not self.database.is_owned(owned):
+            return False
+        place.rows_alone += count
+        if place.rows_alone >= self.queue.batch_size:
+            place.rows_alone = place.unclean_ends = 0
+        return place.rows_alone == 0
+
     def unmark(self, owned: Owned, unit: Unit) -> None:
         self._statement("unmark")
         if unit.row is None:

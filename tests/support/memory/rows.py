@@ -73,6 +73,7 @@ class PlaceRow:
     resume_at: float | None = None
     probes: int = 0
     unclean_ends: int = 0
+    rows_alone: int = 0
     unclean_offset: int | None = None
     suspect_offset: int | None = None
     suspect_crashes: int = 0

@@ -82,6 +82,27 @@ def test_after_unclean_ends_as_many_run_alone_as_a_batch_has_and_no_more(keyed):
     assert script.steps.count(Step.MARKED) == BATCH
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_so_it_is_also_where_each_run_gives_way_before(keyed):
+    """Others wait for its slot: a run that counted for itself would run them alone for ever."""
+    world = held_back(keyed=keyed)
+    for _ in range(ISOLATE_AFTER_UNCLEAN_ENDS):
+        with pytest.raises(Died):
+            world.run(Script(2, dies))
+    script = Script()
+
+    def stop(*, quiet_seconds: float) -> str:
+        assert quiet_seconds == 0
+        return YIELD
+
+    while len(world.effects()) < COUNT:
+        known = len(world.effects())
+        world.run(script, stop=stop)
+        assert len(world.effects()) > known
+    assert world.effects() == list(range(COUNT))
+    assert script.steps.count(Step.MARKED) == BATCH
+
+
 def test_those_that_fail_again_do_not_keep_the_others_from_their_turn():
     world = held_back(keyed=False)
     row = world.row(1)
