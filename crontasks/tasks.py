@@ -8,7 +8,7 @@ from uuid import UUID
 
 from celery import Task, shared_task
 
-from crontasks import ticks
+from crontasks import expiry, ticks
 from crontasks.running import operating, outage, serving
 from crontasks.task_names import DRIVE_RUN, RUN_OPERATION, RUN_QUEUE, RUN_RELAY, TICK
 
@@ -32,7 +32,8 @@ def tick(
     again = partial(self.retry, countdown=TICK_AGAIN_SECONDS)
     what, then = f"A tick of cron instance {instance_id}", "a run that had not begun is tried again"
     with outage.in_one_line(what, then=then, send_again=again):
-        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), request)
+        if not expiry.has_expired():
+            ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), request)
 
 
 @shared_task(name=RUN_QUEUE)
@@ -55,7 +56,8 @@ def run_operation(operation_id: str, asked_at: str | None = None) -> None:
 def run_relay() -> None:
     """The relay, until the worker shuts down."""
     with outage.in_one_line("The relay"):
-        serving.serve_relay()
+        if not expiry.has_expired():
+            serving.serve_relay()
 
 
 @shared_task(bind=True, name=DRIVE_RUN)
@@ -64,4 +66,5 @@ def drive_run(self: "Task[Any, Any]", run_id: str) -> None:
     from crontasks.bulk import driver  # noqa: PLC0415 - other workers need not know the jobs
 
     with outage.in_one_line(f"Bulk run {run_id}"):
-        driver.serve(UUID(run_id), str(self.request.hostname))
+        if not expiry.has_expired():
+            driver.serve(UUID(run_id), str(self.request.hostname))

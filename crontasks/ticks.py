@@ -16,6 +16,7 @@ from django.db.models.functions import Greatest
 from crontasks import parameters
 from crontasks.celery_app import app
 from crontasks.definitions import Definition, registry
+from crontasks.expiry import expires_in
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from crontasks.running import history, rights, shutdown, starts
@@ -130,7 +131,7 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
     app.send_task(
         TICK,
         (instance.pk, scheduled_at.isoformat(), *more),
-        expires=_EXPIRES_SECONDS,
+        headers=expires_in(_EXPIRES_SECONDS),
         soft_time_limit=instance.timeout_seconds,
         time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,
     )

@@ -6,6 +6,7 @@ from kombu.exceptions import OperationalError
 
 from crontasks.celery_app import app
 from crontasks.definitions import NoParameters, crontask
+from crontasks.expiry import expires_in
 from crontasks.outcome import NOTHING, Context, Outcome
 from crontasks.task_names import RUN_RELAY
 from integration.store import locks, relay_sharing
@@ -35,7 +36,7 @@ class Relay:
             if cursor.fetchone() is None:
                 return NOTHING
             try:
-                app.send_task(RUN_RELAY, expires=EXPIRES_SECONDS)
+                app.send_task(RUN_RELAY, headers=expires_in(EXPIRES_SECONDS))
             except OperationalError:
                 cursor.execute(
                     "UPDATE crontasks_croninstance SET asked_at = NULL WHERE id = %s",

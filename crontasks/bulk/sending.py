@@ -16,6 +16,7 @@ from kombu.exceptions import OperationalError
 
 from crontasks.celery_app import app
 from crontasks.cursor import Cursor
+from crontasks.expiry import expires_in
 from crontasks.health.live_processes import SPARK
 from crontasks.hearts import ALIVE_SECONDS
 from crontasks.task_names import DRIVE_RUN
@@ -96,12 +97,12 @@ def send(run: UUID) -> None:
 
 def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
     """Those that the broker took; the others are noted as not sent."""
-    unsent = list(runs)
+    unsent, limit = list(runs), expires_in(EXPIRES_SECONDS) if runs else {}
     try:
         with app.connection_for_write(transport_options=_AT_ONCE) as broker:
             while unsent:
                 asked = (str(unsent[0]),)
-                app.send_task(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
+                app.send_task(DRIVE_RUN, asked, headers=limit, connection=broker)
                 unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from crontasks import expiry
 from crontasks.bulk import sending
 from crontasks.bulk.deciding import again, cancel
 from crontasks.dispatch.dispatcher import Dispatcher
@@ -74,7 +75,7 @@ def look() -> list[Any]:
 def sent(broker: "redis.Redis[bytes]") -> list[str]:
     """The runs that wait in the driver's own queue of Celery, oldest first."""
     messages = [json.loads(raw) for raw in reversed(broker.lrange("spark", 0, -1))]
-    assert all(one["headers"]["expires"] for one in messages)
+    assert all(one["headers"][expiry.HEADER] for one in messages)
     assert {one["headers"]["task"] for one in messages} <= {"crontasks.tasks.drive_run"}
     return [one["headers"]["argsrepr"].strip("(),'") for one in messages]
 
