@@ -17,7 +17,7 @@ from integration.actions.errors import (
 from integration.actions.positions import Move, Request
 from integration.models import Delivery, Gap, PartitionLease, Queue, QueueChange, QueuePartition
 from integration.values import TopicFacts
-from tests.support.partners import an_endpoint
+from tests.support.partners import a_call, an_endpoint
 from tests.support.rows import TOPIC_UUID, a_blocked_queue, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -155,19 +155,6 @@ def test_what_expired_is_told_by_its_gap_alone() -> None:
     )
     seek(queue, Move(0, 3, 0, 5))
     assert gaps() == [(0, 2, "EXPIRED", ""), (2, 5, "SKIPPED", "otto")]
-
-
-def a_call(queue: Queue, offset: int, **fields) -> Delivery:
-    known = {"message_id": f"m{offset}", "state": "DELIVERED", "epoch": 3}
-    return Delivery.objects.create(
-        queue=queue,
-        endpoint=queue.endpoint,
-        topic_uuid=TOPIC_UUID,
-        partition=0,
-        offset=offset,
-        started_at=timezone.now(),
-        **(known | fields),
-    )
 
 
 def test_what_was_delivered_is_sent_again_only_when_somebody_says_so() -> None:
