@@ -6,6 +6,8 @@ from uuid import UUID, uuid4
 
 from django.db.models import F, Sum
 
+from integration.actions import failures
+from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
 from integration.actions.transaction import short_transaction
@@ -84,6 +86,7 @@ def adopt(
         if not moved:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
         for row in moved:
+            _hold_passed(row, place, facts, Author(actor, reason))
             effect = _adopt_one(row, place, facts, actor)
             note(
                 queue_id,
@@ -118,7 +121,7 @@ def _blocked_by_topic(queue_id: int) -> list[QueuePartition]:
 
 def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> str:
     low, high = facts.low[row.partition], facts.high[row.partition]
-    offset = low if place is Place.START else high
+    offset = _start(row, place, facts)
     if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
         record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
     if place is Place.END:
@@ -142,6 +145,22 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     if lost:
         effect += f" {so_many(lost, 'failure is', 'failures are')} of messages that the topic lost."
     return effect
+
+
+def _start(row: QueuePartition, place: Place, facts: TopicFacts) -> int:
+    ends = facts.low if place is Place.START else facts.high
+    return ends[row.partition]
+
+
+def _hold_passed(row: QueuePartition, place: Place, facts: TopicFacts, by: Author) -> None:
+    """In order, failures at or beyond the old position waited there: but for those met again."""
+    if not row.queue.keeps_order:
+        return
+    passed = failures.at_offsets(row, row.next_offset)
+    if facts.topic_uuid == row.topic_uuid:
+        met_again = _start(row, place, facts), facts.high[row.partition] - 1
+        passed = passed.exclude(offset__range=met_again)
+    failures.hold_passed(passed, actor=by.actor, reason=by.reason)
 
 
 def _set_apart(row: QueuePartition, end: int) -> int:

@@ -160,6 +160,37 @@ def test_failures_beyond_the_end_of_a_topic_keep_their_calls_and_give_up_their_o
     assert len({TOPIC_UUID, lost.topic_uuid, again_lost.topic_uuid}) == 3
 
 
+GROWN = TopicFacts(TOPIC_UUID, {0: 2}, {0: 12})
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "place", "state"),
+    [
+        ("sequential", NEW, Place.START, "HOLD"),
+        ("sequential", SAME, Place.END, "HOLD"),
+        ("sequential", GROWN, Place.END, "HOLD"),
+        # The position went back behind it: it is the head again.
+        ("sequential", GROWN, Place.START, "RETRY"),
+        ("continuous", NEW, Place.START, "RETRY"),
+    ],
+)
+def test_what_would_be_tried_after_newer_ones_is_held_when_a_topic_is_adopted(
+    kind: str, facts: TopicFacts, place: Place, state: str
+) -> None:
+    queue = a_queue_row(kind)
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    head = a_held(queue, 10, state="RETRY", not_before=timezone.now())
+    late = a_held(queue, 9, state="READY", late=True)
+
+    blocks.adopt(queue.pk, place=place, facts=facts, actor="otto", reason="restored")
+
+    for error in (head, late):
+        error.refresh_from_db()
+    assert (head.state, late.state) == (state, "READY")
+    changes = list(head.changes.values_list("actor", "reason"))
+    assert changes == ([("otto", "restored")] if state == "HOLD" else [])
+
+
 def test_adopting_touches_only_partitions_blocked_for_their_topic_that_exist() -> None:
     queue = a_queue_row("continuous")
     moved = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")

@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 import pytest
+from django.utils import timezone
 
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.report import Report, RunEnding
 from integration.kafka import looks
 from integration.models import (
+    ErrorChange,
     Gap,
+    MessageError,
     OutboxChange,
     OutboxRow,
     Queue,
@@ -26,6 +29,7 @@ from integration.runs.queues import run_queue
 from tests.support import restored
 from tests.support.builders import a_provider, a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_held
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -176,6 +180,24 @@ def test_kafka_alone_tells_a_restore_and_skipping_leaves_a_gap(broker, flow):
     gap = Gap.objects.get()
     assert (gap.from_offset, gap.to_offset, gap.acknowledged_by) == (5, 8, "anna")
     assert sorted(published(broker).values()) == [1] * 6 + [2] * 2
+
+
+def test_what_had_failed_among_the_skipped_ones_is_not_applied_by_itself(broker, flow):
+    place = QueuePartition.objects.get(queue=flow)
+    waits = {"topic_uuid": place.topic_uuid, "headers": [], "interface": ""}
+    a_held(flow, 5, state="RETRY", not_before=timezone.now(), payload=b'{"n": 5}', **waits)
+    a_held(flow, 6, state="PROCESSING", epoch=place.epoch, payload=b'{"n": 6}', **waits)
+    run_queue(flow.pk)
+    look()
+
+    decide(finding("position").pk, options.SKIP, actor="anna", reason="booked by hand")
+    decide(finding("sent").pk, options.SEND_ALL, actor="anna", reason="partner lost them")
+    run_queue(flow.pk)
+
+    assert sorted(Effect.objects.values_list("n", flat=True)) == list(range(5))
+    assert set(MessageError.objects.values_list("state", flat=True)) == {"HOLD"}
+    changes = ErrorChange.objects.values_list("actor", "reason")
+    assert list(changes) == [("anna", "booked by hand")] * 2
 
 
 def test_where_nothing_was_lost_everything_goes_on_by_itself(broker):
