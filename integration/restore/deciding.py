@@ -193,7 +193,7 @@ def _moved(decision: Decision) -> QueuePartition:
 
 def _pause(decision: Decision) -> str:
     queue = Queue.objects.filter(pk=decision.queue)
-    queue.update(paused=True, pause_reason="Left paused after a restore.")
+    queue.update(paused=True, paused_until=None, pause_reason="Left paused after a restore.")
     return f"{decision.name} stays paused until somebody resumes it."
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
+from crontasks.dispatch.dispatcher import end_pauses
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.report import Report, RunEnding
 from integration.kafka import looks
@@ -226,6 +228,8 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     queue, other = a_queue(broker), a_queue(broker, name="other")
     queue.provider.bootstrap_servers = "127.0.0.1:1"
     queue.provider.save()
+    # As it stood in the backup: until the morning.
+    Queue.objects.filter(pk=other.pk).update(paused=True, paused_until=timezone.now())
     examining.declare("restored from the night's backup", "anna")
 
     examining.look_if_noticed()
@@ -238,5 +242,7 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     assert all("main" in one.facts["problem"] for one in held.values())
     decide(held[queue.name].pk, options.READ_AGAIN, actor="anna")
     decide(held[other.name].pk, options.PAUSE, actor="anna")
+    with connection.cursor() as cursor:
+        assert end_pauses(cursor) == 0
     assert list(Queue.objects.filter(paused=True)) == [other]
     assert examining.current() is None
