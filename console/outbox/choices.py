@@ -94,7 +94,7 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
         return _reviewed(request, verb, chosen, status=422)
     sentence = f"{outcome.moved:,} {decision.done}"
     if outcome.moved_on:
-        sentence += f"; {outcome.moved_on:,} had changed and were left alone"
+        sentence += f"; {outcome.moved_on:,} had changed, or were in use, and were left alone"
     level = messages.WARNING if outcome.moved_on else messages.SUCCESS
     messages.add_message(request, level, f"{sentence}.")
     return see_list("outbox", query)

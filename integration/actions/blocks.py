@@ -2,15 +2,17 @@
 
 from enum import StrEnum
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db.models import F, Sum
 
+from integration.actions import failures
+from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
-from integration.models import Delivery, Gap, Queue, QueuePartition
+from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
@@ -84,6 +86,7 @@ def adopt(
         if not moved:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
         for row in moved:
+            _hold_passed(row, place, facts, Author(actor, reason))
             effect = _adopt_one(row, place, facts, actor)
             note(
                 queue_id,
@@ -118,13 +121,13 @@ def _blocked_by_topic(queue_id: int) -> list[QueuePartition]:
 
 def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> str:
     low, high = facts.low[row.partition], facts.high[row.partition]
-    offset = low if place is Place.START else high
+    offset = _start(row, place, facts)
     if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
         record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
     if place is Place.END:
         record_gap(row, facts.topic_uuid, (low, high), by=actor)
-    # Where a topic lost its end, its offsets are given to other messages: what was delivered under
-    # them says nothing about these.
+    lost = _set_apart(row, high) if facts.topic_uuid == row.topic_uuid else 0
+    # What is read again is sent again.
     Delivery.objects.filter(
         queue=row.queue_id,
         partition=row.partition,
@@ -139,7 +142,42 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
         effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."
+    if lost:
+        effect += f" {so_many(lost, 'failure is', 'failures are')} of messages that the topic lost."
     return effect
+
+
+def _start(row: QueuePartition, place: Place, facts: TopicFacts) -> int:
+    ends = facts.low if place is Place.START else facts.high
+    return ends[row.partition]
+
+
+def _hold_passed(row: QueuePartition, place: Place, facts: TopicFacts, by: Author) -> None:
+    """In order, failures at or beyond the old position waited there: but for those met again."""
+    if not row.queue.keeps_order:
+        return
+    passed = failures.at_offsets(row, row.next_offset)
+    if facts.topic_uuid == row.topic_uuid:
+        met_again = _start(row, place, facts), facts.high[row.partition] - 1
+        passed = passed.exclude(offset__range=met_again)
+    failures.hold_passed(passed, actor=by.actor, reason=by.reason)
+
+
+def _set_apart(row: QueuePartition, end: int) -> int:
+    """Give failures beyond the topic's end a topic of their own; returns how many.
+
+    Their offsets are given to other messages, about which neither they nor what was delivered
+    under these offsets say anything. Their own calls stay with them.
+    """
+    own = str(uuid4())
+    lost = {
+        "queue": row.queue_id,
+        "topic_uuid": row.topic_uuid,
+        "partition": row.partition,
+        "offset__gte": end,
+    }
+    Delivery.objects.filter(**lost).update(topic_uuid=own)
+    return MessageError.objects.filter(**lost).update(topic_uuid=own, version=F("version") + 1)
 
 
 def _give_up_rescued(row: QueuePartition) -> int:

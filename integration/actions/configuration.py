@@ -1,8 +1,9 @@
 """Changes of the configuration: each is stored together with its one row of audit."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
@@ -23,6 +24,8 @@ Facts = dict[str, Any]
 SET: Final = sealed.SET
 NOT_SET: Final = "not set"
 SET_ANEW: Final = sealed.SET_ANEW
+# Of each kind of rows that something may not go before: one more than are named.
+LOOKED_AT: Final = InUseError.NAMED + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,13 @@ def delete(subject: models.Model, author: Author) -> ConfigurationChange:
     before = facts(subject)
     number = subject.pk
     with transaction.atomic():
+        if needed_by := _needed_by(subject):
+            raise InUseError(str(subject), _named(needed_by))
         try:
             subject.delete()
         except ProtectedError as refusal:
-            raise InUseError(str(subject), _named(refusal.protected_objects)) from refusal
+            few = islice(refusal.protected_objects, LOOKED_AT)
+            raise InUseError(str(subject), _named(few)) from refusal
         subject.pk = number
         change = record(subject, before, None, author)
     assert change is not None  # noqa: S101 - a deletion always differs
@@ -186,5 +192,16 @@ def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None
     return system if isinstance(system, ExternalSystem) else None
 
 
-def _named(protected: set[models.Model]) -> list[str]:
+def _needed_by(subject: models.Model) -> list[models.Model]:
+    """A few rows of each kind that the row may not go before; Django would load every one."""
+    needed_by: list[models.Model] = []
+    relations: list[Any] = subject._meta.get_fields(include_hidden=True)
+    for relation in relations:
+        if relation.auto_created and getattr(relation, "on_delete", None) is models.PROTECT:
+            rows = relation.related_model._default_manager.filter(**{relation.field.name: subject})
+            needed_by += rows.order_by()[:LOOKED_AT]
+    return needed_by
+
+
+def _named(protected: Iterable[models.Model]) -> list[str]:
     return sorted(f"{row._meta.verbose_name} {row}" for row in protected)

@@ -295,13 +295,17 @@ class TopicAbsentError(IntegrationError):
 
 
 class InUseError(IntegrationError):
-    """The thing to be removed is still needed by something else."""
+    """The thing to be removed is still needed by something else.
+
+    The sentence names `NAMED` of these, and says where there are more.
+    """
 
     code: ClassVar[str] = "IN_USE"
+    NAMED: ClassVar[int] = 5
 
     def __init__(self, name: str, needed_by: list[str]) -> None:
-        shown = ", ".join(needed_by[:5])
-        more = f" and {len(needed_by) - 5:,} more" if len(needed_by) > 5 else ""
+        shown = ", ".join(needed_by[: self.NAMED])
+        more = " and more" if len(needed_by) > self.NAMED else ""
         super().__init__(
             f"{name} is still needed by {shown}{more}, so nothing was removed.",
             next_step="Remove or change those first, or switch it off instead.",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from integration.actions import tracked
 from integration.actions.errors import (
@@ -24,6 +24,7 @@ from integration.policy.moves import (
     EDIT,
     HOLD,
     PARK,
+    PASS,
     RELEASE,
     RESTORE,
     SEND_BACK,
@@ -37,6 +38,7 @@ from integration.policy.states import (
     OutboxKind,
     OutboxState,
     PartitionState,
+    in_order,
 )
 from integration.selectors.failures.lateness import why_late
 from integration.store import key_order
@@ -200,6 +202,30 @@ def cancel_retry_markers(error_ids: list[UUID]) -> None:
     OutboxRow.objects.filter(
         error__in=error_ids, kind=OutboxKind.RETRY_MARKER, state=OutboxState.PENDING
     ).update(state=OutboxState.CANCELLED)
+
+
+def at_offsets(
+    place: QueuePartition, first: int, after: int | None = None
+) -> QuerySet[MessageError]:
+    """The failures of a partition's topic from `first` on, those from `after` on not among them."""
+    failures = MessageError.objects.filter(
+        queue=place.queue_id,
+        topic_uuid=place.topic_uuid,
+        partition=place.partition,
+        offset__gte=first,
+    )
+    return failures if after is None else failures.filter(offset__lt=after)
+
+
+def hold_passed(passed: QuerySet[MessageError], *, actor: str, reason: str = "") -> None:
+    """Put on hold what the engine would try by itself, for failures that a position moves past.
+
+    Tried then, they would be applied after newer ones. In a transaction; raises RowBusyError.
+    """
+    request = Request(PASS, actor, reason)
+    due = passed.filter(state__in=in_order(PASS.expected)).order_by("pk")
+    for row in due.select_for_update().only("version", "state"):
+        carry_out(row, request, {"not_before": None, "epoch": None})
 
 
 def _change(error_id: UUID, version: int, request: Request) -> MessageError:

@@ -67,10 +67,10 @@ def plan_chosen(
     query: str = "",
     retry_of: UUID | None = None,
 ) -> UUID:
-    """Freeze these failures, at the versions they were seen at. Raises NothingChosenError.
+    """Freeze these failures, at the versions they were seen at, but for those beyond the most.
 
     Failures of systems that the person may not know of are not there for them: left out. `query`
-    is the filter they were chosen by.
+    is the filter they were chosen by. Raises NothingChosenError.
     """
     queues = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
     known = None if scope.is_whole else list(queues)
@@ -79,6 +79,7 @@ def plan_chosen(
         chosen = dict(list(versions.items())[:MOST_ITEMS])
         last_first = verb == moves.DELETE.action
         store.freeze_chosen(operation.pk, chosen, known, last_first=last_first)
+        operation.is_capped = len(versions) > MOST_ITEMS
         return _summed_up(operation)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.actions.errors import ReasonMissingError
+from integration.actions.errors import ReasonMissingError, RowBusyError
 from integration.actions.transaction import short_transaction
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease
@@ -92,7 +92,10 @@ GIVE_UP: Final = Verb("give up", OutboxState.CANCELLED, True, {})
 
 @dataclass(frozen=True, slots=True)
 class OutboxOutcome:
-    """The fate of the rows asked for; both counts add up to all of them."""
+    """The fate of the rows asked for; both counts add up to all of them.
+
+    Left alone, in `moved_on`, are also those from one on that somebody else held too long.
+    """
 
     moved: int = 0
     moved_on: int = 0
@@ -115,12 +118,18 @@ def give_up(row: int, *, batch: UUID | None, actor: str, reason: str) -> None:
 
 
 def send_again_many(rows: Batches, *, actor: str, reason: str = "") -> OutboxOutcome:
-    """Give dead rows (id -> batch as seen) back to the relay. Raises RowBusyError."""
+    """Give dead rows (id -> batch as seen) back to the relay.
+
+    Raises RowBusyError, where nothing was changed.
+    """
     return _many(SEND_AGAIN, rows, actor, reason)
 
 
 def give_up_many(rows: Batches, *, actor: str, reason: str) -> OutboxOutcome:
-    """Cancel dead rows (id -> batch as seen). Raises ReasonMissingError, RowBusyError."""
+    """Cancel dead rows (id -> batch as seen).
+
+    Raises ReasonMissingError, and RowBusyError, where nothing was changed.
+    """
     return _many(GIVE_UP, rows, actor, reason)
 
 
@@ -181,9 +190,15 @@ def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:
         raise ReasonMissingError(action="give up what was to be sent")
     moved = 0
     for chunk in _chunks(rows):
-        with short_transaction():
-            fit = _as_seen(chunk)
-            _write(verb, fit, actor, reason)
+        try:
+            with short_transaction():
+                fit = _as_seen(chunk)
+                _write(verb, fit, actor, reason)
+        except RowBusyError:
+            if not moved:
+                raise
+            # That nothing was changed would not be true any more.
+            break
         moved += len(fit)
     if moved:
         log.warning("%s: %s for %s outgoing rows", actor, verb.action, moved)

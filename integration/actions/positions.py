@@ -19,9 +19,9 @@ from integration.actions.errors import (
 from integration.actions.queues import RUNNING, lock, note, refuse_jms, refuse_outbound
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
-from integration.models import Delivery, Gap, MessageError, PartitionLease, Queue, QueuePartition
+from integration.models import Delivery, Gap, PartitionLease, Queue, QueuePartition
 from integration.policy.rescue import end_of
-from integration.policy.states import DUE, DeliveryState, PartitionState, in_order
+from integration.policy.states import DeliveryState, PartitionState
 from integration.store.sessions import database_now
 from integration.values import TopicFacts
 
@@ -55,7 +55,7 @@ def seek(queue_id: int, moves: Sequence[Move], *, facts: TopicFacts, request: Re
     Each gets a new epoch, so that an owner that still runs is fenced. What is skipped is recorded
     as a gap with who did it. `facts` is what the broker says now. Raises ReasonMissingError,
     NotPausedError, PositionMovedError, OffsetOutsideError, StillSendingError, QueueMismatchError,
-    OutboundQueueError, QueueAtJmsError, RowBusyError, StateMismatchError.
+    OutboundQueueError, QueueAtJmsError, RowBusyError.
     """
     if not request.reason.strip():
         raise ReasonMissingError(action="move a position")
@@ -137,13 +137,9 @@ def _state_of(row: QueuePartition) -> Mapping[str, Any]:
 
 def _skip(queue: Queue, row: QueuePartition, move: Move, request: Request) -> str:
     """What was never tried is a gap; a failure that is passed waits for a person."""
-    passed = _failures(row, move.before, move.after)
     if queue.keeps_order:
-        for error in passed.filter(state__in=in_order(DUE)):
-            # Tried by itself it would be applied after newer ones.
-            failures.hold(
-                error.pk, version=error.version, actor=request.actor, reason=request.reason
-            )
+        passed = failures.at_offsets(row, move.before, move.after)
+        failures.hold_passed(passed, actor=request.actor, reason=request.reason)
     first = _untried_from(row, move.before)
     record_gap(row, row.topic_uuid, (first, move.after), by=request.actor, reason=SKIPPED)
     done = sum(offset < move.after for offset in row.done_ahead)
@@ -154,23 +150,13 @@ def _skip(queue: Queue, row: QueuePartition, move: Move, request: Request) -> st
 
 def _untried_from(row: QueuePartition, before: int) -> int:
     """The first offset from `before` on that is no failure, and that no gap tells of already."""
-    first = before + 1 if _failures(row, before, before + 1).exists() else before
+    has_failed = failures.at_offsets(row, before, before + 1).exists()
+    first = before + 1 if has_failed else before
     known = Gap.objects.filter(
         partition=row, topic_uuid=row.topic_uuid, from_offset__lte=first, to_offset__gt=first
     )
     told: int | None = known.aggregate(end=Max("to_offset"))["end"]
     return first if told is None else told
-
-
-def _failures(row: QueuePartition, first: int, after: int) -> Any:
-    """The rows of the error table of these offsets, `after` not among them."""
-    return MessageError.objects.filter(
-        queue=row.queue_id,
-        topic_uuid=row.topic_uuid,
-        partition=row.partition,
-        offset__gte=first,
-        offset__lt=after,
-    )
 
 
 def _go_back(row: QueuePartition, move: Move, request: Request) -> str:

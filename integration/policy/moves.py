@@ -23,6 +23,13 @@ HOLD: Final = Move(
     frozenset({ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED}),
     ErrorState.HOLD,
 )
+# Of what the engine would try by itself, where a person moves the position past it: a crash
+# suspect's marker, too, would be due again once its run is gone.
+PASS: Final = Move(
+    "hold",
+    frozenset({ErrorState.RETRY, ErrorState.READY, ErrorState.PROCESSING}),
+    ErrorState.HOLD,
+)
 DELETE: Final = Move(
     "delete",
     frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED}),

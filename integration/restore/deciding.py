@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from django.db.models import F, QuerySet
 
+from integration.actions import failures
 from integration.actions.blocks import move_position, record_gap
 from integration.actions.errors import QueueMismatchError, ReasonMissingError
 from integration.actions.queues import note
@@ -28,6 +29,7 @@ from integration.restore import options
 from integration.restore.examining import close_if_decided
 from integration.restore.options import Option, card
 from integration.restore.reviewing import (
+    REVIEW,
     hold_interrupted,
     hold_waiting,
     lay_out,
@@ -154,17 +156,27 @@ def _skip(decision: Decision) -> str:
     facts, place = decision.finding.facts, _moved(decision)
     skipped = facts["from"], facts["to"]
     record_gap(place, place.topic_uuid, skipped, by=decision.actor, reason=RESTORED)
+    _hold_failed(decision, place)
     return f"{decision.place} continues at offset {facts['to']:,}; what was skipped is a gap."
 
 
 def _review(decision: Decision) -> str:
-    _moved(decision)
+    place = _moved(decision)
+    _hold_failed(decision, place)
     lay_out(decision.finding, decision.units)
     facts = decision.finding.facts
     return (
         f"Held for review: {so_many(len(decision.units), 'message')} from offset "
         f"{facts['from']:,} on. {decision.place} continues at offset {facts['to']:,}."
     )
+
+
+def _hold_failed(decision: Decision, place: QueuePartition) -> None:
+    """What had failed among these at the backup is not tried by itself, in order or not."""
+    facts = decision.finding.facts
+    failed = failures.at_offsets(place, facts["from"], facts["to"])
+    reason = decision.reason or REVIEW.text
+    failures.hold_passed(failed, actor=decision.actor, reason=reason)
 
 
 def _moved(decision: Decision) -> QueuePartition:
@@ -181,14 +193,14 @@ def _moved(decision: Decision) -> QueuePartition:
 
 def _pause(decision: Decision) -> str:
     queue = Queue.objects.filter(pk=decision.queue)
-    queue.update(paused=True, pause_reason="Left paused after a restore.")
+    queue.update(paused=True, paused_until=None, pause_reason="Left paused after a restore.")
     return f"{decision.name} stays paused until somebody resumes it."
 
 
 def _hold(decision: Decision) -> str:
-    failures = hold_waiting(decision.queue, decision.actor, decision.reason)
+    waiting = hold_waiting(decision.queue, decision.actor, decision.reason)
     calls = hold_interrupted(decision.queue)
-    return f"Held for review: {options.to_deliver(failures, calls)} of {decision.name}."
+    return f"Held for review: {options.to_deliver(waiting, calls)} of {decision.name}."
 
 
 def _deliver(decision: Decision) -> str:

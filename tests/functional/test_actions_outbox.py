@@ -1,11 +1,13 @@
 """What people decide about rows of the outbox: once, seen, with a line of history that stays."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connection, transaction
 
 from integration.actions import outbox
-from integration.actions.errors import ReasonMissingError
+from integration.actions.errors import ReasonMissingError, RowBusyError
 from integration.actions.outbox import NotInDoubtError, OutboxMismatchError, OutboxOutcome
 from integration.models import OutboxChange, OutboxRow, Provider, RelayLease
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
@@ -90,6 +92,34 @@ def test_many_rows_are_moved_counted_and_noted_one_by_one(provider: Provider) ->
     assert outcome == OutboxOutcome(moved=len(rows) - 2, moved_on=2)
     assert states(rows[0].pk, rows[1].pk) == ["CANCELLED", "DEAD"]
     assert OutboxChange.objects.count() == len(rows) - 2
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("locked", [0, 1])
+def test_a_row_in_somebodys_hands_stops_it_and_what_was_moved_is_told(
+    monkeypatch: pytest.MonkeyPatch, locked: int
+) -> None:
+    monkeypatch.setattr("integration.actions.transaction.PATIENCE_MS", 100)
+    monkeypatch.setattr(outbox, "CHUNK_ROWS", 1)
+    provider = a_provider()
+    rows = [a_dead_row(provider) for _ in range(3)]
+    asked = {row.pk: row.batch for row in rows}
+
+    def give_up() -> OutboxOutcome | None:
+        try:
+            return outbox.give_up_many(asked, actor="anna", reason="old")
+        except RowBusyError:
+            return None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as other, transaction.atomic():
+        OutboxRow.objects.select_for_update().get(pk=rows[locked].pk)
+        outcome = other.submit(give_up).result(20)
+
+    assert outcome == (OutboxOutcome(moved=1, moved_on=2) if locked else None)
+    left = states(*(row.pk for row in rows))
+    assert left == ["CANCELLED" if place < locked else "DEAD" for place in range(3)]
 
 
 @pytest.mark.parametrize(("sent", "state"), [(True, "PUBLISHED"), (False, "PENDING")])

@@ -1,6 +1,7 @@
 """A person moves a position: compared with what they saw, recorded, and what it passes kept."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -17,7 +18,7 @@ from integration.actions.errors import (
 from integration.actions.positions import Move, Request
 from integration.models import Delivery, Gap, PartitionLease, Queue, QueueChange, QueuePartition
 from integration.values import TopicFacts
-from tests.support.partners import an_endpoint
+from tests.support.partners import a_call, an_endpoint
 from tests.support.rows import TOPIC_UUID, a_blocked_queue, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -124,14 +125,26 @@ def test_a_blocked_sequential_queue_goes_past_its_failure_which_stays_open() -> 
     assert error.state == "HOLD"
 
 
-def test_a_head_that_waits_for_its_retry_is_held_when_it_is_passed() -> None:
+@pytest.mark.parametrize(
+    "waits",
+    [
+        {"state": "RETRY", "not_before": timezone.now()},
+        {"state": "READY"},
+        # The next run would take the marker of one that died, and try again.
+        {"state": "PROCESSING", "epoch": 2},
+    ],
+    ids=lambda waits: waits["state"],
+)
+def test_a_head_that_would_be_tried_is_held_when_it_is_passed(waits: dict[str, Any]) -> None:
     """Tried by itself it would be applied after newer ones."""
     queue = paused("sequential")
-    error = a_held(queue, state="RETRY", not_before=timezone.now())
+    error = a_held(queue, **waits)
     a_place(queue, state="BACKOFF", state_error=error.pk, resume_at=timezone.now())
     seek(queue, Move(0, 3, 10, 11))
     error.refresh_from_db()
-    assert (error.state, error.changes.get().actor) == ("HOLD", "otto")
+    assert (error.state, error.not_before, error.epoch) == ("HOLD", None, None)
+    change = error.changes.get()
+    assert (change.actor, change.action, change.from_state) == ("otto", "hold", waits["state"])
     assert gaps() == []
 
 
@@ -155,19 +168,6 @@ def test_what_expired_is_told_by_its_gap_alone() -> None:
     )
     seek(queue, Move(0, 3, 0, 5))
     assert gaps() == [(0, 2, "EXPIRED", ""), (2, 5, "SKIPPED", "otto")]
-
-
-def a_call(queue: Queue, offset: int, **fields) -> Delivery:
-    known = {"message_id": f"m{offset}", "state": "DELIVERED", "epoch": 3}
-    return Delivery.objects.create(
-        queue=queue,
-        endpoint=queue.endpoint,
-        topic_uuid=TOPIC_UUID,
-        partition=0,
-        offset=offset,
-        started_at=timezone.now(),
-        **(known | fields),
-    )
 
 
 def test_what_was_delivered_is_sent_again_only_when_somebody_says_so() -> None:

@@ -10,10 +10,12 @@ from integration.actions.errors import (
     QueueMismatchError,
     TopicAbsentError,
 )
-from integration.models import Gap, Queue, QueueChange, QueuePartition
+from integration.models import Delivery, Gap, Queue, QueueChange, QueuePartition
+from integration.selectors.delivering.open_calls import doubts
 from integration.store import starts
 from integration.values import TopicFacts
-from tests.support.rows import TOPIC_UUID, a_place, a_queue_row
+from tests.support.partners import a_call, an_endpoint
+from tests.support.rows import TOPIC_UUID, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -130,6 +132,63 @@ def test_adopting_sets_position_identity_and_epoch_and_records_what_stays_untrie
     assert history(queue) == [(f"adopt from {place}", "otto")]
     with pytest.raises(QueueMismatchError):
         blocks.adopt(queue.pk, place=place, facts=facts, actor="otto")
+
+
+def test_failures_beyond_the_end_of_a_topic_keep_their_calls_and_give_up_their_offsets() -> None:
+    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    kept, lost = a_held(queue, 6), a_held(queue, 7)
+    for offset, state in [(6, "UNKNOWN"), (7, "UNKNOWN"), (8, "DELIVERED")]:
+        a_call(queue, offset, state=state)
+    assert {doubt.error.pk for doubt in doubts(queue.pk, reveal=False)} == {kept.pk, lost.pk}
+
+    blocks.adopt(queue.pk, place=Place.END, facts=SAME, actor="otto")
+
+    assert {doubt.error.pk for doubt in doubts(queue.pk, reveal=False)} == {kept.pk, lost.pk}
+    assert "1 failure is of messages" in QueueChange.objects.get().effect
+    before = lost.version
+    for error in (kept, lost):
+        error.refresh_from_db()
+    assert (kept.topic_uuid, lost.version) == (TOPIC_UUID, before + 1)
+    topics = dict(Delivery.objects.values_list("offset", "topic_uuid"))
+    assert topics == {6: TOPIC_UUID, 7: lost.topic_uuid, 8: lost.topic_uuid}
+    # The same offsets once more.
+    QueuePartition.objects.update(state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    again_lost = a_held(queue, 7)
+    blocks.adopt(queue.pk, place=Place.END, facts=SAME, actor="otto")
+    again_lost.refresh_from_db()
+    assert len({TOPIC_UUID, lost.topic_uuid, again_lost.topic_uuid}) == 3
+
+
+GROWN = TopicFacts(TOPIC_UUID, {0: 2}, {0: 12})
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "place", "state"),
+    [
+        ("sequential", NEW, Place.START, "HOLD"),
+        ("sequential", SAME, Place.END, "HOLD"),
+        ("sequential", GROWN, Place.END, "HOLD"),
+        # The position went back behind it: it is the head again.
+        ("sequential", GROWN, Place.START, "RETRY"),
+        ("continuous", NEW, Place.START, "RETRY"),
+    ],
+)
+def test_what_would_be_tried_after_newer_ones_is_held_when_a_topic_is_adopted(
+    kind: str, facts: TopicFacts, place: Place, state: str
+) -> None:
+    queue = a_queue_row(kind)
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    head = a_held(queue, 10, state="RETRY", not_before=timezone.now())
+    late = a_held(queue, 9, state="READY", late=True)
+
+    blocks.adopt(queue.pk, place=place, facts=facts, actor="otto", reason="restored")
+
+    for error in (head, late):
+        error.refresh_from_db()
+    assert (head.state, late.state) == (state, "READY")
+    changes = list(head.changes.values_list("actor", "reason"))
+    assert changes == ([("otto", "restored")] if state == "HOLD" else [])
 
 
 def test_adopting_touches_only_partitions_blocked_for_their_topic_that_exist() -> None:

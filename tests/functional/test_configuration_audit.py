@@ -1,12 +1,21 @@
 """Storing configuration: one row of audit a change, no lost update, no secret told."""
 
 import pytest
+from django.db.models.signals import post_init
 from django.utils import timezone
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.errors import ChangedMeanwhileError, InUseError
-from integration.models import ConfigurationChange, Endpoint, ExternalSystem, Provider, Queue
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    ExternalSystem,
+    ObjectStructure,
+    Provider,
+    Queue,
+    StoredObject,
+)
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -90,3 +99,23 @@ def test_what_is_in_use_stays_and_leaves_no_audit() -> None:
     assert refused.value.code == "IN_USE"
     assert ExternalSystem.objects.exists()
     assert not ConfigurationChange.objects.exists()
+
+
+def test_of_what_needs_it_only_a_few_are_looked_at() -> None:
+    structure = ObjectStructure.objects.create(name="orders", key_paths=["$.a"], json_schema={})
+    known = {"structure": structure, "arrival_batch": 1, "updated_at": timezone.now()}
+    documents = [StoredObject(key=f"k{n}", arrival_index=n, **known) for n in range(200)]
+    StoredObject.objects.bulk_create(documents)
+    looked_at: list[object] = []
+
+    def looks(instance: StoredObject, **_: object) -> None:
+        looked_at.append(instance)
+
+    post_init.connect(looks, sender=StoredObject)
+    try:
+        with pytest.raises(InUseError, match=rf"object {structure.pk}:k\d.* and more,"):
+            configuration.delete(structure, ANNA)
+    finally:
+        post_init.disconnect(looks, sender=StoredObject)
+    assert 0 < len(looked_at) <= 6
+    assert StoredObject.objects.count() == 200

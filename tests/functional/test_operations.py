@@ -48,6 +48,15 @@ def test_a_selection_is_frozen_in_the_order_of_arrival_and_nothing_joins_it():
     assert list(items) == [(row.pk, 1, "") for row in rows]
 
 
+@pytest.mark.parametrize(("chosen", "is_capped"), [(2, False), (3, True)])
+def test_what_was_chosen_beyond_the_most_that_one_takes_is_told(monkeypatch, chosen, is_capped):
+    monkeypatch.setattr(operations, "MOST_ITEMS", 2)
+    versions = {row.pk: row.version for row in some_held(chosen)}
+    planned = operations.plan_chosen(versions, verb="release", actor="otto")
+    operation = Operation.objects.get(pk=planned)
+    assert (operation.total, operation.is_capped) == (2, is_capped)
+
+
 def test_every_message_is_changed_once_told_once_and_counted():
     some_held(5)
     operation = started(plan(), reason="partner is up again")

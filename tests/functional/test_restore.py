@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 
+from crontasks.dispatch.dispatcher import end_pauses
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.report import Report, RunEnding
 from integration.kafka import looks
 from integration.models import (
+    ErrorChange,
     Gap,
+    MessageError,
     OutboxChange,
     OutboxRow,
     Queue,
@@ -26,6 +31,7 @@ from integration.runs.queues import run_queue
 from tests.support import restored
 from tests.support.builders import a_provider, a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_held
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -178,6 +184,24 @@ def test_kafka_alone_tells_a_restore_and_skipping_leaves_a_gap(broker, flow):
     assert sorted(published(broker).values()) == [1] * 6 + [2] * 2
 
 
+def test_what_had_failed_among_the_skipped_ones_is_not_applied_by_itself(broker, flow):
+    place = QueuePartition.objects.get(queue=flow)
+    waits = {"topic_uuid": place.topic_uuid, "headers": [], "interface": ""}
+    a_held(flow, 5, state="RETRY", not_before=timezone.now(), payload=b'{"n": 5}', **waits)
+    a_held(flow, 6, state="PROCESSING", epoch=place.epoch, payload=b'{"n": 6}', **waits)
+    run_queue(flow.pk)
+    look()
+
+    decide(finding("position").pk, options.SKIP, actor="anna", reason="booked by hand")
+    decide(finding("sent").pk, options.SEND_ALL, actor="anna", reason="partner lost them")
+    run_queue(flow.pk)
+
+    assert sorted(Effect.objects.values_list("n", flat=True)) == list(range(5))
+    assert set(MessageError.objects.values_list("state", flat=True)) == {"HOLD"}
+    changes = ErrorChange.objects.values_list("actor", "reason")
+    assert list(changes) == [("anna", "booked by hand")] * 2
+
+
 def test_where_nothing_was_lost_everything_goes_on_by_itself(broker):
     restored.own()
     queue = a_queue(broker, "sequential", stay_seconds=1.3)
@@ -204,6 +228,8 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     queue, other = a_queue(broker), a_queue(broker, name="other")
     queue.provider.bootstrap_servers = "127.0.0.1:1"
     queue.provider.save()
+    # As it stood in the backup: until the morning.
+    Queue.objects.filter(pk=other.pk).update(paused=True, paused_until=timezone.now())
     examining.declare("restored from the night's backup", "anna")
 
     examining.look_if_noticed()
@@ -216,5 +242,7 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
     assert all("main" in one.facts["problem"] for one in held.values())
     decide(held[queue.name].pk, options.READ_AGAIN, actor="anna")
     decide(held[other.name].pk, options.PAUSE, actor="anna")
+    with connection.cursor() as cursor:
+        assert end_pauses(cursor) == 0
     assert list(Queue.objects.filter(paused=True)) == [other]
     assert examining.current() is None

@@ -26,6 +26,7 @@ from tests.support import restored
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
+from tests.support.rows import a_held
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -119,6 +120,29 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     assert [p.message_id for p in partner.shelf.messages[7:]] == ["m3"]
     states = MessageError.objects.order_by("offset").values_list("state", flat=True)
     assert list(states) == ["RESOLVED", "RESOLVED", "DELETED"]
+
+
+def test_what_had_failed_among_the_reviewed_ones_waits_for_the_review_too(broker):
+    queue = an_outbound_queue(broker, "sequential", stay_seconds=0.1)
+    partner = MemoryDeliverer()
+    post(broker, queue, 1)
+    send(queue, partner)
+    restored.back_up()
+    post(broker, queue, 2, first=1)
+    send_and_stay(queue, partner)
+    restored.restore()
+    # Retried in the backup, and delivered after it.
+    known = {"topic_uuid": queue.partitions.get().topic_uuid, "message_id": "m1"}
+    a_held(queue, 1, state="RETRY", not_before=timezone.now(), **known)
+    look()
+    decide(only_finding("position").pk, options.REVIEW, actor="anna")
+    decide(only_finding("delivery").pk, options.DELIVER, actor="anna")
+
+    send(queue, partner)
+
+    assert numbers(partner.shelf.ids) == [0, 1, 2]
+    rows = MessageError.objects.order_by("offset")
+    assert list(rows.values_list("offset", "state")) == [(1, "HOLD"), (2, "HOLD")]
 
 
 class Sent(NamedTuple):

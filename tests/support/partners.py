@@ -4,12 +4,15 @@ import json
 import uuid
 from typing import Any
 
+from django.utils import timezone
+
 from integration.delivery.report import Report
 from integration.endpoints.port import Deliverer
-from integration.models import Endpoint, ExternalSystem, Queue
+from integration.models import Delivery, Endpoint, ExternalSystem, Queue
 from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.rows import TOPIC_UUID
 
 
 def an_endpoint(**fields: Any) -> Endpoint:
@@ -29,6 +32,20 @@ def an_outbound_queue(kafka: Kafka, kind: str = "sequential", **fields: Any) -> 
     endpoint = fields.pop("endpoint", None) or an_endpoint()
     defaults = {"direction": "outbound", "default_service": None, "endpoint": endpoint}
     return a_queue(kafka, kind, **(defaults | fields))
+
+
+def a_call(queue: Queue, offset: int, **fields: Any) -> Delivery:
+    """A call of a queue's message that arrived, in the place that `rows.a_place` makes."""
+    known: dict[str, Any] = {"message_id": f"m{offset}", "state": "DELIVERED", "epoch": 3}
+    return Delivery.objects.create(
+        queue=queue,
+        endpoint=queue.endpoint,
+        topic_uuid=TOPIC_UUID,
+        partition=0,
+        offset=offset,
+        started_at=timezone.now(),
+        **(known | fields),
+    )
 
 
 def post(kafka: Kafka, queue: Queue, count: int, *, first: int = 0, keys: int = 0) -> None:

@@ -116,7 +116,7 @@ class Command(BaseCommand):
         if outcome.moved_on:
             self.stdout.write(
                 f"{outcome.moved_on:,} were left alone: Kafka has not refused them, or somebody "
-                "has decided meanwhile. `manage.py outbox list` shows what is left."
+                "has decided or is deciding. `manage.py outbox list` shows what is left."
             )
         return not outcome.moved_on
 

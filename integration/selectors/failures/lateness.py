@@ -33,7 +33,10 @@ def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None
     if not queue.keeps_order or is_kept:
         return None
     if partition is None or partition.topic_uuid != error.topic_uuid:
-        return "The topic was created anew since it failed; newer messages may be applied already."
+        return (
+            "The topic was created anew or lost its end since it failed; newer messages may be "
+            "applied already."
+        )
     if error.offset < partition.next_offset:
         return (
             f"The queue has moved on: it is at offset {partition.next_offset:,}, "
