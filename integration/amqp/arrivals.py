@@ -100,9 +100,13 @@ class JmsArrivals:
         pause = 0.0
         while not self._over.wait(pause):
             began = time.monotonic()
-            browser = self._round(browser)
-            self._round_at = time.monotonic()
-            pause = max(PAUSE_SECONDS, PAUSE_SHARE * (self._round_at - began))
+            try:
+                browser = self._round(browser)
+                self._round_at = time.monotonic()
+            except Exception:  # a broker says anything, and the next round begins anew
+                log.exception("a look at idle queues of a JMS broker broke off")
+                self._is_troubled, browser = True, None
+            pause = max(PAUSE_SECONDS, PAUSE_SHARE * (time.monotonic() - began))
         if browser is not None:
             browser.close()
 

@@ -23,6 +23,7 @@ SOLE: Final = symbol("sole-connection-for-container")
 # The broker is told to expect something from us within twice this; it is sent while we wait.
 HEARTBEAT_SECONDS: Final = 30.0
 LITTLE_SECONDS: Final = 0.001
+HEARD_SECONDS: Final = 1.0
 # For the last words of a broker that has closed the connection: they are on their way already.
 LAST_SECONDS: Final = 0.2
 
@@ -142,8 +143,12 @@ class AmqpConnection:
         self._write(time.monotonic() + seconds)
 
     def hear(self) -> None:
-        """Take in what the broker has said meanwhile, without waiting. Raises EndedError."""
-        while self._stream.get_extra_info("is_readable"):
+        """Take in what the broker has said meanwhile, without waiting. Raises EndedError.
+
+        Of one that says more and more no more than it does in a moment.
+        """
+        ends_at = time.monotonic() + HEARD_SECONDS
+        while self._stream.get_extra_info("is_readable") and time.monotonic() < ends_at:
             self._read(LITTLE_SECONDS)
             self._check()
 
@@ -220,3 +225,14 @@ def words_of(end: Any, condition: str) -> tuple[str, str]:
         # The engine takes all that brokers say for UTF-8.
         return "", "its words are no UTF-8"
     return ("", "") if found is None else (found.name or "", found.description or "")
+
+
+def has_address(terminus: Any) -> bool:
+    """Return whether the other side has attached to something, whatever it calls it.
+
+    A name that is no UTF-8 is none that the library can tell.
+    """
+    try:
+        return terminus.address is not None
+    except UnicodeDecodeError:
+        return True

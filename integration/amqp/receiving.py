@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from proton import Delivery, Described, Link, Message, Terminus, symbol, ulong
 
-from integration.amqp.connection import AmqpConnection, EndedError
+from integration.amqp.connection import AmqpConnection, EndedError, has_address
 from integration.amqp.incoming import Incoming, Received
 
 # More than this is not taken out of the engine at once, whatever the messages' sizes.
@@ -56,7 +56,7 @@ class ReceivingLink:
         self._link = self._receiver(address)
         self._incoming = Incoming(self._link)
         connection.open(self._link, seconds)
-        if self._link.remote_source.address is None:
+        if not has_address(self._link.remote_source):
             # It raises what the broker gives as its reason.
             connection.until(lambda: False, seconds)
         self._transactions = _Transactions(connection, seconds)
@@ -76,8 +76,9 @@ class ReceivingLink:
     def take(self, limit: int, seconds: float) -> list[Received]:
         """Take at most `limit` messages, waiting up to `seconds` for the first.
 
-        Raises EndedError.
+        Raises EndedError, also when the broker has rolled back what was accepted.
         """
+        self._transactions.look()
         taken: list[Received] = []
         size = 0
         for received in self._come(seconds if limit > 0 else 0.0):
@@ -211,11 +212,12 @@ class _Transactions:
     def hear(self, seconds: float) -> None:
         self._connection.hear()
         try:
-            self._connection.until(self._is_over, seconds)
+            self._connection.until(self.look, seconds)
         except TimeoutError:
             return
 
-    def _is_over(self) -> bool:
+    def look(self) -> bool:
+        """Return whether none is under way. Raises EndedError when one was rolled back."""
         for transaction in self._under_way:
             transaction.look()
         self._under_way = [one for one in self._under_way if not one.is_over]

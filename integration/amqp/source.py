@@ -177,11 +177,11 @@ class AmqpSource:
             self._beats.join()
 
     def _opened(self) -> ReceivingLink:
-        """Raises JmsError."""
+        """Raises JmsError, LostError."""
         if self._link is None:
-            link = self._open_link()
+            # Before there is a link that would have to be closed where the database is gone.
             self._known = self._receipts.known()
-            self._link = link
+            self._link = self._open_link()
             if self._beats is None:
                 self._beats = threading.Thread(target=self._beat, name="amqp", daemon=True)
                 self._beats.start()
