@@ -32,6 +32,7 @@ WAITING: Final = (
     "tests/functional/test_setup_provider.py",
     "tests/functional/test_shared_queue.py",
     "tests/functional/test_topic_identity.py",
+    "tests/functional/test_topic_truncated.py",
     "tests/functional/test_worker_stalls.py",
 )
 # Of the others, what takes longer than a file of `functional`.

@@ -1,0 +1,101 @@
+"""Topics that lost their end, as after a broker's disk came back from a backup."""
+
+import pytest
+from django.utils import timezone
+
+from integration.actions.blocks import Place, adopt
+from integration.actions.failures import release
+from integration.kafka import admin
+from integration.models import ErrorAttempt, MessageError, Queue, QueuePartition
+from tests.support.builders import a_queue
+from tests.support.flows import drain, effects, standing
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_topic_that_ends_below_the_position_blocks(broker, kind):
+    """As after a broker's disk came back from a backup: same topic, fewer records."""
+    queue = a_queue(broker, kind)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1}])
+    drain(queue)
+    QueuePartition.objects.filter(queue=queue).update(next_offset=50)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (50, "BLOCKED", "TOPIC_TRUNCATED")
+    broker.send(queue.topic, [{"n": 2}])
+    assert drain(queue).ending == "BLOCKED"
+    assert effects() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_what_is_open_is_not_tried_again_when_a_truncated_topic_is_adopted(broker, kind):
+    queue = a_queue(broker, kind, max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}, {"n": 2}])
+    drain(queue)
+    row = MessageError.objects.values().get()
+    QueuePartition.objects.filter(queue=queue).update(next_offset=50)
+    drain(queue)
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+
+    blocked = kind == "sequential"
+    assert drain(queue).ending == ("BLOCKED" if blocked else "DRAINED")
+
+    assert MessageError.objects.values().get() == row
+    assert ErrorAttempt.objects.count() == 1
+    assert effects() == ([0, 0] if blocked else [0, 0, 2, 2])
+    assert standing(queue) == ((1, "BLOCKED", "HEAD_HELD") if blocked else (3, "RUNNING", ""))
+    MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
+    drain(queue)
+    assert effects() == ([0, 0, 2, 100] if blocked else [0, 0, 2, 2, 100])
+
+
+def adopted_without_its_end(broker: Kafka, queue: Queue) -> MessageError:
+    """A topic that lost its end, with a failure in it: its offset is given to the next message."""
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}])
+    drain(queue)
+    MessageError.objects.update(offset=2)
+    QueuePartition.objects.filter(queue=queue).update(next_offset=50)
+    assert drain(queue).ending == "BLOCKED"
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.END, facts=facts, actor="anna")
+    return MessageError.objects.get()
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_message_that_got_the_offset_of_a_held_one_is_applied(broker, kind):
+    queue = a_queue(broker, kind, max_retries=0)
+    row = adopted_without_its_end(broker, queue)
+    broker.send(queue.topic, [{"n": 2}])
+
+    assert drain(queue).ending == "DRAINED"
+
+    assert effects() == [0, 2]
+    assert standing(queue) == (3, "RUNNING", "")
+    row = MessageError.objects.get(pk=row.pk, state="HOLD")
+    MessageError.objects.update(edited_payload=b'{"n": 100}')
+    release(row.pk, version=row.version, actor="anna", late=True)
+    drain(queue)
+    assert effects() == [0, 2, 100]
+    assert MessageError.objects.get().state == "RESOLVED"
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_message_that_got_the_offset_of_a_closed_one_fails_as_itself(broker, kind):
+    queue = a_queue(broker, kind, max_retries=0)
+    old = adopted_without_its_end(broker, queue)
+    MessageError.objects.update(state="RESOLVED", closed_at=timezone.now())
+    broker.send(queue.topic, [{"n": 2, "do": "permanent"}])
+
+    drain(queue)
+
+    new = MessageError.objects.get(state="HOLD")
+    assert (new.offset, b'"n": 2' in bytes(new.payload)) == (2, True)
+    kept = MessageError.objects.get(state="RESOLVED")
+    assert (kept.pk, kept.offset, bytes(kept.payload)) == (old.pk, 2, bytes(old.payload))
