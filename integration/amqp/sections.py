@@ -35,36 +35,41 @@ _SIZES: Final = {0x45: 0, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
 
 def beyond_delivery(data: bytes) -> bytes:
     """Return what stands behind all that a broker may change; never raises."""
-    return _beyond(data, OF_DELIVERY)
+    return data[_beyond(data, OF_DELIVERY) :]
 
 
 def has_body(data: bytes) -> bool:
     """Return whether an encoded message has one, be it readable or not; null is none."""
     rest = _beyond(data, BEFORE_BODY)
-    if (at := _described(rest, VALUE)) is not None:
-        return rest[at : at + 1] != bytes([NULL])
-    return bool(rest) and _described(rest, FOOTER) is None
+    if (at := _described(data, rest, VALUE)) is not None:
+        return data[at : at + 1] != bytes([NULL])
+    return rest < len(data) and _described(data, rest, FOOTER) is None
 
 
-def _beyond(data: bytes, codes: Collection[int]) -> bytes:
-    """What stands behind such sections with which the bytes begin."""
-    while (length := _length(data, codes)) is not None:
-        data = data[length:]
-    return data
+def _beyond(data: bytes, codes: Collection[int]) -> int:
+    """Where such sections end with which the bytes begin.
+
+    A sender may repeat a small one millions of times: nothing is copied on the way.
+    """
+    begin = 0
+    while (end := _end(data, begin, codes)) is not None:
+        begin = end
+    return begin
 
 
-def _length(data: bytes, codes: Collection[int]) -> int | None:
-    """How long such a section is; None where the bytes begin with none, or it breaks off."""
-    found = (_described(data, code) for code in codes)
+def _end(data: bytes, begin: int, codes: Collection[int]) -> int | None:
+    """Where the section ends that begins there; None where none does, or it breaks off."""
+    found = (_described(data, begin, code) for code in codes)
     at = next((one for one in found if one is not None), None)
     size_bytes = None if at is None else _SIZES.get(data[at] if at < len(data) else -1)
     if at is None or size_bytes is None:
         return None
-    begin = at + 1 + size_bytes
-    end = begin + int.from_bytes(data[at + 1 : begin])
+    value = at + 1 + size_bytes
+    end = value + int.from_bytes(data[at + 1 : value])
     return end if end <= len(data) else None
 
 
-def _described(data: bytes, code: int) -> int | None:
-    """Where the value of a section begins with which the bytes begin; None where it is another."""
-    return next((len(one) for one in _DESCRIPTORS[code] if data.startswith(one)), None)
+def _described(data: bytes, begin: int, code: int) -> int | None:
+    """Where the value begins of such a section at that place; None where another is there."""
+    found = (one for one in _DESCRIPTORS[code] if data.startswith(one, begin))
+    return next((begin + len(one) for one in found), None)
