@@ -80,6 +80,8 @@ class AmqpSource:
         self._open_link, self._receipts = open_link, receipts
         self._facts = facts_of(topic_uuid)
         self._link: ReceivingLink | None = None
+        # Why the link is of no use any more, where that was met between two fetches.
+        self._ended: EndedError | None = None
         self._attached = False
         self._next = 0
         self._given: dict[int, _Given] = {}
@@ -117,6 +119,8 @@ class AmqpSource:
             return fetched
         with self._turn:
             try:
+                if self._ended is not None:
+                    raise self._ended
                 self._take(self._opened(), limit, wait_seconds, fetched)
             except JmsError as problem:
                 fetched.troubles.append(Trouble(TroubleKind.OTHER, None, str(problem)))
@@ -189,7 +193,7 @@ class AmqpSource:
 
     def _drop(self) -> None:
         """End the connection; whatever is not accepted comes again."""
-        link, self._link = self._link, None
+        link, self._link, self._ended = self._link, None, None
         self._given.clear()
         self._again.clear()
         self._met.clear()
@@ -262,6 +266,6 @@ class AmqpSource:
                 try:
                     if self._link is not None:
                         self._link.hear()
-                except EndedError:
-                    # The next fetch meets it as well, and tells.
-                    continue
+                except EndedError as problem:
+                    # The next fetch tells; it would not meet what the broker has rolled back.
+                    self._ended = problem
