@@ -121,6 +121,11 @@ class JmsArrivals:
             if not self._is_troubled:
                 log.warning("Idle queues at a JMS broker are not watched: %s", problem)
             is_troubled, watched = True, {}
+        except Exception:
+            # Whatever it is: without this thread nothing that comes would be told of any more.
+            if not self._is_troubled:
+                log.exception("Idle queues at a JMS broker are not watched.")
+            is_troubled, watched = True, {}
         self._is_troubled = is_troubled
         if browser is not None and not watched:
             # A connection on which nothing is said is ended by the broker.

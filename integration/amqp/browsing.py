@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from proton import Link, Terminus, symbol
 
-from integration.amqp.connection import AmqpConnection, EndedError
+from integration.amqp.connection import AmqpConnection, EndedError, has_address
 from integration.amqp.errors import (
     JmsAddressUnknownError,
     JmsBrowseRefusedError,
@@ -95,7 +95,7 @@ def _link(connection: AmqpConnection, address: Address, named: str) -> Any:
 def _open(connection: AmqpConnection, link: Any) -> None:
     """Raises EndedError, TimeoutError."""
     connection.open(link, OPEN_SECONDS)
-    if link.remote_source.address is None:
+    if not has_address(link.remote_source):
         # It raises what the broker gives as its reason.
         connection.until(lambda: False, OPEN_SECONDS)
 

@@ -212,6 +212,15 @@ class AmqpConnection:
         raise EndedError(name, said or text or "the broker closed the connection")
 
 
+def has_address(terminus: Any) -> bool:
+    """Return whether a source or target has an address, be it readable or not."""
+    try:
+        return terminus.address is not None
+    except UnicodeDecodeError:
+        # The engine takes all that brokers say for UTF-8.
+        return True
+
+
 def words_of(end: Any, condition: str) -> tuple[str, str]:
     """The name and the description of a condition; both empty where none was given."""
     try:

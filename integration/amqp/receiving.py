@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from proton import Delivery, Described, Link, Message, Terminus, symbol, ulong
 
-from integration.amqp.connection import AmqpConnection, EndedError
+from integration.amqp.connection import AmqpConnection, EndedError, has_address
 from integration.amqp.incoming import Incoming, Received
 
 # More than this is not taken out of the engine at once, whatever the messages' sizes.
@@ -56,7 +56,7 @@ class ReceivingLink:
         self._link = self._receiver(address)
         self._incoming = Incoming(self._link)
         connection.open(self._link, seconds)
-        if self._link.remote_source.address is None:
+        if not has_address(self._link.remote_source):
             # It raises what the broker gives as its reason.
             connection.until(lambda: False, seconds)
         self._transactions = _Transactions(connection, seconds)

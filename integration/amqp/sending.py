@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from proton import UNDESCRIBED, Array, Data, Delivery, Link, symbol
 
-from integration.amqp.connection import AmqpConnection, EndedError, words_of
+from integration.amqp.connection import AmqpConnection, EndedError, has_address, words_of
 
 TOO_LARGE: Final = "amqp:link:message-size-exceeded"
 # A broker that refuses a link opens it first, without a target, and says why a moment later.
@@ -72,7 +72,7 @@ class SendingLink:
         self._link.target.capabilities.put_object(symbol(kind))
         self._link.snd_settle_mode = Link.SND_UNSETTLED
         connection.open(self._link, seconds)
-        if not self._has_target():
+        if not has_address(self._link.remote_target):
             # It raises what the broker gives as its reason.
             connection.until(lambda: False, min(ends_at - time.monotonic(), REASON_SECONDS))
 
@@ -142,12 +142,6 @@ class SendingLink:
             return None
         text = f"it has {len(message):,} bytes, and the broker takes {most:,}"
         return Outcome(Ending.REJECTED, TOO_LARGE, text)
-
-    def _has_target(self) -> bool:
-        try:
-            return self._link.remote_target.address is not None
-        except UnicodeDecodeError:
-            return True
 
 
 def _all_over(deliveries: Sequence[Any]) -> Callable[[], bool]:
