@@ -181,10 +181,15 @@ class AmqpSource:
             self._beats.join()
 
     def _opened(self) -> ReceivingLink:
-        """Raises JmsError."""
+        """Raises JmsError, LostError."""
         if self._link is None:
             link = self._open_link()
-            self._known = self._receipts.known()
+            try:
+                self._known = self._receipts.known()
+            except BaseException:
+                # Nobody else knows it, and the broker lets no second one in under its name.
+                link.close()
+                raise
             self._link = link
             if self._beats is None:
                 self._beats = threading.Thread(target=self._beat, name="amqp", daemon=True)

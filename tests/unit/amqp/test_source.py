@@ -1,4 +1,4 @@
-"""What the source of a run makes of a link that ends."""
+"""What the source of a run makes of a link that ends, and of a database that does."""
 
 import threading
 
@@ -7,6 +7,7 @@ import pytest
 from integration.amqp.connection import EndedError
 from integration.amqp.receiving import ROLLED_BACK
 from integration.amqp.source import AmqpSource
+from integration.delivery.ports import LostError
 
 pytestmark = pytest.mark.fast
 TEXT = "the broker has rolled back what was accepted"
@@ -71,3 +72,18 @@ def test_a_transaction_that_was_rolled_back_is_told_by_the_next_fetch(monkeypatc
         assert opened == links
     finally:
         source.close()
+
+
+class LostReceipts(FakeReceipts):
+    def known(self) -> set[bytes]:
+        raise LostError
+
+
+def test_a_link_that_was_opened_for_a_lost_database_is_closed() -> None:
+    link = FakeLink()
+    source = AmqpSource(lambda: link, LostReceipts(), "u")
+    source.attach({0: 0})
+    with pytest.raises(LostError):
+        source.fetch(10, 0.0)
+    source.close()
+    assert link.is_closed
