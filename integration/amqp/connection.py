@@ -23,6 +23,8 @@ SOLE: Final = symbol("sole-connection-for-container")
 # The broker is told to expect something from us within twice this; it is sent while we wait.
 HEARTBEAT_SECONDS: Final = 30.0
 LITTLE_SECONDS: Final = 0.001
+# A broker may send faster than it is read; what is left is taken in the next time.
+HEAR_SECONDS: Final = 1.0
 # For the last words of a broker that has closed the connection: they are on their way already.
 LAST_SECONDS: Final = 0.2
 
@@ -143,7 +145,8 @@ class AmqpConnection:
 
     def hear(self) -> None:
         """Take in what the broker has said meanwhile, without waiting. Raises EndedError."""
-        while self._stream.get_extra_info("is_readable"):
+        ends_at = time.monotonic() + HEAR_SECONDS
+        while self._stream.get_extra_info("is_readable") and time.monotonic() < ends_at:
             self._read(LITTLE_SECONDS)
             self._check()
 
