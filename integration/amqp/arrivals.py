@@ -100,13 +100,9 @@ class JmsArrivals:
         pause = 0.0
         while not self._over.wait(pause):
             began = time.monotonic()
-            try:
-                browser = self._round(browser)
-                self._round_at = time.monotonic()
-            except Exception:  # a broker says anything, and the next round begins anew
-                log.exception("a look at idle queues of a JMS broker broke off")
-                self._is_troubled, browser = True, None
-            pause = max(PAUSE_SECONDS, PAUSE_SHARE * (time.monotonic() - began))
+            browser = self._round(browser)
+            self._round_at = time.monotonic()
+            pause = max(PAUSE_SECONDS, PAUSE_SHARE * (self._round_at - began))
         if browser is not None:
             browser.close()
 
@@ -124,6 +120,11 @@ class JmsArrivals:
         except JmsError as problem:
             if not self._is_troubled:
                 log.warning("Idle queues at a JMS broker are not watched: %s", problem)
+            is_troubled, watched = True, {}
+        except Exception:
+            # Whatever it is: without this thread nothing that comes would be told of any more.
+            if not self._is_troubled:
+                log.exception("Idle queues at a JMS broker are not watched.")
             is_troubled, watched = True, {}
         self._is_troubled = is_troubled
         if browser is not None and not watched:

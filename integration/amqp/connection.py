@@ -23,7 +23,8 @@ SOLE: Final = symbol("sole-connection-for-container")
 # The broker is told to expect something from us within twice this; it is sent while we wait.
 HEARTBEAT_SECONDS: Final = 30.0
 LITTLE_SECONDS: Final = 0.001
-HEARD_SECONDS: Final = 1.0
+# A broker may send faster than it is read; what is left is taken in the next time.
+HEAR_SECONDS: Final = 1.0
 # For the last words of a broker that has closed the connection: they are on their way already.
 LAST_SECONDS: Final = 0.2
 
@@ -143,11 +144,8 @@ class AmqpConnection:
         self._write(time.monotonic() + seconds)
 
     def hear(self) -> None:
-        """Take in what the broker has said meanwhile, without waiting. Raises EndedError.
-
-        Of one that says more and more no more than it does in a moment.
-        """
-        ends_at = time.monotonic() + HEARD_SECONDS
+        """Take in what the broker has said meanwhile, without waiting. Raises EndedError."""
+        ends_at = time.monotonic() + HEAR_SECONDS
         while self._stream.get_extra_info("is_readable") and time.monotonic() < ends_at:
             self._read(LITTLE_SECONDS)
             self._check()
@@ -217,6 +215,15 @@ class AmqpConnection:
         raise EndedError(name, said or text or "the broker closed the connection")
 
 
+def has_address(terminus: Any) -> bool:
+    """Return whether a source or target has an address, be it readable or not."""
+    try:
+        return terminus.address is not None
+    except UnicodeDecodeError:
+        # The engine takes all that brokers say for UTF-8.
+        return True
+
+
 def words_of(end: Any, condition: str) -> tuple[str, str]:
     """The name and the description of a condition; both empty where none was given."""
     try:
@@ -225,14 +232,3 @@ def words_of(end: Any, condition: str) -> tuple[str, str]:
         # The engine takes all that brokers say for UTF-8.
         return "", "its words are no UTF-8"
     return ("", "") if found is None else (found.name or "", found.description or "")
-
-
-def has_address(terminus: Any) -> bool:
-    """Return whether the other side has attached to something, whatever it calls it.
-
-    A name that is no UTF-8 is none that the library can tell.
-    """
-    try:
-        return terminus.address is not None
-    except UnicodeDecodeError:
-        return True

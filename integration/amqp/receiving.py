@@ -76,9 +76,8 @@ class ReceivingLink:
     def take(self, limit: int, seconds: float) -> list[Received]:
         """Take at most `limit` messages, waiting up to `seconds` for the first.
 
-        Raises EndedError, also when the broker has rolled back what was accepted.
+        Raises EndedError.
         """
-        self._transactions.look()
         taken: list[Received] = []
         size = 0
         for received in self._come(seconds if limit > 0 else 0.0):
@@ -212,12 +211,11 @@ class _Transactions:
     def hear(self, seconds: float) -> None:
         self._connection.hear()
         try:
-            self._connection.until(self.look, seconds)
+            self._connection.until(self._is_over, seconds)
         except TimeoutError:
             return
 
-    def look(self) -> bool:
-        """Return whether none is under way. Raises EndedError when one was rolled back."""
+    def _is_over(self) -> bool:
         for transaction in self._under_way:
             transaction.look()
         self._under_way = [one for one in self._under_way if not one.is_over]

@@ -40,22 +40,25 @@ def beyond_delivery(data: bytes) -> bytes:
 
 def has_body(data: bytes) -> bool:
     """Return whether an encoded message has one, be it readable or not; null is none."""
-    begin = _beyond(data, BEFORE_BODY)
-    if (at := _described(data, begin, VALUE)) is not None:
+    rest = _beyond(data, BEFORE_BODY)
+    if (at := _described(data, rest, VALUE)) is not None:
         return data[at : at + 1] != bytes([NULL])
-    return begin < len(data) and _described(data, begin, FOOTER) is None
+    return rest < len(data) and _described(data, rest, FOOTER) is None
 
 
 def _beyond(data: bytes, codes: Collection[int]) -> int:
-    """Where the sections of these kinds end with which the bytes begin, however many they are."""
-    at = 0
-    while (end := _end(data, at, codes)) is not None:
-        at = end
-    return at
+    """Where such sections end with which the bytes begin.
+
+    A sender may repeat a small one millions of times: nothing is copied on the way.
+    """
+    begin = 0
+    while (end := _end(data, begin, codes)) is not None:
+        begin = end
+    return begin
 
 
 def _end(data: bytes, begin: int, codes: Collection[int]) -> int | None:
-    """Where such a section ends; None where none begins there, or it breaks off."""
+    """Where the section ends that begins there; None where none does, or it breaks off."""
     found = (_described(data, begin, code) for code in codes)
     at = next((one for one in found if one is not None), None)
     size_bytes = None if at is None else _SIZES.get(data[at] if at < len(data) else -1)
@@ -67,6 +70,6 @@ def _end(data: bytes, begin: int, codes: Collection[int]) -> int | None:
 
 
 def _described(data: bytes, begin: int, code: int) -> int | None:
-    """Where the value of a section begins that begins there; None where it is another."""
-    written = (one for one in _DESCRIPTORS[code] if data.startswith(one, begin))
-    return next((begin + len(one) for one in written), None)
+    """Where the value begins of such a section at that place; None where another is there."""
+    found = (one for one in _DESCRIPTORS[code] if data.startswith(one, begin))
+    return next((begin + len(one) for one in found), None)

@@ -80,6 +80,8 @@ class AmqpSource:
         self._open_link, self._receipts = open_link, receipts
         self._facts = facts_of(topic_uuid)
         self._link: ReceivingLink | None = None
+        # Why the link is of no use any more, where that was met between two fetches.
+        self._ended: EndedError | None = None
         self._attached = False
         self._next = 0
         self._given: dict[int, _Given] = {}
@@ -117,6 +119,8 @@ class AmqpSource:
             return fetched
         with self._turn:
             try:
+                if self._ended is not None:
+                    raise self._ended
                 self._take(self._opened(), limit, wait_seconds, fetched)
             except JmsError as problem:
                 fetched.troubles.append(Trouble(TroubleKind.OTHER, None, str(problem)))
@@ -179,9 +183,14 @@ class AmqpSource:
     def _opened(self) -> ReceivingLink:
         """Raises JmsError, LostError."""
         if self._link is None:
-            # Before there is a link that would have to be closed where the database is gone.
-            self._known = self._receipts.known()
-            self._link = self._open_link()
+            link = self._open_link()
+            try:
+                self._known = self._receipts.known()
+            except BaseException:
+                # Nobody else knows it, and the broker lets no second one in under its name.
+                link.close()
+                raise
+            self._link = link
             if self._beats is None:
                 self._beats = threading.Thread(target=self._beat, name="amqp", daemon=True)
                 self._beats.start()
@@ -189,7 +198,7 @@ class AmqpSource:
 
     def _drop(self) -> None:
         """End the connection; whatever is not accepted comes again."""
-        link, self._link = self._link, None
+        link, self._link, self._ended = self._link, None, None
         self._given.clear()
         self._again.clear()
         self._met.clear()
@@ -262,6 +271,6 @@ class AmqpSource:
                 try:
                     if self._link is not None:
                         self._link.hear()
-                except EndedError:
-                    # The next fetch meets it as well, and tells.
-                    continue
+                except EndedError as problem:
+                    # The next fetch tells; it would not meet what the broker has rolled back.
+                    self._ended = problem

@@ -39,7 +39,6 @@ from integration.runs.sources import source_of
 from integration.selectors.setup.examination import examined
 from integration.values import content_hash
 from tests.support.amqp import Broker
-from tests.support.growth import slow_parser
 from tests.support.jms import a_jms_provider, a_jms_queue, left, put, standing
 from tests.support.world.models import Effect
 
@@ -365,12 +364,6 @@ def test_what_is_no_message_is_the_same_one_however_often_it_was_delivered(heade
     record, receipt = arrived(header + broken, 0)
     assert (record.value, receipt) == (header + broken, arrived(broken, 0).receipt)
     assert receipt != arrived(header + broken + b"\x01", 0).receipt
-
-
-def test_many_sections_take_no_longer_than_their_bytes() -> None:
-    """A message may begin with as many as fit into it, though the standard wants each once."""
-    many = b"\x00\x53\x70\x45"
-    assert slow_parser(lambda data: arrived(data, 0), lambda n: many * n, 50_000) == ""
 
 
 @pytest.mark.parametrize("data", [b"\x00\x53\x70", b"\x00\x53\x70\xd0\xff", b"\x00\xa3\xff"])
