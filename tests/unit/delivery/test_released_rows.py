@@ -46,6 +46,15 @@ def dies(_: Step) -> None:
     raise Died
 
 
+def after_unclean_ends(*, keyed: bool) -> FakeWorld:
+    """The same, where so many runs have died that the next one isolates."""
+    world = held_back(keyed=keyed)
+    for _ in range(ISOLATE_AFTER_UNCLEAN_ENDS):
+        with pytest.raises(Died):
+            world.run(Script(2, dies))
+    return world
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 def test_what_was_released_is_through_in_one_run_though_nothing_is_read(keyed):
     world = held_back(keyed=keyed)
@@ -72,10 +81,7 @@ def test_a_run_that_gives_way_in_between_says_that_something_is_left(keyed):
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_after_unclean_ends_as_many_run_alone_as_a_batch_has_and_no_more(keyed):
-    world = held_back(keyed=keyed)
-    for _ in range(ISOLATE_AFTER_UNCLEAN_ENDS):
-        with pytest.raises(Died):
-            world.run(Script(2, dies))
+    world = after_unclean_ends(keyed=keyed)
     script = Script()
     world.run(script)
     assert world.effects() == list(range(COUNT))
@@ -85,10 +91,7 @@ def test_after_unclean_ends_as_many_run_alone_as_a_batch_has_and_no_more(keyed):
 @pytest.mark.parametrize("keyed", [True, False])
 def test_so_it_is_also_where_each_run_gives_way_before(keyed):
     """Others wait for its slot: a run that counted for itself would run them alone for ever."""
-    world = held_back(keyed=keyed)
-    for _ in range(ISOLATE_AFTER_UNCLEAN_ENDS):
-        with pytest.raises(Died):
-            world.run(Script(2, dies))
+    world = after_unclean_ends(keyed=keyed)
     script = Script()
 
     def stop(*, quiet_seconds: float) -> str:
