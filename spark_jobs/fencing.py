@@ -127,3 +127,15 @@ def settle(
             apply(session, owned, outcome)
         stage.drop(session)
     return outcome
+
+
+def discard(session: Session, owned: Owned, stage: Stage) -> None:
+    """Drop what a run has staged that stops, unless another driver goes on with it by now.
+
+    Raises JobError UNKNOWN_RUN, RUN_TAKEN.
+    """
+    with session.transaction():
+        stage.drop(session)
+        # Last, as tasks do it that are still to be ended: they hold tables, and then ask for it.
+        with claimed(session, owned):
+            pass

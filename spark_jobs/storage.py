@@ -26,6 +26,7 @@ READ_AHEAD_BYTES: Final = 4 * 2**20
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 30.0
 _PATTERN: Final = re.compile(r"[*?\[]")
+_SEVERAL: Final = re.compile(r"(?<![^/])\*\*(?:/+\*\*)+(?![^/])")
 
 
 def is_object(name: str) -> bool:
@@ -236,7 +237,7 @@ class Storage:
         for entry in self._entries(source, folder, most):
             inside = entry.path.removeprefix(f"{folder}/").split("/")
             hidden = inside[-1:] if pattern else inside
-            is_meant = not pattern or _fits(inside, pattern)
+            is_meant = not pattern or fits(inside, pattern)
             if entry.is_file and is_meant and not any(part[:1] in {".", "_"} for part in hidden):
                 yield f"{SCHEMES[0]}{entry.path}", int(entry.size)
 
@@ -283,10 +284,10 @@ def _split(key: str) -> tuple[str, Sequence[str]]:
     return folder, key[len(folder) + 1 :].split("/")
 
 
-def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+def fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Return whether a name fits, as `glob` says: `**` stands for any folders, also for none.
 
-    >>> _fits(["a", "b", "c"], ["**", "b", "**"]), _fits(["a", "b", "c"], ["**", "b"])
+    >>> fits(["a", "b", "c"], ["**", "b", "**"]), fits(["a", "b", "c"], ["**", "b"])
     (True, False)
     """
     at = step = begun = 0
@@ -314,7 +315,10 @@ def _files(source: str) -> Iterator[Path]:
     elif path.is_file():
         paths = iter([path])
     else:
-        paths = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - an absolute pattern
+        # By each of several `**` in a row, or apart, the same file would be found once more.
+        pattern = _SEVERAL.sub("**", source)
+        found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 - an absolute pattern
+        paths = map(Path, dict.fromkeys(found))
     for file in paths:
         inside = file.relative_to(path).parts if path.is_dir() else file.parts[-1:]
         if file.is_file() and (file == path or not any(part[0] in "._" for part in inside)):

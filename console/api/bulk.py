@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -19,8 +20,9 @@ from console.bulk.rights import requested, shown_samples
 from console.bulk.uploads import FIELD, stored
 from console.layout.access import Right, scope_of
 from console.layout.answers import actor_of
+from console.layout.reveals import may_reveal
 from crontasks.bulk import deciding
-from crontasks.bulk.asking import ask_in_console, preview, within
+from crontasks.bulk.asking import ask_in_console, preview_in_console
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.parameters import describe
 from integration.actions.configuration import Author
@@ -204,7 +206,7 @@ def ask_run(request: HttpRequest, ask: Ask) -> BulkRunDetail:
 def preview_run(request: HttpRequest, asked: JobRequest) -> Preview:
     """Look at the first rows that a run would meet; nothing is stored or written."""
     entry = _entry(request, asked.job)
-    seen = preview(entry.job, within(entry, asked.job_request, asker_of(request)))
+    seen = preview_in_console(entry, asked.job_request, asker_of(request))
     shown, sees = shown_samples(request, entry, asked.job_request, seen.samples)
     samples = [
         SampleLine(**{**asdict(sample), "text": sample.text if sees else None}) for sample in shown
@@ -241,7 +243,8 @@ def cancel_run(request: HttpRequest, bulk_run_id: UUID, why: Decision) -> BulkRu
 @acting(router, "POST", f"{ONE}/repetitions", Right.VIEW, Right.OPERATE, answer=BulkRunDetail)
 def repeat_run(request: HttpRequest, bulk_run_id: UUID, why: Decision) -> BulkRunDetail:
     """Let a run that failed or was cancelled go on where it stopped."""
-    return _decided(request, bulk_run_id, deciding.again_in_console, why)
+    act = partial(deciding.again_in_console, may_reveal=may_reveal(request))
+    return _decided(request, bulk_run_id, act, why)
 
 
 def _decided(

@@ -23,7 +23,7 @@ from console.layout.answers import actor_of, parse_id, see
 from console.layout.reveals import may_reveal
 from crontasks.builtin.bulk_job import job_request_in
 from crontasks.bulk import storage
-from crontasks.bulk.asking import Asker, ask_in_console, preview, within
+from crontasks.bulk.asking import Asker, ask_in_console, preview_in_console, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.masking import refuse_agreement, scheduled_values
@@ -127,7 +127,7 @@ def reason_of(request: HttpRequest) -> str:
 def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
     """A look at the rows that a run would meet, and the button that asks for it."""
     try:
-        seen = preview(entry.job, within(entry, job_request, asker_of(request)))
+        seen = preview_in_console(entry, job_request, asker_of(request))
     except BulkError as problem:
         return _form(request, entry, job_request, problem=problem)
     is_import = entry is imports.ENTRY

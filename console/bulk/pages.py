@@ -41,6 +41,7 @@ LOG_LINES: Final = 40
 GONE: Final = "There is no such job any more."
 # The cron task that asks for a bulk job by schedule.
 SCHEDULED: Final = "bulk_job"
+Decide = Callable[[HttpRequest, BulkRun, Author], None]
 
 
 @require_GET
@@ -135,9 +136,7 @@ def _files(run: BulkRun) -> list[storage.Stored]:
         return []
 
 
-def _verb(
-    act: Callable[[BulkRun, Author], None], done: str
-) -> Callable[[HttpRequest, UUID], HttpResponse]:
+def _verb(act: Decide, done: str) -> Callable[[HttpRequest, UUID], HttpResponse]:
     """Make the view of a decision about a run: a POST to a small resource of its own."""
 
     @needs(Right.VIEW, Right.OPERATE)
@@ -149,7 +148,7 @@ def _verb(
         if entry is not None and (why := hindrance(request, entry)):
             raise PermissionDenied(why)
         try:
-            act(shown.run, Author(actor_of(request), reason_of(request)))
+            act(request, shown.run, Author(actor_of(request), reason_of(request)))
         except IntegrationError as problem:
             tell_problem(request, problem)
             return _show(request, _wanted(request, bulk_run_id), status=409)
@@ -160,9 +159,12 @@ def _verb(
 
 
 cancel = _verb(
-    deciding.cancel_in_console,
+    lambda _, run, author: deciding.cancel_in_console(run, author),
     "It is being cancelled. What has not been committed counts nothing.",
 )
 again = _verb(
-    deciding.again_in_console, "It waits for the driver again, and goes on where it stopped."
+    lambda request, run, author: deciding.again_in_console(
+        run, author, may_reveal=may_reveal(request)
+    ),
+    "It waits for the driver again, and goes on where it stopped.",
 )

@@ -17,7 +17,12 @@ from psycopg.conninfo import make_conninfo
 from crontasks.bulk import sending, storage
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError, bad_job_request, unknown
-from crontasks.bulk.masking import masked_by_schedule, refuse_masked, refuse_source
+from crontasks.bulk.masking import (
+    masked_by_schedule,
+    refuse_masked,
+    refuse_source,
+    refuse_telling,
+)
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
@@ -59,8 +64,20 @@ class Asker:
 
 def preview(job: str, job_request: Mapping[str, Any]) -> Preview:
     """Look at the rows that a run would meet; nothing is stored or written. Raises BulkError."""
+    return _looked_at(_made(_entry(job), job_request))
+
+
+def preview_in_console(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> Preview:
+    """The same for a person, as far as they may learn of those rows. Raises BulkError."""
+    run = _made(entry, within(entry, job_request, asker))
+    if not asker.may_reveal:
+        refuse_telling(run)
+    return _looked_at(run)
+
+
+def _looked_at(run: BulkRun) -> Preview:
     try:
-        return running.preview(arguments_of(_made(_entry(job), job_request)))
+        return running.preview(arguments_of(run))
     except JobError as e:
         raise BulkError.of(e) from e
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from crontasks.bulk import sending
+from crontasks.bulk.masking import refuse_unmasked
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
@@ -93,8 +94,10 @@ def cancel_in_console(run: BulkRun, author: Author) -> None:
         configuration.record(run, before, {"state": run.state, "cancel_asked": True}, author)
 
 
-def again_in_console(run: BulkRun, author: Author) -> None:
-    """Let it go on, audited. Raises BulkRunMovedError."""
+def again_in_console(run: BulkRun, author: Author, *, may_reveal: bool = False) -> None:
+    """Let it go on, audited. Raises BulkRunMovedError, BulkError MASKED_EXPORT."""
+    if not may_reveal:
+        refuse_unmasked(run)
     with transaction.atomic():
         _lock(run)
         if not again(run.pk):

@@ -6,16 +6,17 @@ from typing import Any, Final
 
 from crontasks.bulk import storage
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.job_requests.masking import rules_of
-from integration.models import BulkRun
+from crontasks.bulk.job_requests.masking import TELLING, refuse_choosing, rules_of
+from integration.models import BulkRun, Queue
 from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
-from integration.selectors.masking.rules import any_masked
+from integration.selectors.masking.rules import any_masked, masks
 from spark_jobs.archive.parameters import ArchivedKind
 from spark_jobs.storage import is_object
 
 EXPORT: Final = "export"
 REPAIR: Final = "repair"
+REPLAY: Final = "replay"
 ARCHIVE: Final = "archive"
 REVEALING: Final = "Ask for a masked archive, or have somebody ask who may reveal masked values."
 NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with a reason."
@@ -41,10 +42,22 @@ def refuse_masked(
         return
     if run.job == ARCHIVE and not (is_scheduled or run.parameters.get("masked")):
         refuse_archive(run.parameters["kind"])
-    if run.job == REPAIR:
-        _refuse_telling(run.parameters)
+    refuse_telling(run)
     if run.job == EXPORT and run.parameters.get("target"):
         _refuse_renaming(run.parameters)
+
+
+def refuse_telling(run: BulkRun) -> None:
+    """Refuse what would tell by its count which rows hold a masked value. Raises BulkError.
+
+    A look first counts as a run does, wherever the rows would go.
+    """
+    if run.job == EXPORT:
+        refuse_choosing(run.parameters)
+    elif run.job == REPAIR:
+        _refuse_repair(run.parameters)
+    elif run.job == REPLAY:
+        _refuse_replay(run.parameters)
 
 
 def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
@@ -57,6 +70,14 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
     rules, _ = rules_of(parameters)
     masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
     return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
+
+
+def refuse_unmasked(run: BulkRun) -> None:
+    """Refuse to let an export go on by other rules than today's. Raises BulkError MASKED_EXPORT."""
+    if hands_out(run.job, run.parameters):
+        why = "Masking rules hide values of what its files would hold, and it would go on unmasked."
+        step = "Ask for a new run, or have somebody do it who may reveal masked values."
+        raise BulkError("MASKED_EXPORT", why, step)
 
 
 def refuse_source(source: str) -> None:
@@ -143,7 +164,22 @@ def _refuse_renaming(parameters: Mapping[str, Any]) -> None:
         raise BulkError(MaskedSourceError.code, why, step)
 
 
-def _refuse_telling(parameters: Mapping[str, Any]) -> None:
+def _refuse_replay(parameters: Mapping[str, Any]) -> None:
+    """Refuse a replay that chooses messages by a value of theirs that is masked."""
+    chosen = parameters["chosen"]
+    places = Queue.objects.filter(pk=parameters["queue"]).values_list("pk", "system")
+    mask = masks().joined(places, [name for name in (chosen["interface"],) if name])
+    (header, asks_header, _), (path, asks_path, _) = (
+        chosen[name].partition("=") for name in ("header", "path")
+    )
+    is_told = (chosen["key"] and mask.key is not None) or (
+        (asks_header and mask.header_style(header) is not None) or (asks_path and mask.covers(path))
+    )
+    if is_told:
+        raise BulkError(MaskedSourceError.code, TELLING, f"Choose by something else. {NEXT_STEP}")
+
+
+def _refuse_repair(parameters: Mapping[str, Any]) -> None:
     """Refuse a repair whose choice or whose effect would tell masked values."""
     selection = parameters["selection"]
     if not any_masked(selection["queues"]):

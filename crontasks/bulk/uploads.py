@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from crontasks.bulk.storage import PART, SENTINEL, UPLOADS, inside, is_set
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import OPEN
+from spark_jobs.storage import fits
 
 # What nobody has finished writing by then is of a web process that died.
 PART_KEPT: Final = timedelta(days=1)
@@ -85,8 +85,8 @@ def _files_of(job: str, asked: Mapping[str, Any]) -> list[str]:
 
 
 def _is_of(path: Path, sources: list[str]) -> bool:
-    text = str(path)
-    return any(text == one or path.is_relative_to(one) or fnmatchcase(text, one) for one in sources)
+    parts = path.parts
+    return any(path.is_relative_to(one) or fits(parts, Path(one).parts) for one in sources)
 
 
 def _is_gone(path: Path) -> bool:

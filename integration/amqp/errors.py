@@ -85,6 +85,18 @@ class JmsInUseError(JmsError):
     )
 
 
+class JmsTooLargeError(IntegrationError):
+    """A message at the address is larger than any that is read."""
+
+    code = "JMS_TOO_LARGE"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The JMS broker has what cannot be read: {reason}.",
+            next_step="Take that message away at the broker, or have it sent in parts.",
+        )
+
+
 class JmsAddressUnknownError(JmsError):
     """The broker has no such queue or topic, and makes none."""
 

@@ -1,6 +1,18 @@
 """Messages of a receiving link, put together from their pieces."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from integration.amqp.connection import EndedError
+
+# PostgreSQL's jsonb takes less, and with its copies a message takes several times as much memory.
+LARGEST_BYTES: Final = 256 * 2**20
+
+
+class TooLargeError(EndedError):
+    """A message is larger than any that is read; it is the broker's until somebody removes it."""
+
+    def __init__(self) -> None:
+        super().__init__("", f"a message is larger than {LARGEST_BYTES // 2**20:,} MiB")
 
 
 class Received(NamedTuple):
@@ -16,6 +28,7 @@ class Incoming:
     def __init__(self, link: Any) -> None:
         self._link = link
         self._pieces: list[bytes] = []
+        self._begun = 0
 
     @property
     def has_one(self) -> bool:
@@ -31,21 +44,34 @@ class Incoming:
     @property
     def begun(self) -> int:
         """So many bytes are there of a message of which more is to come."""
-        return sum(map(len, self._pieces))
+        return self._begun
 
     def next(self) -> Received | None:
-        """Return the next message if all of it is there."""
+        """Return the next message if all of it is there.
+
+        Raises TooLargeError, and from then on always.
+        """
+        if self._begun > LARGEST_BYTES:
+            raise TooLargeError
         delivery = self._link.current
         if delivery is None:
             return None
         if delivery.aborted:
-            self._pieces.clear()
+            self._forget()
             delivery.settle()
             return None
         while (pending := delivery.pending) > 0:
             self._pieces.append(self._link.recv(pending))
+            self._begun += len(self._pieces[-1])
+            if self._begun > LARGEST_BYTES:
+                self._pieces.clear()
+                raise TooLargeError
         if delivery.partial:
             return None
-        data, self._pieces = b"".join(self._pieces), []
+        data = b"".join(self._pieces)
+        self._forget()
         self._link.advance()
         return Received(delivery, data)
+
+    def _forget(self) -> None:
+        self._pieces, self._begun = [], 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 from proton import Delivery, Described, Link, Message, Terminus, symbol, ulong
 
 from integration.amqp.connection import AmqpConnection, EndedError, has_address
-from integration.amqp.incoming import Incoming, Received
+from integration.amqp.incoming import Incoming, Received, TooLargeError
 
 # More than this is not taken out of the engine at once, whatever the messages' sizes.
 TAKEN_BYTES: Final = 16 * 2**20
@@ -76,15 +76,19 @@ class ReceivingLink:
     def take(self, limit: int, seconds: float) -> list[Received]:
         """Take at most `limit` messages, waiting up to `seconds` for the first.
 
-        Raises EndedError.
+        Raises EndedError, TooLargeError where there is none before such a one.
         """
         taken: list[Received] = []
         size = 0
-        for received in self._come(seconds if limit > 0 else 0.0):
-            taken.append(received)
-            size += len(received.data)
-            if len(taken) >= limit or size > TAKEN_BYTES:
-                break
+        try:
+            for received in self._come(seconds if limit > 0 else 0.0):
+                taken.append(received)
+                size += len(received.data)
+                if len(taken) >= limit or size > TAKEN_BYTES:
+                    break
+        except TooLargeError:
+            if not taken:
+                raise
         if taken:
             self._link.flow(len(taken))
             self._connection.write(WRITE_SECONDS)

@@ -8,13 +8,15 @@ between is known by its receipt: it is accepted without being handed out.
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from integration.amqp.connection import EndedError
-from integration.amqp.errors import JmsAddressUnknownError, JmsError
+from integration.amqp.errors import JmsAddressUnknownError, JmsError, JmsTooLargeError
+from integration.amqp.incoming import TooLargeError
 from integration.amqp.positions import PARTITION, facts_of
 from integration.amqp.receiving import ReceivingLink, Transaction
 from integration.amqp.records import arrived
@@ -27,6 +29,8 @@ ANSWER_SECONDS: Final = 5.0
 CLOSE_SECONDS: Final = 2.0
 # Brokers give up whoever says nothing for longer than, as a rule, half a minute.
 BEAT_SECONDS: Final = 5.0
+# All that is read of a message that is too large comes again each time.
+TOO_LARGE_SECONDS: Final = 60.0
 
 
 class Receipts(Protocol):
@@ -82,6 +86,7 @@ class AmqpSource:
         self._link: ReceivingLink | None = None
         # Why the link is of no use any more, where that was met between two fetches.
         self._ended: EndedError | None = None
+        self._too_large_until = 0.0
         self._attached = False
         self._next = 0
         self._given: dict[int, _Given] = {}
@@ -127,6 +132,8 @@ class AmqpSource:
             except (EndedError, TimeoutError) as problem:
                 self._drop()
                 fetched.troubles.append(Trouble(TroubleKind.OTHER, None, str(problem)))
+                if isinstance(problem, TooLargeError):
+                    self._too_large_until = time.monotonic() + TOO_LARGE_SECONDS
         return fetched
 
     def read_ahead(self, limit: int) -> Sequence[Record]:
@@ -134,7 +141,10 @@ class AmqpSource:
         return ()
 
     def facts(self) -> TopicFacts | None:
+        """What there is to read from. Raises JmsError, LostError, JmsTooLargeError."""
         with self._turn:
+            if time.monotonic() < self._too_large_until:
+                raise JmsTooLargeError(str(TooLargeError()))
             try:
                 self._opened()
             except JmsAddressUnknownError:

@@ -11,7 +11,7 @@ from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.planning import Plan
 from spark_jobs.exports.reading import opened
 from spark_jobs.exports.staging import Stage, send, stage
-from spark_jobs.fencing import Outcome, settle
+from spark_jobs.fencing import Outcome, discard, settle
 from spark_jobs.sending import STAGES, Sending, send_all
 from spark_jobs.topics.target import Target
 from spark_jobs.work import Work
@@ -53,9 +53,7 @@ def _stage_all(work: Work, tables: Stage, parameters: ExportParameters) -> Plan:
         if (staged.ranges, staged.rows) != (len(plan.ranges), count):
             raise unbalanced({"read": count, "staged": staged.rows})
     except (JobError, Stopped):
-        # Unless another driver is at work with it by now.
-        with work.claimed():
-            tables.drop(database)
+        discard(database, owned, tables)
         raise
     tables.order(database)
     with work.claimed():

@@ -3,7 +3,7 @@
 from functools import partial
 
 from spark_jobs.errors import Stopped
-from spark_jobs.fencing import Outcome, settle
+from spark_jobs.fencing import Outcome, discard, settle
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Mapper
 from spark_jobs.imports.parameters import ImportParameters
@@ -54,5 +54,5 @@ def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Pl
     try:
         work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)
     except Stopped:
-        tables.drop(work.database)
+        discard(work.database, work.owned, tables)
         raise

@@ -64,56 +64,65 @@ def shown(name: Name) -> dict[str, object]:
     return {**place, "code": code, "failure": failure} if failure else place
 
 
-@contextmanager
-def share(file: str, number: int) -> Iterator[Write]:
-    """Yield what writes one task's share of the file, which appears whole or not at all.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The file that names every offset, made of the shares of one driver's tasks.
 
-    Also when the task is tried again: two tries of it may be at work when a worker was thought
-    dead. Where no file is asked for nothing is written.
+    A driver that lost the run has tasks at work yet: each epoch has a folder of its own. Where no
+    `file` is asked for nothing is written.
     """
-    if not file:
-        yield lambda _: None
-        return
-    path = _parts(file) / f"{number:06}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    begun = path.with_suffix(f".{os.getpid()}")
-    with begun.open("w", encoding="utf-8") as opened:
-        yield lambda names: opened.writelines(f"{json.dumps(shown(name))}\n" for name in names)
-    begun.replace(path)
 
+    file: str
+    run: str
+    epoch: int
 
-def joined(file: str) -> int:
-    """Make the file of its shares, in their order; returns its size in bytes.
+    @contextmanager
+    def share(self, number: int) -> Iterator[Write]:
+        """Yield what writes one task's share, which appears whole or not at all.
 
-    Raises JobError FILE_NOT_WRITTEN.
-    """
-    path, begun = Path(file), Path(f"{file}.new")
-    try:
+        Also when the task is tried again: two tries of it may be at work when a worker was thought
+        dead.
+        """
+        if not self.file:
+            yield lambda _: None
+            return
+        path = self._shares(self.epoch) / f"{number:06}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with begun.open("wb") as whole:
-            for part in sorted(_parts(file).glob("*.jsonl")):
-                with part.open("rb") as source:
-                    shutil.copyfileobj(source, whole)
-            whole.flush()
-            os.fsync(whole.fileno())
+        begun = path.with_suffix(f".{os.getpid()}")
+        with begun.open("w", encoding="utf-8") as opened:
+            yield lambda names: opened.writelines(f"{json.dumps(shown(name))}\n" for name in names)
         begun.replace(path)
-        size = path.stat().st_size
-    except OSError as e:
-        raise JobError(
-            "FILE_NOT_WRITTEN",
-            f"{file} cannot be written: {e.strerror or e}.",
-            "Look for room and rights in the shared folder; then drive the run again.",
-        ) from e
-    drop(file)
-    return size
 
+    def joined(self) -> int:
+        """Make the file of its shares, in their order; returns its size in bytes.
 
-def drop(file: str) -> None:
-    """Take the shares away."""
-    if file:
-        shutil.rmtree(_parts(file), ignore_errors=True)
+        Raises JobError FILE_NOT_WRITTEN.
+        """
+        path, shares = Path(self.file), self._shares(self.epoch)
+        begun = shares / "whole"
+        try:
+            shares.mkdir(parents=True, exist_ok=True)
+            with begun.open("wb") as whole:
+                for part in sorted(shares.glob("*.jsonl")):
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, whole)
+                whole.flush()
+                os.fsync(whole.fileno())
+            begun.replace(path)
+            size = path.stat().st_size
+        except OSError as e:
+            raise JobError(
+                "FILE_NOT_WRITTEN",
+                f"{self.file} cannot be written: {e.strerror or e}.",
+                "Look for room and rights in the shared folder; then drive the run again.",
+            ) from e
+        self.drop()
+        return size
 
+    def drop(self) -> None:
+        """Take the shares away, and those of drivers that had the run before."""
+        for epoch in range(self.epoch + 1) if self.file else ():
+            shutil.rmtree(self._shares(epoch), ignore_errors=True)
 
-def _parts(file: str) -> Path:
-    """The folder of the tasks' shares."""
-    return Path(f"{file}.parts")
+    def _shares(self, epoch: int) -> Path:
+        return Path(self.file).with_name(f".{self.run}.{epoch}.parts")

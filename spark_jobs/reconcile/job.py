@@ -11,7 +11,7 @@ import psycopg
 from spark_jobs.contract import Progress
 from spark_jobs.fencing import Outcome
 from spark_jobs.reconcile import accounting, knowing
-from spark_jobs.reconcile.accounting import Account
+from spark_jobs.reconcile.accounting import Account, Report
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.knowing import Reading
 from spark_jobs.reconcile.parameters import ReconcileParameters
@@ -29,15 +29,16 @@ APPLICATION: Final = "sluice reconcile"
 def run(work: Work) -> Outcome:
     """Say what became of every record of the range. Raises JobError, Stopped, database errors."""
     parameters = ReconcileParameters.of(work.arguments.parameters)
-    plan, file = planning.planned(work, parameters), parameters.file
+    plan = planning.planned(work, parameters)
+    report = Report(parameters.file, work.owned.run, work.owned.epoch)
     reading = knowing.begin(work.database, parameters.queue, plan.uuid)
     try:
-        account = _account(work, plan, partial(_judged, work.arguments.database, reading, file))
+        account = _account(work, plan, partial(_judged, work.arguments.database, reading, report))
         facts = _facts(plan, account)
-        if file:
-            facts |= {"file": file, "file_bytes": accounting.joined(file)}
+        if report.file:
+            facts |= {"file": report.file, "file_bytes": report.joined()}
     except BaseException:
-        accounting.drop(file)
+        report.drop()
         raise
     return counted(account.fates), facts
 
@@ -58,13 +59,13 @@ def _account(
 
 
 def _judged(
-    database: str, reading: Reading, file: str, number: int, rows: Iterator[Any]
+    database: str, reading: Reading, report: Report, number: int, rows: Iterator[Any]
 ) -> Account:
     """Judge what one task reads; nothing of it is kept but counts and a bounded list."""
     account = Account()
     with (
         psycopg.connect(database, autocommit=True, application_name=APPLICATION) as session,
-        accounting.share(file, number) as write,
+        report.share(number) as write,
     ):
         for partition, offsets in _stretches(rows):
             ends = offsets[0][0], offsets[-1][0]

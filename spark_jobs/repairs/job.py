@@ -32,8 +32,11 @@ def run(work: Work) -> Outcome:
         edit = partial(apply, database, work.owned)
         work.each("edit", plan.parts, edit, partial(so_far, _APPLIED))
     except Stopped:
-        # What was chosen and edited is kept for another try.
-        work.database.execute(tables.sql("TRUNCATE {judged}, {results}"))
+        # What was chosen and edited is kept for another try, and all of it for another driver.
+        with work.database.transaction():
+            work.database.execute(tables.sql("TRUNCATE {judged}, {results}"))
+            with work.claimed():
+                pass
         _, turns = so_far(_APPLIED)
         if turns:
             work.tell.say(

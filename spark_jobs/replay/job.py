@@ -6,7 +6,7 @@ from typing import Any
 
 from spark_jobs.contract import Arguments
 from spark_jobs.errors import Stopped, not_staged
-from spark_jobs.fencing import Claim, Outcome, settle
+from spark_jobs.fencing import Claim, Outcome, discard, settle
 from spark_jobs.replay import giving, rebuilding
 from spark_jobs.replay.choosing import Chooser
 from spark_jobs.replay.parameters import Into, ReplayParameters
@@ -41,7 +41,12 @@ def run(work: Work) -> Outcome:
         hand_out = partial(_handed_out, work.database, tables, (parameters, plan), len(shares))
         return settle(work.database, work.owned, tables, hand_out)
     except Stopped:
-        tables.drop(work.database)
+        if parameters.into is Into.TOPIC:
+            # Without its stage another try would send once more what is out.
+            out = tables.staged(work.database)[1].chosen
+            work.tell.say(f"Cancelled when {out:,} messages were out; let again, it sends others.")
+        else:
+            discard(work.database, work.owned, tables)
         raise
 
 

@@ -231,7 +231,13 @@ class TestCleanup:
         assert self.clean(at - timedelta(days=20)) == 0
         assert moved.exists()
 
-    @pytest.mark.parametrize("source", ["uploads/7/old.csv", "uploads/7", "uploads/*/o*.csv"])
+    @pytest.mark.parametrize(
+        "source",
+        [
+            *("uploads/7/old.csv", "uploads/7", "uploads/*/o*.csv"),
+            *("uploads/7/**/old.csv", "uploads/**/**"),
+        ],
+    )
     @pytest.mark.parametrize("is_whole", [True, False])
     def test_what_a_schedule_names_stays(
         self, old: Path, root: Path, at: datetime, source: str, is_whole: bool

@@ -1,6 +1,7 @@
 """Masked values in what bulk jobs read and write: exports, imports and the archive."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,11 +11,17 @@ from django.urls import reverse
 
 from console.bulk.asking import schedule_hindrance
 from console.layout.access import Right
-from crontasks.bulk.asking import Asker, ask_by_schedule, ask_in_console, within
+from crontasks.bulk.asking import (
+    Asker,
+    ask_by_schedule,
+    ask_in_console,
+    preview_in_console,
+    within,
+)
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.models import CronInstance
-from integration.models import ObjectStructure
+from integration.models import BulkRun, ObjectStructure
 from integration.selectors.masking.rules import masks
 from tests.functional.test_masking import SECRET, a_rule
 from tests.functional.test_masking_planted import person_without, somebody
@@ -39,12 +46,77 @@ class TestExports:
         ask_in_console(entry, wanted, Asker(name="otto"), number=uuid4())
         ask_in_console(entry, renamed, Asker(name="otto", may_reveal=True), number=uuid4())
 
+    @pytest.mark.parametrize("more", [{"unmasked": True}, {"into_queue": "in"}, {}])
+    @pytest.mark.parametrize("chosen", [{"where": "$.card=4711"}, {"key": "47*"}])
+    def test_no_look_counts_the_rows_that_hold_a_masked_value(
+        self, more: dict[str, Any], chosen: dict[str, str], settings: Any, tmp_path: Path
+    ) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        structure = ObjectStructure.objects.create(name="order", key_paths=["$.card"])
+        a_rule(structure=structure)
+        a_queue_row(name="in")
+        entry, wanted = CATALOGUE["export"], {"what": "documents", "structure": "order"}
+        with pytest.raises(BulkError) as refused:
+            preview_in_console(entry, {**wanted, **chosen, **more}, Asker(name="otto"))
+        assert refused.value.job_code == "MASKED_SOURCE"
+        rita = Asker(name="rita", may_reveal=True)
+        assert not more or preview_in_console(entry, {**wanted, **chosen, **more}, rita).rows == 0
+        assert preview_in_console(entry, {**wanted, **more}, Asker(name="otto")).rows == 0
+
+    def test_no_run_goes_on_by_other_rules_than_those_of_now(
+        self, settings: Any, tmp_path: Path
+    ) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        wanted, asker = {"what": "messages"}, Asker(name="otto")
+        run = ask_in_console(CATALOGUE["export"], wanted, asker, number=uuid4())
+        BulkRun.objects.update(state="FAILED")
+        a_rule()
+        program = a_program(person=person_without(Right.REVEAL))
+        path = f"/bulk/runs/{run.pk}/repetitions"
+        problem(program.post(path, {"reason": "once more"}), 422, "MASKED_EXPORT")
+        somebody(Right.REVEAL).post(reverse("bulk-again", args=[run.pk]))
+        assert BulkRun.objects.get().state == "FAILED"
+        somebody().post(reverse("bulk-again", args=[run.pk]))
+        assert BulkRun.objects.get().state == "ASKED"
+
     def test_files_go_to_a_storage_for_who_may_see_payloads(self) -> None:
         wanted = {"what": "messages", "to": "s3://plant/out/"}
         with pytest.raises(BulkError) as refused:
             within(CATALOGUE["export"], wanted, Asker(name="otto", may_see=False))
         assert refused.value.job_code == "OUT_OF_REACH"
         assert "may not see payloads" in str(refused.value)
+
+
+class TestReplays:
+    @pytest.mark.parametrize(
+        ("chosen", "is_told"),
+        [
+            ({"path": "$.card=4711"}, True),
+            ({"path": "$..card=4711"}, True),
+            ({"path": "$.card"}, False),
+            ({"path": "$.site=BEDFORD"}, False),
+            ({"header": "Secret=4711"}, True),
+            ({"header": "Secret"}, False),
+            ({"header": "site=BEDFORD"}, False),
+            ({"key": "4711"}, True),
+        ],
+    )
+    def test_no_count_tells_which_messages_hold_a_masked_value(
+        self, chosen: dict[str, str], is_told: bool
+    ) -> None:
+        for part, path in (("payload", "$.card"), ("header", "secret"), ("key", "")):
+            a_rule(path, part=part)
+        entry = CATALOGUE["replay"]
+        wanted = {"queue": a_queue_row("continuous").name, "into": "queue", **chosen}
+        ask_in_console(entry, wanted, Asker(name="rita", may_reveal=True), number=uuid4())
+        otto = Asker(name="otto")
+        if not is_told:
+            ask_in_console(entry, wanted, otto, number=uuid4())
+            return
+        for look in (preview_in_console, partial(ask_in_console, number=uuid4())):
+            with pytest.raises(BulkError) as refused:
+                look(entry, wanted, otto)
+            assert refused.value.job_code == "MASKED_SOURCE"
 
 
 class TestImports:

@@ -1,6 +1,7 @@
 """Messages of a topic handed out again: which of them, under which numbers, and never twice."""
 
 import json
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -26,7 +27,7 @@ from integration.models import (
 )
 from integration.store.sessions import database_time
 from spark_jobs.errors import JobError
-from spark_jobs.fencing import own, settle
+from spark_jobs.fencing import discard, own, settle
 from spark_jobs.replay.staging import Stage
 from tests.support.builders import a_queue
 from tests.support.bulk import driven, shared_session, stages, storing
@@ -334,11 +335,15 @@ def test_only_messages_of_a_service_can_be_chosen(broker: Kafka) -> None:
     assert replayed(queue, interface="OBEY").facts["left_out"] == {"not_chosen": 1}
 
 
-def test_a_cancelled_replay_leaves_nothing(broker: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = a_queue(broker)
+@pytest.mark.parametrize("into", ["queue", "topic"])
+def test_a_cancelled_replay_sends_nothing_twice_when_it_is_let_again(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch, into: str
+) -> None:
+    queue, is_out = a_queue(broker), into == "topic"
+    other = broker.topic()
     broker.send(queue.topic, [{"n": n} for n in range(10)])
     drain(queue)
-    run = asked(queue)
+    run = asked(queue, into, target=other if is_out else "")
     told = driving.RowTell.progress
 
     def and_cancel(self: driving.RowTell, progress: Any) -> None:
@@ -348,9 +353,11 @@ def test_a_cancelled_replay_leaves_nothing(broker: Kafka, monkeypatch: pytest.Mo
     monkeypatch.setattr(driving.RowTell, "progress", and_cancel)
     assert driven(run).state == "CANCELLED"
     monkeypatch.undo()
-    assert (states(queue), stages(run)) == ({}, [])
+    # Only of what is out in a topic it is remembered which it was.
+    assert (states(queue), len(stages(run))) == ({}, 4 if is_out else 0)
     assert again(run.pk, send=False)
-    assert driven(run).counts["sent"] == 10
+    assert (driven(run).counts["sent"], stages(run)) == (10, [])
+    assert len(broker.read_all(other, (0,))) == (10 if is_out else 0)
 
 
 def test_a_driver_that_lost_the_run_gives_nothing_back(broker: Kafka) -> None:
@@ -360,9 +367,11 @@ def test_a_driver_that_lost_the_run_gives_nothing_back(broker: Kafka) -> None:
         owned = own(session, arguments_of(run))
         tables.make(session)
         BulkRun.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1)
-        with pytest.raises(JobError) as told:
-            settle(session, owned, tables, lambda _: pytest.fail("it is another driver's"))
-        assert told.value.code == "RUN_TAKEN"
+        done = partial(settle, act=lambda _: pytest.fail("it is another driver's"))
+        for act in (done, discard):
+            with pytest.raises(JobError) as told:
+                act(session, owned, tables)
+            assert told.value.code == "RUN_TAKEN"
         assert len(stages(run)) == 4
         tables.drop(session)
     assert replayed(Queue.objects.get()).counts["read"] == 0

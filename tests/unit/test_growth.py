@@ -76,12 +76,7 @@ UNTOLD: dict[str, tuple[re.Pattern[Any], str] | None] = {
         re.compile(rf"^{re.escape('a-b')}(-\d+)?$"),
         "search",
     ),
-    # Files that people ask for, on the names of files that people have uploaded.
-    "crontasks/bulk/uploads.py:module:fnmatch": (
-        re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
-        "match",
-    ),
-    # The same of objects in a storage, folder by folder.
+    # Objects and uploads that people ask for, folder by folder.
     "spark_jobs/storage.py:module:fnmatch": (
         re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
         "match",

@@ -120,7 +120,8 @@ def test_each_refusal_is_told_as_what_it_is(code: str, state: str, what: str) ->
 
 
 @pytest.mark.parametrize(
-    "code", ["JMS_RIGHTS", "JMS_SELECTOR", "JMS_ADDRESS_REFUSED", "JMS_IN_USE"]
+    "code",
+    ["JMS_RIGHTS", "JMS_SELECTOR", "JMS_ADDRESS_REFUSED", "JMS_IN_USE", "JMS_TOO_LARGE"],
 )
 def test_what_a_jms_broker_refuses_to_one_queue_is_a_problem_of_that_queue(code: str) -> None:
     down = {"state": "OUTAGE", "state_code": code, "state_text": "Its own words."}

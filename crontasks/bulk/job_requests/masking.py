@@ -11,18 +11,19 @@ from integration.selectors.masking.rules import masks
 from integration.selectors.tracking.masked import hidden_columns
 from spark_jobs.exports.parameters import What
 
+TELLING: Final = "Which rows hold a value would tell what masking rules hide of them."
 NEXT_STEP: Final = "Choose by something else, or have somebody ask for it who may reveal."
 
 
 def masking_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The rules and the hidden fields of an export, nothing where there are none.
 
-    Raises BulkError MASKED_SOURCE where what is chosen by would tell a masked value.
+    Raises BulkError as `refuse_choosing` does.
     """
     rules, hidden = rules_of(parameters)
     if not rules:
         return {}
-    _refuse_telling(parameters, mask_of(rules), hidden)
+    refuse_choosing(parameters)
     hiding = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in sorted(rules)]
     return {"masking": hiding, "hidden": hidden}
 
@@ -50,9 +51,9 @@ def _keys(mask: Mask, structure: int) -> list[str]:
     return ["key"] if any(mask.covers(str(path)) for path in paths or ()) else []
 
 
-def _refuse_telling(parameters: Mapping[str, Any], mask: Mask, hidden: Iterable[str]) -> None:
+def refuse_choosing(parameters: Mapping[str, Any]) -> None:
+    """Refuse an export that is chosen by a value that is masked. Raises BulkError MASKED_SOURCE."""
+    rules, hidden = rules_of(parameters)
     path = (parameters.get("where") or ("",))[0]
-    is_told = mask.covers(path)
-    if is_told or (parameters.get("key") and "key" in hidden):
-        why = "Which rows hold a value would tell what masking rules hide of them."
-        raise BulkError(MaskedSourceError.code, why, NEXT_STEP)
+    if mask_of(rules).covers(path) or (parameters.get("key") and "key" in hidden):
+        raise BulkError(MaskedSourceError.code, TELLING, NEXT_STEP)

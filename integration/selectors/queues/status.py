@@ -297,6 +297,12 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Check whether it is a queue or a topic at the broker, and who else reads from it; the "
             "queue tries again by itself.",
         ),
+        "JMS_TOO_LARGE": Situation(
+            "A message that waits at {topic} is larger than any that is read, and all behind it "
+            "wait; no retry is spent. {text}",
+            "Have the broker's administrator take that message away, and its sender send it in "
+            "parts; the queue tries again by itself every minute.",
+        ),
         "JMS_IN_USE": Situation(
             "The JMS broker still holds another connection that reads for this queue; no retry is "
             "spent. {text}",

@@ -5,6 +5,8 @@ import threading
 import pytest
 
 from integration.amqp.connection import EndedError
+from integration.amqp.errors import JmsTooLargeError
+from integration.amqp.incoming import TooLargeError
 from integration.amqp.receiving import ROLLED_BACK
 from integration.amqp.source import AmqpSource
 from integration.delivery.ports import LostError
@@ -87,3 +89,33 @@ def test_a_link_that_was_opened_for_a_lost_database_is_closed() -> None:
         source.fetch(10, 0.0)
     source.close()
     assert link.is_closed
+
+
+class LargeLink(FakeLink):
+    def take(self, limit: int, seconds: float) -> list[object]:
+        raise TooLargeError
+
+
+def test_a_message_that_is_too_large_is_told_and_asked_for_again_later(monkeypatch) -> None:
+    links = [LargeLink(), FakeLink()]
+    opened: list[FakeLink] = []
+
+    def open_link() -> FakeLink:
+        opened.append(links[len(opened)])
+        return opened[-1]
+
+    source = AmqpSource(open_link, FakeReceipts(), "u")
+    source.attach({0: 0})
+    try:
+        assert len(source.fetch(10, 0.0).troubles) == 1
+        assert links[0].is_closed
+        for _ in range(2):
+            with pytest.raises(JmsTooLargeError):
+                source.facts()
+        assert len(opened) == 1
+        monkeypatch.setattr("integration.amqp.source.time.monotonic", lambda: float("inf"))
+        assert source.facts() is not None
+        assert source.fetch(10, 0.0).drained == {0}
+    finally:
+        monkeypatch.undo()
+        source.close()

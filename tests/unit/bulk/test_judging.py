@@ -1,13 +1,15 @@
 """What is known of an offset, and what that means: every fate, and never lost without a proof."""
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from integration.delivery import reading as engine
 from spark_jobs.errors import balance
-from spark_jobs.reconcile.accounting import NAMED, Account, together
+from spark_jobs.reconcile.accounting import NAMED, Account, Report, together
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.judging import covering, judged
 from spark_jobs.reconcile.knowing import Batch, Failed, Known
@@ -185,3 +187,16 @@ def test_markers_are_known_by_the_names_that_the_engine_gives_them() -> None:
         engine.RETRY_MARKER_HEADER,
         engine.COPY_HEADER,
     )
+
+
+def test_a_driver_that_lost_the_run_takes_no_share_of_another(tmp_path: Path) -> None:
+    file = str(tmp_path / "reports/names.jsonl")
+    former, driver = (Report(file, "a-run", epoch) for epoch in (1, 2))
+    for number, report in enumerate((former, driver, driver)):
+        with report.share(number) as write:
+            write([(0, 0, number, "lost", "", "")])
+    former.drop()
+    assert driver.joined() == Path(file).stat().st_size
+    named = [json.loads(line)["offset"] for line in Path(file).read_text().splitlines()]
+    assert named == [1, 2]
+    assert [path.name for path in Path(file).parent.iterdir()] == ["names.jsonl"]

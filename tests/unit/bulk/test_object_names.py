@@ -1,11 +1,12 @@
-"""Which names a pattern of an object storage means, and that no pattern takes long to judge."""
+"""Which names a pattern of files or objects means, and that no pattern takes long to judge."""
 
 import time
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from spark_jobs.storage import _fits
+from spark_jobs.storage import DISK, fits
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from spark_jobs.storage import _fits
     ],
 )
 def test_a_pattern_means_what_glob_says(name: str, pattern: str, is_meant: bool) -> None:
-    assert _fits(name.split("/"), pattern.split("/")) is is_meant
+    assert fits(name.split("/"), pattern.split("/")) is is_meant
 
 
 def test_every_short_name_is_judged_as_by_the_definition() -> None:
@@ -37,7 +38,7 @@ def test_every_short_name_is_judged_as_by_the_definition() -> None:
     for long, steps in product(range(1, 5), range(1, 5)):
         for parts in product("ab", repeat=long):
             for pattern in product(("a", "b", "**"), repeat=steps):
-                assert _fits(parts, pattern) is defined(parts, pattern)
+                assert fits(parts, pattern) is defined(parts, pattern)
 
 
 def seconds(groups: int) -> float:
@@ -45,7 +46,7 @@ def seconds(groups: int) -> float:
     parts, pattern = ["a"] * groups * 2, ["**", "a"] * groups + ["b"]
     begun = time.process_time()
     for _ in range(20):
-        assert not _fits(parts, pattern)
+        assert not fits(parts, pattern)
     return time.process_time() - begun
 
 
@@ -53,3 +54,11 @@ def test_twice_the_groups_take_no_more_than_the_square() -> None:
     fewer = min(seconds(50) for _ in range(3))
     more = min(seconds(100) for _ in range(3))
     assert more < fewer * 8
+
+
+@pytest.mark.parametrize("pattern", ["**/**/*.csv", "**/x/**/*.csv", "**/**", "**/" * 30 + "*.csv"])
+def test_a_file_on_disk_is_found_once(tmp_path: Path, pattern: str) -> None:
+    file = tmp_path / "/".join("x" * 12) / "a.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("a\n")
+    assert DISK.find(f"{tmp_path}/{pattern}") == [(str(file), 2)]
