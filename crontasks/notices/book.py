@@ -10,6 +10,7 @@ from crontasks.models.notice import ASKED_FOR, NoticeKind
 from crontasks.notices import sending, telling
 from crontasks.notices.condition import Condition
 from integration.models import Queue
+from integration.selectors.deployment import foreign_environment
 from integration.store.sessions import database_now
 
 # So many rows go into one statement.
@@ -24,8 +25,12 @@ def settle(
     """Open what is new, close what is over (of these `kinds` only), decide who is told, send.
 
     What is known of providers and connections is written by those who ask them (`keep`) and only
-    told here. `send` sends what is due, or has it sent.
+    told here. `send` sends what is due, or has it sent. A copy has the notices of its original:
+    they are not its own to end, and it tells of nothing but what it is.
     """
+    if foreign_environment() is not None:
+        present = [condition for condition in present if condition.kind is NoticeKind.COPY]
+        kinds = {NoticeKind.COPY}.intersection(kinds)
     keep(present, kinds, ~ASKED_FOR)
     telling.decide(kinds)
     send()
@@ -86,14 +91,19 @@ def _open(begun: Collection[Condition]) -> None:
 
 
 def _close(over: Collection[int]) -> None:
-    """An end whose beginning nobody can have heard of needs no message either."""
+    """An end whose beginning nobody can have heard of needs no message either.
+
+    What another watch has closed by now is that one's: it may have decided who hears of the end.
+    """
     if not over:
         return
     with transaction.atomic():
-        deliveries = NoticeDelivery.objects.filter(notice__in=over)
+        still_open = Notice.objects.filter(pk__in=over, closed_at__isnull=True)
+        mine = list(still_open.select_for_update().order_by("pk").values_list("pk", flat=True))
+        deliveries = NoticeDelivery.objects.filter(notice__in=mine)
         deliveries.filter(sent_at__isnull=True, taken_at__isnull=True).delete()
         heard = deliveries.values("notice")
-        rows, at = Notice.objects.filter(pk__in=over, closed_at__isnull=True), database_now()
+        rows, at = Notice.objects.filter(pk__in=mine, closed_at__isnull=True), database_now()
         unheard = rows.filter(told_at__isnull=True).exclude(pk__in=heard)
         unheard.update(closed_at=at, decided_at=at, told_at=at, again_at=None)
         rows.update(closed_at=at, decided_at=None, told_at=None, again_at=None)

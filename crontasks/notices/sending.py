@@ -19,6 +19,7 @@ from crontasks.notices import ways
 from crontasks.notices.messages import NAMED, Message, Told
 from crontasks.notices.ways import Failure
 from integration.models.fields import SecretUnreadableError
+from integration.selectors.deployment import foreign_environment
 from integration.store.sessions import database_time
 
 # Who was told so many notices within a minute is told of the next ones together, after it.
@@ -57,7 +58,7 @@ def send_due() -> None:
 
 def due_recipients() -> list[int | None]:
     """Whom something is due to; None stands for SLUICE_NOTIFY_EMAILS."""
-    due = NoticeDelivery.objects.filter(UNSENT, next_at__lte=database_time())
+    due = NoticeDelivery.objects.filter(UNSENT, _own(), next_at__lte=database_time())
     return list(due.order_by().values_list("recipient", flat=True).distinct())
 
 
@@ -93,7 +94,7 @@ def take(recipient_id: int | None) -> Batch | None:
     """
     with transaction.atomic():
         now = database_time()
-        mine = _of(recipient_id).filter(UNSENT)
+        mine = _of(recipient_id).filter(UNSENT, _own())
         formed = mine.filter(message__isnull=False).order_by("next_at", "id").first()
         if formed is not None:
             if formed.next_at is None or formed.next_at > now:
@@ -172,6 +173,11 @@ def _sent(recipient: NoticeRecipient | None, message: Message) -> Failure | None
         logger.exception("a way to a recipient failed")
         text = f"It could not be sent ({type(problem).__name__}); the server's log says more."
         return Failure(text, may_have_arrived=True)
+
+
+def _own() -> Q:
+    """What its original had still to send is not a copy's to send."""
+    return Q() if foreign_environment() is None else Q(notice__kind=NoticeKind.COPY)
 
 
 def _of(recipient_id: int | None) -> QuerySet[NoticeDelivery]:

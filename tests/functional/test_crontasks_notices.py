@@ -294,6 +294,32 @@ def test_a_copy_says_only_that_it_is_one(row):
     assert "adopt_database" in mail.outbox[0].body
 
 
+def test_a_copy_leaves_the_notices_of_its_original_alone(row):
+    QueuePartition.objects.update(state="BLOCKED")
+    assert look() == {"BLOCKED"}
+    row.pk, row.partition, row.state = None, 1, "BLOCKED"
+    row.save()
+    book.settle(conditions.seen_by_workers(is_settled=True), conditions.WORKER_KINDS, lambda: None)
+    Deployment.objects.update(environment="production")
+    assert look() == {"COPY"}
+    book.settle(conditions.seen_by_beat(workers_alive=False), {NoticeKind.NO_WORKER})
+    assert len(mail.outbox) == 2
+    assert "adopt_database" in mail.outbox[1].body
+    assert Notice.objects.filter(kind="BLOCKED", closed_at__isnull=True).count() == 2
+    assert NoticeDelivery.objects.filter(sent_at__isnull=True).count() == 1
+
+
+def test_an_end_that_another_watch_has_told_stays_told(row):
+    QueuePartition.objects.update(state="BLOCKED")
+    look()
+    QueuePartition.objects.update(state="RUNNING")
+    notice = Notice.objects.get()
+    book.settle([], conditions.WORKER_KINDS, lambda: None)
+    end = NoticeDelivery.objects.get(event=NoticeDelivery.Event.OVER)
+    book._close([notice.pk])
+    assert NoticeDelivery.objects.filter(pk=end.pk).exists()
+
+
 def test_every_kind_has_a_title_and_somebody_who_looks_for_it():
     assert all(kind.label != kind.value for kind in NoticeKind)
     looked_for = conditions.WORKER_KINDS | conditions.kinds_of_beat(workers_alive=True)
