@@ -235,6 +235,9 @@ class _JsonPath:
         except (JSONPathError, RecursionError) as failure:
             reason = str(failure.args[0]) if failure.args else "it is not a JSONPath"
             raise BadPath(path=text, reason=reason) from failure
+        except ValueError as failure:
+            # The library takes 4e0 for an index, and then for no number.
+            raise BadPath(path=text, reason="it is not a JSONPath") from failure
         if not isinstance(compiled, JSONPath) or compiled.empty():
             raise BadPath(path=text, reason="it names nothing inside the document")
         self._compiled = compiled

@@ -96,7 +96,9 @@ class LagMonitor:
                 patience=parameters.transaction_seconds,
             )
         away += jms_depth.look(context)
-        book.keep(away, {NoticeKind.OUTAGE}, ABOUT_PROVIDERS)
+        if not context.should_stop():
+            # Of those that were not asked any more nothing is known: their notices stay.
+            book.keep(away, {NoticeKind.OUTAGE}, ABOUT_PROVIDERS)
         if in_doubt := branches.settle_all():
             context.say(f"{so_many(in_doubt, 'commit')} in doubt: decide on the outbox page.")
         track_days.make_ahead()

@@ -13,8 +13,9 @@ OPEN_ONES: Final = f"t.state IN {OPEN_SQL}"
 OVER: Final = f"""{CLOSED}
     AND t.closed_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.closed_at < {{at}} - make_interval(secs => q.retention_seconds)"""
-# The next run of a sequential queue sees DELETED at its position and passes it.
-HEAD: Final = """t.state = 'DELETED' AND q.kind = 'sequential' AND t.offset >= coalesce((
+# The next run of a sequential queue sees it at its position, closed by a person, and passes it.
+HEAD: Final = """(t.state = 'DELETED' OR t.ended IN ('RETURNED', 'DELIVERED'))
+    AND q.kind = 'sequential' AND t.offset >= coalesce((
         SELECT p.next_offset FROM integration_queuepartition p
         WHERE p.queue_id = q.id AND p.partition = t.partition
           AND p.topic_uuid = t.topic_uuid), t.offset + 1)"""
@@ -42,7 +43,7 @@ FAILURES: Final = Rule(
     size=SIZE,
     order="t.closed_at",
     spared=(
-        Spared("Deleted, and its sequential queue has not passed it yet", HEAD),
+        Spared("Closed by a person, and its sequential queue has not passed it yet", HEAD),
         Spared("A bulk operation that is planned or under way has it before it", WANTED),
     ),
     kept=(

@@ -4,8 +4,10 @@ A plan walks in a transaction that is rolled back, so that it finds every mistak
 would find, and applying does exactly what was planned.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NotRequired, TypedDict, Unpack
 
 from django.core.exceptions import ValidationError
@@ -27,7 +29,7 @@ from crontasks.instances.actions import CONSUMERS
 from crontasks.models import CronInstance
 from integration import registration
 from integration.actions import configuration, queue_removal
-from integration.actions.configuration import Author
+from integration.actions.configuration import Author, settable
 from integration.actions.kept_secrets import redirected
 from integration.errors import IntegrationError
 from integration.models import Queue
@@ -219,6 +221,7 @@ class _Walk:
             return
         try:
             with transaction.atomic():
+                _take_over(section, row, was)
                 _judge(row, was)
                 configuration.save(row, self.author)
         except ValidationError as problem:
@@ -287,28 +290,26 @@ class _Walk:
 
 def _in_order(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Queues after their error queues; what goes round in a circle is found by its own check."""
-    waiting, named = list(entries), _names(entries)
-    done: set[str | None] = set()
-    while free := [e for e in waiting if _text(e, "error_queue") not in named - done]:
-        yield from free
-        done |= _names(free)
-        waiting = [one for one in waiting if one not in free]
-    yield from waiting
+    waiting: defaultdict[str | None, list[Entry]] = defaultdict(list)
+    named = _names(entries)
+    free: deque[Entry] = deque()
+    for entry in entries:
+        error_queue = entry.text("error_queue")
+        (waiting[error_queue] if error_queue in named else free).append(entry)
+    while free:
+        entry = free.popleft()
+        yield entry
+        free.extend(waiting.pop(entry.text("name"), ()))
+    yield from chain.from_iterable(waiting.values())
 
 
 def _names(entries: Iterable[Entry]) -> set[str | None]:
-    return {_text(entry, "name") for entry in entries} - {None}
-
-
-def _text(entry: Entry, field: str) -> str | None:
-    """Return what the entry says for a field, if that is a text."""
-    entered = entry.values.get(field)
-    return entered.value if entered is not None and isinstance(entered.value, str) else None
+    return {entry.text("name") for entry in entries} - {None}
 
 
 def _name(section: Section, entry: Entry) -> str | None:
     """Return the entry's name; None where it does not say."""
-    values = [_text(entry, key) for key in section.keys]
+    values = [entry.text(key) for key in section.keys]
     return section.named(values) if all(values) else None
 
 
@@ -321,7 +322,7 @@ def _row(section: Section, entry: Entry) -> Any:
 
 def _consumer(entry: Entry) -> CronInstance | None:
     """A queue's consumer came with the queue; an entry of another name renames it."""
-    task, queue = _text(entry, "task"), _text(entry, "queue")
+    task, queue = entry.text("task"), entry.text("queue")
     if task not in CONSUMERS or queue is None:
         return None
     return CronInstance.objects.filter(task=task, queue__name=queue).first()
@@ -339,6 +340,20 @@ def _given_away(was: models.Model, row: models.Model) -> Iterator[str]:
         for name, value in sorted(row.parameters.items()):
             if is_sealed(value) and was.parameters.get(name) == value:
                 yield f"parameters.{name}"
+
+
+def _take_over(section: Section, row: models.Model, was: models.Model | None) -> None:
+    """Lock the stored row, and take over what somebody changed of it meanwhile.
+
+    Also what no file speaks of, such as a pause; of what the file changes the file counts.
+    """
+    if was is None:
+        return
+    now = section.model._default_manager.select_for_update().get(pk=was.pk)
+    for column in settable(section.model):
+        old, new = (getattr(one, column.attname) for one in (was, now))
+        if old != new and getattr(row, column.attname) == old:
+            setattr(row, column.attname, new)
 
 
 def _judge(row: models.Model, was: Any) -> None:

@@ -17,6 +17,7 @@ from integration.errors import IntegrationError
 MAX_BYTES: Final = 5_000_000
 MAX_EVENTS: Final = 500_000
 MAX_DEPTH: Final = 30
+MAX_DIGITS: Final = 400
 FORMAT: Final = 1
 
 
@@ -72,6 +73,11 @@ class Entry:
 
     line: int
     values: Mapping[str, Given]
+
+    def text(self, name: str) -> str | None:
+        """Return what it says for a field, if that is a text."""
+        given = self.values.get(name)
+        return given.value if given is not None and isinstance(given.value, str) else None
 
 
 # The sections of a file by their names, each with its line and entries.
@@ -194,9 +200,10 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(part, place) for part in node.value]
         value, why = None, "This cannot be read; put it in quotes if it is a text."
-        with suppress(ValueError, yaml.YAMLError):
-            value = self._scalars.construct_object(node)
-            why = _unfit(value)
+        with suppress(ValueError, OverflowError, yaml.YAMLError):
+            if not _is_endless(node):
+                value = self._scalars.construct_object(node)
+                why = _unfit(value)
         if why:
             self._refuse(_line(node), place, why)
             return None
@@ -204,6 +211,15 @@ class _Reader:
 
     def _refuse(self, line: int, place: str, text: str) -> None:
         self.mistakes.append(Mistake(line, place, text))
+
+
+def _is_endless(node: yaml.Node) -> bool:
+    """Return whether it is a number that nobody means: of many digits, or in base 60, as 1:30:00.
+
+    Such a one takes the square of its length to compute.
+    """
+    is_number = node.tag in {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+    return is_number and (len(node.value) > MAX_DIGITS or ":" in node.value)
 
 
 def _unfit(value: object) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from crontasks import parameters, ticks
@@ -51,9 +52,10 @@ def switch(instance_id: int, author: Author, *, active: bool) -> bool:
     What runs goes on to its end. A schedule that goes on is counted from now: nothing that was
     missed is made up for. Raises CronInstance.DoesNotExist.
     """
-    instance = CronInstance.objects.get(pk=instance_id)
-    instance.active = active
-    return configuration.save(instance, author) is not None
+    with transaction.atomic():
+        instance = CronInstance.objects.select_for_update().get(pk=instance_id)
+        instance.active = active
+        return configuration.save(instance, author) is not None
 
 
 def remove(instance_id: int, author: Author) -> None:

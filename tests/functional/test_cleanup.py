@@ -101,16 +101,19 @@ def test_seven_days_are_the_least_however_short_the_topics_retention_is():
     assert remaining() == {young.pk}, old
 
 
-def test_a_deleted_head_that_its_sequential_queue_has_not_passed_is_spared():
+def test_a_head_that_a_person_has_closed_is_spared_until_its_sequential_queue_has_passed_it():
     queue = a_queue(kind="sequential")
     QueuePartition.objects.create(queue=queue, partition=0, topic_uuid="u", next_offset=50)
     spared = [
         an_error(queue, state="DELETED", offset=50),
         an_error(queue, state="DELETED", offset=51),
+        an_error(queue, state="RESOLVED", ended="RETURNED", offset=52),
+        an_error(queue, state="RESOLVED", ended="DELIVERED", offset=53),
     ]
     gone = [
         an_error(queue, state="DELETED", offset=49),
         an_error(queue, state="DELETED", offset=60, topic_uuid="an older topic"),
+        an_error(queue, state="RESOLVED", ended="DELIVERED", offset=48),
         an_error(queue, state="RESOLVED", offset=70),
     ]
     ErrorsCleanup().run(CleanupParameters(), context())
@@ -143,7 +146,7 @@ def test_a_simulation_tells_rows_and_bytes_by_state_and_age_and_removes_nothing(
     # The edited payload alone makes the difference: nine bytes and the length before them.
     assert rows["RESOLVED", 8].size_bytes - 2 * rows["DELETED", 30].size_bytes in range(9, 14)
     assert [(one.why.split(" ")[0], one.rows) for one in found.protected] == [
-        ("Deleted,", 0),
+        ("Closed", 0),
         ("A", 0),
         ("Open:", 0),
         ("Closed", 1),

@@ -1,9 +1,12 @@
 """Storing configuration: one row of audit a change, no lost update, no secret told."""
 
+from typing import Any
+
 import pytest
 from django.db.models.signals import post_init
 from django.utils import timezone
 
+from crontasks.configfile import applying
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.errors import ChangedMeanwhileError, InUseError
@@ -119,3 +122,21 @@ def test_of_what_needs_it_only_a_few_are_looked_at() -> None:
         post_init.disconnect(looks, sender=StoredObject)
     assert 0 < len(looked_at) <= 6
     assert StoredObject.objects.count() == 200
+
+
+def test_a_file_leaves_what_somebody_changes_while_it_is_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = a_queue_row(description="old")
+    fill = applying._Walk._fill
+
+    def and_pause(walk: Any, subject: Any) -> bool:
+        is_whole = fill(walk, subject)
+        Queue.objects.update(paused=True, pause_reason="stop", batch_size=7)
+        return is_whole
+
+    monkeypatch.setattr(applying._Walk, "_fill", and_pause)
+    text = f"format: 1\nqueues:\n- name: {queue.name}\n  description: new\n"
+    applying.apply(text.encode(), author=ANNA, lookup=lambda _: None)
+    queue.refresh_from_db()
+    assert (queue.description, queue.paused, queue.batch_size) == ("new", True, 7)

@@ -133,6 +133,8 @@ def test_a_path_for_the_other_format_finds_nothing():
         "/a/..",
         "/a[../b]",
         "/a[b[c]]",
+        "$.a[4e0x]",
+        "$.a[4e0]",
         "/ns:a",
         "/a/@x:id",
         "/child::a",
