@@ -3,16 +3,43 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Python's calendar ends before PostgreSQL's does. A day from either end of it each time zone has a
+# moment, too.
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+EARLIEST_MS: Final = (_EARLIEST - _EPOCH) // _MILLISECOND
+LATEST_MS: Final = (_LATEST - _EPOCH) // _MILLISECOND
 
 
 def content_hash(value: bytes | None) -> bytes:
     """Return what tells a repetition of a message from another one under the same id."""
     return hashlib.blake2b(value or b"", digest_size=16).digest()
+
+
+def moment_of(timestamp_ms: int | None) -> datetime | None:
+    """Return the moment of a record's time, in milliseconds since 1970; None where it is unknown.
+
+    A producer may write any number: those that Python or the database has no moment for tell
+    nothing.
+    """
+    if timestamp_ms is None or not EARLIEST_MS <= timestamp_ms <= LATEST_MS:
+        return None
+    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+
+
+def readable_moment(column: str) -> str:
+    """SQL: the column's moment, NULL where it is one that Python does not have."""
+    between = f"'{_EARLIEST.isoformat()}' AND '{_LATEST.isoformat()}'"
+    return f"CASE WHEN {column} BETWEEN {between} THEN {column} END"
 
 
 class Record:

@@ -1,16 +1,14 @@
 """A message of a queue as endpoints and their templates get it: the payload out of its envelope."""
 
-from datetime import UTC, datetime
-
 from integration.endpoints.port import OutboundMessage
 from integration.envelope import JSON
 from integration.message import Message
+from integration.values import moment_of
 
 
 def outbound_of(message: Message) -> OutboundMessage:
     """All that a template of an endpoint may name."""
     record, document, text = message.record, message.document, message.text
-    stamp = record.timestamp_ms
     return OutboundMessage(
         message_id=message.message_id,
         interface=message.interface,
@@ -23,7 +21,7 @@ def outbound_of(message: Message) -> OutboundMessage:
         partition=record.partition,
         offset=record.offset,
         attempt=message.attempt,
-        sent_at=None if stamp is None else datetime.fromtimestamp(stamp / 1000, UTC),
+        sent_at=moment_of(record.timestamp_ms),
         headers={name: _text(value) for name, value in message.headers},
     )
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import methodcaller
 from typing import Final
 
@@ -30,7 +30,15 @@ from integration.kafka.troubles import (
 from integration.models.provider import Provider
 from integration.models.queue import Queue
 from integration.policy.groups import default_name
-from integration.values import Assignment, Fetched, Record, TopicFacts, Trouble, TroubleKind
+from integration.values import (
+    Assignment,
+    Fetched,
+    Record,
+    TopicFacts,
+    Trouble,
+    TroubleKind,
+    moment_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -87,22 +95,21 @@ def first_waiting(
 ) -> dict[int, datetime]:
     """Kafka's timestamp of the record at each position (partition -> next offset).
 
-    A partition that gives nothing within three seconds is left out. No group is touched.
+    A partition that gives nothing within three seconds, or a record whose time is unknown, is
+    left out. No group is touched.
     Raises ProviderUnusableError.
     """
-    stamps: dict[int, datetime] = {}
+    stamps: dict[int, datetime | None] = {}
     source = open_source(provider, topic=topic, queue_name="waiting")
     try:
         source.attach(positions)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(stamps) < len(positions) and time.monotonic() < deadline:
             for partition, records in source.fetch(1, 0.2).records.items():
-                stamp = records[0].timestamp_ms
-                if stamp is not None:
-                    stamps.setdefault(partition, datetime.fromtimestamp(stamp / 1000, UTC))
+                stamps.setdefault(partition, moment_of(records[0].timestamp_ms))
     finally:
         source.close()
-    return stamps
+    return {partition: at for partition, at in stamps.items() if at is not None}
 
 
 def average_bytes(provider: Provider, topic: str, positions: Mapping[int, int]) -> float | None:

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models.functions import MD5
 
 from integration.errors import IntegrationError
+from integration.values import readable_moment
 
 
 class SecretUnreadableError(IntegrationError):
@@ -54,6 +55,23 @@ class TopicBucket(models.Func):
 
     template = "get_byte(decode(md5(%(expressions)s), 'hex'), 0)"
     output_field = models.IntegerField()
+
+
+class RecordTimeField(models.DateTimeField):  # type: ignore[type-arg] # not subscriptable
+    """The time that a producer gave a record. One that Python does not have is read as None."""
+
+    def select_format(
+        self,
+        compiler: Any,  # noqa: ARG002 - Django's signature
+        sql: str,
+        params: Any,
+    ) -> tuple[str, Any]:
+        return readable_moment(sql), params
+
+    def deconstruct(self) -> Any:
+        # The column is that of any moment: migrations need not know how it is read.
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, kwargs
 
 
 class SecretField(models.TextField):  # type: ignore[type-arg] # not subscriptable at run time

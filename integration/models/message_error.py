@@ -5,7 +5,7 @@ import uuid
 from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 
-from integration.models.fields import known_states
+from integration.models.fields import RecordTimeField, known_states
 from integration.models.queue import Queue
 from integration.policy.retry import RetrySource
 from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, in_order
@@ -27,7 +27,7 @@ class MessageError(models.Model):
     topic_uuid = models.CharField(max_length=36)
     partition = models.IntegerField()
     offset = models.BigIntegerField()
-    kafka_timestamp = models.DateTimeField(null=True)
+    kafka_timestamp = RecordTimeField(null=True)
 
     message_id = models.TextField(blank=True)
     interface = models.CharField(max_length=100, blank=True)

@@ -21,7 +21,7 @@ from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
 from integration.store.key_order import AT_ONCE, IS_FIRST_OF_KEY, IS_THE_FIRST
-from integration.values import Record
+from integration.values import Record, moment_of, readable_moment
 
 # The delay of a retry marker before its row is taken without it (design: continuous).
 RETRY_MARKER_GRACE_SECONDS: Final = 30
@@ -36,13 +36,14 @@ def of_nobody(row: str) -> str:
 
 
 # As OpenError has them, but for what its record is made of.
-COLUMNS: Final = """
+COLUMNS: Final = f"""
  e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
  e.crashes, e.carrier, e.code,
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.parked_at IS NOT NULL, e.copied_at IS NOT NULL,
  e.arrival_batch, e.arrival_index,
- extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
+ extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8,
+ {readable_moment("e.kafka_timestamp")},
  e.message_id, e.interface, e.order_key, e.waits_for,
  e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
@@ -184,7 +185,7 @@ INSERT_COLUMNS: Final = (
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
 INSERT_ROW: Final = (
-    "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
+    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, %s, "
     "CASE WHEN %s THEN now() END, CASE WHEN %s THEN now() END, clock_timestamp(), "
     "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -230,7 +231,7 @@ def insert_values(
         owned.topic_uuid,
         record.partition,
         record.offset,
-        None if record.timestamp_ms is None else record.timestamp_ms / 1000,
+        moment_of(record.timestamp_ms),
         plain(unit.message_id, 1_000),
         plain(unit.interface, 100),
         plain(sender or "", 200),

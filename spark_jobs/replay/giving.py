@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 from psycopg import sql
 
 from integration.policy.failure import Failure, FailureClass
+from integration.values import LATEST_MS
 from spark_jobs.errors import JobError, gone, other_topic
 from spark_jobs.fencing import Outcome
 from spark_jobs.replay.parameters import ReplayParameters
@@ -61,8 +62,8 @@ WITH given AS (
     not_before, carrier, arrival_batch, arrival_index, late, apply_as_newest, version,
     first_failed_at, last_failed_at, ended, order_key)
   SELECT gen_random_uuid(), q.id, %(uuid)s::text, m.partition, m."offset",
-    CASE WHEN m.at_ms >= 0 THEN to_timestamp(m.at_ms / 1000.0) END, m.message_id, m.interface, '',
-    m.key, m.headers, m.payload, '',
+    CASE WHEN m.at_ms BETWEEN 0 AND %(latest_ms)s THEN to_timestamp(m.at_ms / 1000.0) END,
+    m.message_id, m.interface, '', m.key, m.headers, m.payload, '',
     'READY', %(kind)s::text, %(code)s::text, %(text)s::text, '', %(cause)s::text, 0, 0, 0, 0,
     clock_timestamp(), 'row', coalesce(r.batch, %(arrival)s::bigint), r.place,
     NOT %(newest)s::boolean, %(newest)s::boolean, 1, clock_timestamp(), clock_timestamp(), '',
@@ -110,6 +111,7 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
         "newest": bool(parameters.apply_as_newest),
         "reason": parameters.apply_as_newest,
         "kind": GIVEN_BACK.kind,
+        "latest_ms": LATEST_MS,
         "code": GIVEN_BACK.code,
         "text": GIVEN_BACK.text,
         "cause": GIVEN_BACK.fingerprint,

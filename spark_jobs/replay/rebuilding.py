@@ -76,7 +76,8 @@ SELECT j.partition, j."offset", j.key, j.version, j.document, j.xml, j.message_i
     WHEN j.is_repeat THEN 'duplicate'
     WHEN j.applied_at > %(until)s::timestamptz THEN 'later'
     WHEN j.state IS NULL AND j.batch IS NULL AND j.batches > 0 THEN 'later'
-    WHEN j.batch IS NULL AND to_timestamp(j.at_ms / 1000.0) > %(until)s::timestamptz THEN 'later'
+    WHEN j.batch IS NULL AND j.at_ms > 1000 * extract(epoch FROM %(until)s::timestamptz)
+      THEN 'later'
     ELSE '' END AS why
 FROM judged j
 """

@@ -71,7 +71,10 @@ def relay_each(
         for shard in keys:
             hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
         rest(LOOK_SECONDS, stop)
-        if all(hands[shard].is_needless() for shard in keys):
+        # What is at work may end before the next look finds its shard again: after a restore that
+        # is noticed there are none for a while.
+        is_idle = not any(hand.is_at_work() for hand in hands.values())
+        if is_idle and all(hands[shard].is_needless() for shard in keys):
             break
     for hand in hands.values():
         hand.join()

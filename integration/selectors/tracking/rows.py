@@ -16,6 +16,7 @@ from integration.selectors.scope import Scope
 from integration.selectors.tracking import batches
 from integration.selectors.tracking.batches import Span
 from integration.store.sessions import alias, django_connection
+from integration.values import moment_of
 
 COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
@@ -315,7 +316,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         interface=interface,
         ended=ended,
         key=key or "",
-        written_at=_moment(ms, at),
+        written_at=moment_of(ms) if ms and ms > 0 else None,
         external_id=external_id or "",
         search_a=search_a or "",
         search_b=search_b or "",
@@ -324,13 +325,3 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         schema_id=schema_id,
         trace_id="" if trace is None else trace.hex,
     )
-
-
-def _moment(ms: int | None, at: datetime) -> datetime | None:
-    """Kafka's time as a moment; a producer may have written any number."""
-    if not ms or ms < 0:
-        return None
-    try:
-        return datetime.fromtimestamp(ms / 1_000, at.tzinfo)
-    except (OverflowError, ValueError, OSError):
-        return None
