@@ -305,7 +305,10 @@ class Repository(Protocol):
         """
 
     def gap_acknowledged(self, owned: Owned) -> int | None:
-        """Up to which offset a person has accepted that messages are gone; None: nobody has."""
+        """Up to which offset a person has accepted that messages are gone; None: nobody has.
+
+        Only what expired counts: who skipped messages may come back for them.
+        """
 
     def expire_head(self, owned: Owned) -> bool:
         """Note on the open row at the next offset that Kafka no longer has it; False: no row.

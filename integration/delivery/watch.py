@@ -279,8 +279,12 @@ class Watch:
 
     def _is_expired(self, owned: Owned, low: int) -> bool:
         """Return whether something at the position is gone, be it only a failure's own record."""
-        is_head_gone = self.context.queue.sequential and owned.next_offset < low
+        is_head_gone = self.context.queue.sequential and self._is_out_of_kafka(owned, low)
         return is_head_gone or owned.gone_until(low) > owned.next_offset
+
+    def _is_out_of_kafka(self, owned: Owned, low: int) -> bool:
+        """Return whether Kafka was to have the position and has not: in a range it has no say."""
+        return owned.next_offset < low and owned.rescued_until is None
 
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""
@@ -315,7 +319,7 @@ class Watch:
 
         A closed one is through already. An open one stays open and can be released later.
         """
-        while owned.next_offset < low:
+        while self._is_out_of_kafka(owned, low):
             head = self.context.repository.head(owned)
             if head is None:
                 return True

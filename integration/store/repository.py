@@ -89,7 +89,8 @@ LOOK: Final = (
 )
 ACKNOWLEDGED: Final = (
     "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
-    "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL"
+    "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL "
+    "AND reason = 'EXPIRED'"
 )
 EXPIRE: Final = (
     "UPDATE integration_messageerror e "

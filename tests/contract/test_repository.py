@@ -306,6 +306,13 @@ def test_a_gap_is_written_once_and_counts_when_it_is_acknowledged(tables):
     assert repository.gap_acknowledged(owned) is None
 
 
+def test_a_person_who_skipped_messages_has_not_accepted_that_they_are_gone(tables):
+    repository, owned = tables.repository(), owned_by(tables)
+    repository.gap(owned, 20, "SKIPPED")
+    tables.acknowledge()
+    assert repository.gap_acknowledged(owned) is None
+
+
 def test_open_errors_are_counted_no_further_than_the_limit(tables):
     repository, owned = tables.repository(), owned_by(tables)
     new = [a_new_error(offset) for offset in (10, 11, 12)]

@@ -354,6 +354,7 @@ class MemoryRepository:
             gap.end
             for gap in self.database.gaps
             if gap.acknowledged
+            and gap.reason == "EXPIRED"
             and self._is_here(gap, owned)
             and gap.start <= owned.next_offset < gap.end
         ]

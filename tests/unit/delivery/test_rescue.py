@@ -142,6 +142,17 @@ def test_a_rescued_message_that_fails_is_a_failure_like_any_other():
     assert world.effects() == [0, 1, 2]
 
 
+def test_a_rescued_message_that_fails_keeps_its_place_though_kafka_forgot_it():
+    world = FakeWorld(sequential=True, retry=RetryPolicy(max_retries=3))
+    for do in ("ok", "transient", "ok"):
+        world.send(do)
+    rescue_in(world, 3)
+    world.topic.expire(3)
+    world.run()
+    assert world.run().ending is RunEnding.BACKOFF
+    assert (world.effects(), world.place().next_offset, world.row(1).expired) == ([0], 1, False)
+
+
 def test_markers_at_the_end_of_what_was_rescued_are_passed():
     world = a_world(2)
     world.topic.begin()

@@ -9,6 +9,7 @@ from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
 from tests.support.fake_world import Died, FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
+from tests.support.memory.rows import GapRow
 from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
@@ -206,6 +207,18 @@ def test_what_expires_after_an_acknowledgement_is_another_gap():
     world.acknowledge()
     assert world.run().ending is RunEnding.DRAINED
     assert world.effects() == [7, 8, 9]
+
+
+def test_a_skip_is_no_acknowledgement_of_what_expires_after_the_position_went_back():
+    world = FakeWorld()
+    for _ in range(10):
+        world.send()
+    world.run()
+    world.database.gaps.append(GapRow(0, world.topic.uuid, 0, 10, "SKIPPED", acknowledged=True))
+    world.go_back(0)
+    world.topic.expire(5)
+    assert world.run().ending is RunEnding.BLOCKED
+    assert [(gap.start, gap.end) for gap in world.database.gaps] == [(0, 10), (0, 5)]
 
 
 def test_a_head_that_a_person_deleted_is_no_gap_when_it_expires():
