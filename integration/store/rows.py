@@ -203,7 +203,8 @@ INSERT_ROW: Final = (
     "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again, and
-# is as new as what was read anew around it.
+# is as new as what was read anew around it. What a person decided of its former life, and how long
+# that had failed, says nothing of this one.
 REOPEN: Final = (
     'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
@@ -215,7 +216,8 @@ REOPEN: Final = (
     "retry_by = excluded.retry_by, "
     "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
     "schema_version = excluded.schema_version, "
-    "parked_at = excluded.parked_at, "
+    "parked_at = excluded.parked_at, apply_as_newest = false, late = false, "
+    "crashes = excluded.crashes, first_failed_at = excluded.first_failed_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
     f"WHERE integration_messageerror.state IN {CLOSED_SQL} "
