@@ -138,7 +138,9 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     ends = {"low_watermark": low, "high_watermark": high}
     if row.queue.provider.is_jms:
         ends = {}
-    move_position(row, offset, topic_uuid=uuid, rescued_to=None, **ends)
+    # What was done ahead of the position may be of messages that the topic lost.
+    more: dict[str, object] = {**ends, **NOTHING_OPEN}
+    move_position(row, offset, topic_uuid=uuid, rescued_to=None, **more)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
         effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."

@@ -258,8 +258,13 @@ class Watch:
             text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
             return Strange("MORE_PARTITIONS", text)
         end = facts.high[owned.partition]
-        if owned.next_offset > end:
-            text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
+        # What is done ahead of the position was read, too: where the topic ends before it, other
+        # messages get its offsets, and would be passed as done.
+        reached = max(owned.next_offset, max(owned.done, default=-1) + 1)
+        if reached > end:
+            text = f"The topic ends at {end}, it was read up to {reached}: data is gone."
+            if reached == owned.next_offset:
+                text = f"The topic ends at {end}, the position is {reached}: data is gone."
             return Strange("TOPIC_TRUNCATED", text)
         return None
 

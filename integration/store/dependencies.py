@@ -37,13 +37,19 @@ _CAME: Final = """greatest(
      JOIN integration_objectstructure s ON s.id = o.structure_id
      WHERE s.name = e.waits_kind AND o.key = e.waits_key
        AND (o.document IS NOT NULL OR o.xml <> '')))"""
-# One that is being tried is left out: it looks again itself. The head of a sequential queue takes
-# its partition along.
+# One that is being tried is left out: it looks again itself. Only those are locked whose object has
+# come: who stores the object of another meanwhile, and finds it locked, would leave it asleep. The
+# head of a sequential queue takes its partition along.
 _WAKE: Final = f"""
-WITH waiting AS (
-  SELECT e.id, {_CAME} AS came FROM integration_messageerror e
-  WHERE {{which}} AND e.state = 'RETRY' AND e.waits_for IS NOT NULL
-    AND e.not_before > clock_timestamp()
+WITH ready AS MATERIALIZED (
+  SELECT w.id, w.came FROM (
+    SELECT e.id, e.woken_by, {_CAME} AS came FROM integration_messageerror e
+    WHERE {{which}} AND e.state = 'RETRY' AND e.waits_for IS NOT NULL
+      AND e.not_before > clock_timestamp() OFFSET 0) w
+  WHERE w.came IS NOT NULL AND w.came IS DISTINCT FROM w.woken_by
+), waiting AS (
+  SELECT e.id, r.came FROM ready r JOIN integration_messageerror e ON e.id = r.id
+  WHERE e.state = 'RETRY' AND e.waits_for IS NOT NULL AND e.not_before > clock_timestamp()
   ORDER BY e.id FOR UPDATE OF e SKIP LOCKED
 ), woken AS (
   UPDATE integration_messageerror e SET not_before = clock_timestamp(), carrier = 'row',

@@ -235,8 +235,9 @@ class DatabaseRepository:
 
     def _due_by_key(self, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The first of each key. What was released behind one is parked and looked at no more."""
+        keyed = self.queue.keeps_keys_in_order
         while True:
-            due = self._all(rows.DUE_BY_KEY, parameters)
+            due = self._all(rows.DUE_BY_KEY if keyed else rows.DUE_BESIDE_PARKED, parameters)
             first = [row for row in due if row[-1]]
             if len(first) == len(due) or not self._park_released(parameters):
                 return first

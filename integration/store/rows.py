@@ -76,6 +76,11 @@ WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
 _PLACED: Final = f"SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place"
 _OWN: Final = f"{_PLACED}{_ARE_OWN}"
 _OWN_BY_KEY: Final = f"{_PLACED}, {IS_THE_FIRST} AS is_first{_ARE_OWN}"
+_OWN_BESIDE: Final = f"{_PLACED}, (e.parked_at IS NULL OR {IS_THE_FIRST}) AS is_first{_ARE_OWN}"
+# Of a sequential queue only what is parked keeps the order of its key: what its head has passed was
+# not stopped by it, and nobody would park it until its turn.
+_HAS_ITS_TURN: Final = f"""((NOT %(keyed)s
+    AND NOT (%(beside)s AND e.parked_at IS NOT NULL)) OR {IS_FIRST_OF_KEY})"""
 # Each branch reads the index of open failures in its order and stops at the limit: behind a
 # bulk release fifty thousand rows are READY, and none of them is sorted for the next batch.
 DUE: Final = f"""
@@ -87,7 +92,7 @@ SELECT * FROM (
 DUE_OF_NOBODY: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL} AND {of_nobody("e")}
-  AND (e.state = 'READY' OR {_IS_DUE}) AND (NOT %(keyed)s OR {IS_FIRST_OF_KEY}) {_IN_ORDER}
+  AND (e.state = 'READY' OR {_IS_DUE}) AND {_HAS_ITS_TURN} {_IN_ORDER}
 """
 # Only where the messages of a key keep their order. What was released behind an open failure of
 # its key is among them, and says so at the end: it is to be parked.
@@ -95,6 +100,13 @@ DUE_BY_KEY: Final = f"""
 SELECT * FROM (
   ({_OWN_BY_KEY} AND e.state = 'READY' {_IN_ORDER})
   UNION ALL ({_OWN_BY_KEY} AND e.state = 'RETRY' AND {_IS_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER})
+) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
+# The same in a sequential queue, where something is parked.
+DUE_BESIDE_PARKED: Final = f"""
+SELECT * FROM (
+  ({_OWN_BESIDE} AND e.state = 'READY' {_IN_ORDER})
+  UNION ALL ({_OWN_BESIDE} AND e.state = 'RETRY' AND {_IS_DUE}
+    AND (e.parked_at IS NULL OR {IS_FIRST_OF_KEY}) {_IN_ORDER})
 ) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
 # So many at a time: one statement of a run takes no longer than a handler may. What somebody holds
 # is left for another look. They are joined by nothing but their ids: just after a release the
@@ -119,7 +131,7 @@ ORDER BY e.arrival_batch, e.arrival_index LIMIT %s"""
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
 {_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
-  AND (NOT %(keyed)s OR {IS_FIRST_OF_KEY})
+  AND {_HAS_ITS_TURN}
 {_IN_ORDER}"""
 RETRY_ROWS: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
@@ -162,6 +174,7 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
         "next": owned.next_offset,
         "limit": limit,
         "keyed": queue.keeps_keys_in_order,
+        "beside": owned.has_parked,
     }
 
 
@@ -191,7 +204,8 @@ INSERT_ROW: Final = (
     "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again, and
-# is as new as what was read anew around it.
+# is as new as what was read anew around it. What a person decided of its former life, and how long
+# that had failed, says nothing of this one.
 REOPEN: Final = (
     'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
@@ -203,7 +217,8 @@ REOPEN: Final = (
     "retry_by = excluded.retry_by, "
     "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
     "schema_version = excluded.schema_version, "
-    "parked_at = excluded.parked_at, "
+    "parked_at = excluded.parked_at, apply_as_newest = false, late = false, "
+    "crashes = excluded.crashes, first_failed_at = excluded.first_failed_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
     f"WHERE integration_messageerror.state IN {CLOSED_SQL} "

@@ -240,3 +240,42 @@ def test_a_head_waits_for_what_is_open_of_its_key_and_only_for_that(tables, owne
     settle(repository, owned, BatchResult(12, changes=[change]))
     assert states(tables, ids[1:]) == [becomes]
     assert repository.head(here).parked
+
+
+def test_only_what_is_parked_waits_for_its_key_in_a_sequential_queue(tables, owned):
+    """What its head has passed is open before others of its key, and stops none of them."""
+    tables.configure(keeps_keys_in_order=False, sequential=True)
+    repository = tables.repository()
+    owned.has_parked = True
+    overdue = failed(9, b"k", ErrorState.RETRY, delay_seconds=0.0)
+    news = [held(5, b"k"), held(8, b"k"), overdue, failed(12, b"x"), held(6, b"y")]
+    ids = fail(repository, owned, *news, failed(7, b"y"))
+    owned.next_offset = 13
+    for id_ in (ids[1], ids[5]):
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned) == [8, 9, 12]
+    assert states(tables, ids[4:]) == ["HOLD", "PARKED"]
+
+
+def test_released_rows_of_one_key_hide_no_other_in_a_sequential_queue(tables, owned):
+    tables.configure(keeps_keys_in_order=False, sequential=True)
+    repository = tables.repository()
+    ids = fail(repository, owned, *(held(offset, b"k") for offset in (5, 6, 7, 8)), held(9, b"o"))
+    owned.next_offset, owned.has_parked = 13, True
+    for id_ in ids[1:]:
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned, limit=2) == [6, 7]
+    tables.alter(ids[1], state=ErrorState.HOLD)
+    assert due(repository, owned) == [7, 8, 9]
+
+
+def test_a_strict_error_queue_lets_nothing_parked_pass_its_key_in_a_sequential_queue(tables, owned):
+    tables.strict_error_queue()
+    tables.configure(keeps_keys_in_order=False, sequential=True)
+    repository = tables.repository()
+    owned.has_parked = True
+    ids = fail(repository, owned, held(5, b"k"), held(6, b"k"), failed(7, b"k"))
+    owned.next_offset = 13
+    for id_ in ids[1:]:
+        tables.alter(id_, state=ErrorState.READY)
+    assert due(repository, owned) == [6]

@@ -218,6 +218,19 @@ def test_a_failing_offset_with_a_closed_row_opens_that_row_again(tables, owned):
     assert (tables.rows(), tables.tries(again)) == (1, [])
 
 
+def test_what_was_decided_of_a_closed_row_does_not_hold_when_it_is_opened_again(tables, owned):
+    """It failed anew, in its place of the log: nobody said that this try beats newer data."""
+    repository = tables.repository()
+    error = fail(repository, owned, 10, at=10)
+    decided = {"apply_as_newest": True, "late": True, "crashes": 2}
+    tables.alter(error, state=ErrorState.RESOLVED, ended="APPLIED", **decided)
+    tables.later(1_000)
+    fail(repository, owned, 10, at=10)
+    row = head(repository, owned)
+    assert (row.apply_as_newest, row.late, row.crashes) == (False, False, 0)
+    assert row.since_first_seconds < 500
+
+
 def test_a_failing_offset_with_an_open_row_leaves_that_row_alone(tables, owned):
     repository = tables.repository()
     error = fail(repository, owned, 10, at=10)

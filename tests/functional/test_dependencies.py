@@ -10,6 +10,7 @@ from integration.delivery.steps import Step
 from integration.handlers import arrived
 from integration.models import ArrivedObject, MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
+from integration.store import dependencies
 from integration.store.sessions import fetch_all
 from tests.support.builders import a_brief_queue
 from tests.support.kafka_world import Kafka
@@ -189,3 +190,22 @@ def test_two_that_wait_for_each_other_end_on_hold_and_stop_nobody(broker, bound)
     assert list(told) == [("MISSING_DEPENDENCY", "B1"), ("MISSING_DEPENDENCY", "A1")]
     assert list(Effect.objects.values_list("n", flat=True)) == [3]
     assert not ArrivedObject.objects.exists()
+
+
+def test_a_run_that_looks_for_what_it_missed_keeps_no_arrival_from_those_that_wait(broker, queue):
+    send(broker, queue, {"n": 1, "do": "missing"})
+    run_queue(queue.pk)
+    row = waiting(queue)
+
+    def arrive() -> None:
+        with transaction.atomic():
+            arrived("asset", "A1")
+        connections.close_all()
+
+    with transaction.atomic():
+        dependencies.wake_missed(queue.pk)
+        other = threading.Thread(target=arrive)
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+    assert is_due(row)

@@ -99,3 +99,19 @@ def test_a_message_that_got_the_offset_of_a_closed_one_fails_as_itself(broker, k
     assert (new.offset, b'"n": 2' in bytes(new.payload)) == (2, True)
     kept = MessageError.objects.get(state="RESOLVED")
     assert (kept.pk, kept.offset, bytes(kept.payload)) == (old.pk, 2, bytes(old.payload))
+
+
+def test_what_was_done_ahead_of_the_position_passes_no_message_of_an_adopted_topic(broker):
+    """The position does not tell that the topic was cut; what was read beyond it does."""
+    queue = a_queue(broker, "continuous")
+    broker.send(queue.topic, [{"n": 0}, {"n": 1}])
+    drain(queue)
+    ahead = {"done_offsets": [2, 3], "open_from": 1, "open_until": 4, "open_arrival": 1}
+    QueuePartition.objects.filter(queue=queue).update(next_offset=1, **ahead)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (1, "BLOCKED", "TOPIC_TRUNCATED")
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.END, facts=facts, actor="anna")
+    broker.send(queue.topic, [{"n": 2}, {"n": 3}])
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [0, 1, 2, 3]

@@ -134,11 +134,17 @@ class MemoryRepository:
         if self.queue.strict_error_queue is not None:
             rows = [row for row in rows if not strict_order.waits(self.database, row)]
         if by_key:
-            rows = [row for row in rows if self.database.is_first_of_key(row)]
+            rows = [row for row in rows if self._has_its_turn(row)]
             if not self.queue.sends and owned.isolate_until is None:
-                rows += [follower for row in rows for follower in self._behind(row)]
+                behind = [follower for row in rows for follower in self._behind(row)]
+                rows = list({row.id: row for row in rows + behind}.values())
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
+
+    def _has_its_turn(self, row: ErrorRow) -> bool:
+        """In a sequential queue only what is parked keeps the order of its key."""
+        keeps_order = self.queue.keeps_keys_in_order or row.parked
+        return not keeps_order or self.database.is_first_of_key(row)
 
     def _park_released(self, owned: Owned) -> None:
         """What was released behind an open failure of its key waits parked."""
@@ -149,14 +155,13 @@ class MemoryRepository:
                 self.database.change(row.id, row.version, state=ErrorState.PARKED)
 
     def _behind(self, row: ErrorRow) -> Iterator[ErrorRow]:
-        """The rows of its key in the same partition that may be tried in the same go."""
+        """The rows of its key in the same partition that may be tried in one go, itself too."""
         of_key = [
             other
             for other in self.database.open_rows()
             if other.order_key is not None
             and other.order_key == row.order_key
             and other.record.partition == row.record.partition
-            and other.arrival > row.arrival
         ]
         for other in sorted(of_key, key=lambda row: row.arrival):
             if not self._open_error(other).is_runnable:

@@ -289,3 +289,21 @@ def test_failures_of_all_threads_count_for_the_threshold():
     world = a_world(*["permanent"] * 12, failure_thresholds=limits)
     assert world.run().ending is RunEnding.BRAKED
     assert (world.place().state, world.place().next_offset) == (PartitionState.BRAKED, 6)
+
+
+def test_a_topic_cut_behind_the_position_is_noticed_by_what_was_done_ahead():
+    """Other messages get those offsets: taken for done, they would be passed untried."""
+    world = a_world("ok", "outage", *["ok"] * 4)
+    world.down = True
+    world.run()
+    position, last_done = world.place().next_offset, max(world.place().done)
+    assert position < last_done
+    part = world.topic.partitions[0]
+    part.records = {at: record for at, record in part.records.items() if at < last_done}
+    part.end = last_done
+    world.down = False
+    world.database.clock.advance(1000)
+    world.run()
+    place = world.place()
+    assert (place.state, place.state_code) == (PartitionState.BLOCKED, "TOPIC_TRUNCATED")
+    assert place.next_offset == position
