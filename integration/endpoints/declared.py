@@ -86,6 +86,14 @@ class Properties:
     as_it_is: ClassVar[str] = ""
 
     @classmethod
+    def depends_on_company(cls, values: Mapping[str, Any]) -> bool:  # noqa: ARG003 - most do not
+        """Return whether a repeat is found again only if it shares its call with the same ones.
+
+        Then nothing is repeated by itself where messages share calls.
+        """
+        return False
+
+    @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none
         """Tell what is wrong between values each of which can be kept, as a sentence by name."""
         return {}

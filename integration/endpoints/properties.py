@@ -63,6 +63,12 @@ def sends_as_it_is(endpoint_type: str, properties: Mapping[str, Any]) -> bool:
     return properties_class is not None and bool(properties.get(properties_class.as_it_is))
 
 
+def depends_on_company(endpoint_type: str, properties: Mapping[str, Any]) -> bool:
+    """Return whether repeats are dropped only where each message has a call of its own."""
+    properties_class = ENDPOINT_TYPES.get(endpoint_type)
+    return properties_class is not None and properties_class.depends_on_company(properties)
+
+
 def choices() -> list[tuple[str, str]]:
     """Every endpoint type with what pages call it, in the order of registration."""
     return [(name, properties_class.label) for name, properties_class in ENDPOINT_TYPES.items()]

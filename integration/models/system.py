@@ -89,6 +89,19 @@ class Endpoint(models.Model):
         if self.leads_on and not self._state.adding:
             self._check_circle()
 
+    def repeats_for(self, *, is_sequential: bool) -> bool:
+        """Return whether what may have arrived is sent again for a queue of that kind.
+
+        A sequential queue has a call for each message.
+        """
+        return self.idempotent and (is_sequential or not self.depends_on_company)
+
+    @property
+    def depends_on_company(self) -> bool:
+        """Return whether it drops repeats only of messages that share their call with none."""
+        kind, properties = self.endpoint_type, self.properties
+        return endpoint_properties.depends_on_company(kind, properties)
+
     @property
     def leads_on(self) -> bool:
         """Return whether a queue can read again what is delivered to it."""

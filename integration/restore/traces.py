@@ -16,6 +16,7 @@ from integration.kafka.looks import TopicLook
 from integration.kafka.source import group_of
 from integration.models import (
     Delivery,
+    Endpoint,
     MessageError,
     OutboxRow,
     Provider,
@@ -258,8 +259,8 @@ def _waiting_deliveries(traces: Traces) -> None:
         if held:
             traces.remarks.append(
                 f"{queue.name}: {so_many(held, 'call was', 'calls were')} under way at the backup, "
-                "to an endpoint that does not drop repeats. What was being sent is put on hold, "
-                "for a person who asks the partner."
+                "to an endpoint that may not recognize a repeat. What was being sent is put on "
+                "hold, for a person who asks the partner."
             )
         if queue.due or repeated:
             facts = {"name": queue.name, "waiting": queue.due, "calls": repeated}
@@ -269,7 +270,10 @@ def _waiting_deliveries(traces: Traces) -> None:
 
 def _calls() -> dict[int, tuple[int, int]]:
     """Calls that were under way, by queue: those that would be made again, and those held."""
-    drops = Q(endpoint__idempotent=True)
+    droppers = list(Endpoint.objects.filter(idempotent=True))
+    always = [endpoint.pk for endpoint in droppers if not endpoint.depends_on_company]
+    in_order = Q(queue__kind=Queue.Kind.SEQUENTIAL, endpoint__idempotent=True)
+    drops = Q(endpoint__in=always) | in_order
     under_way = Delivery.objects.filter(state=DeliveryState.SENDING).order_by().values("queue")
     counted = under_way.annotate(
         repeated=Count("pk", filter=drops), held=Count("pk", filter=~drops)

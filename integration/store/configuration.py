@@ -85,8 +85,8 @@ def _routes(queue: Queue) -> tuple[EndpointSnapshot | None, dict[str, EndpointSn
     if queue.direction != Queue.Direction.OUTBOUND:
         return None, {}
     targets = queue.targets.select_related("channel", "endpoint__system")
-    routes = {target.channel.name: _endpoint(target.endpoint) for target in targets}
-    return _endpoint(queue.endpoint), routes
+    routes = {target.channel.name: _endpoint(target.endpoint, queue) for target in targets}
+    return _endpoint(queue.endpoint, queue), routes
 
 
 def _forward(queue: Queue) -> Forward | None:
@@ -98,7 +98,7 @@ def _forward(queue: Queue) -> Forward | None:
     return forward
 
 
-def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
+def _endpoint(row: Endpoint | None, queue: Queue) -> EndpointSnapshot | None:
     if row is None:
         return None
     settings = repr((row.endpoint_type, sorted(row.properties.items()), row.secrets))
@@ -106,7 +106,7 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
         id=row.pk,
         name=row.name,
         system=row.system.name,
-        idempotent=row.idempotent,
+        idempotent=row.repeats_for(is_sequential=queue.keeps_order),
         rate_per_second=row.rate_per_second,
         max_concurrent=row.max_concurrent,
         open_after=row.open_after,

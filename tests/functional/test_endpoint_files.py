@@ -4,6 +4,7 @@ import errno
 import json
 import resource
 import signal
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 
 from integration.endpoint_types.file.endpoint import FileEndpoint, _unreachable
 from integration.endpoint_types.file.folders import TakenError, folder, write_new
+from integration.endpoint_types.file.formats import Format
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
+from tests.support.growth import grows
 
 pytestmark = pytest.mark.fast
 
@@ -171,6 +174,93 @@ def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
         for row in json.loads((tmp_path / f"m{n}.json").read_bytes())
     ]
     assert rows == ["m0", "m1", "m2"]
+
+
+JSON_LINES = b'{\n  "a": [\n    1\n  ]\n}'
+AWKWARD = {
+    "raw": [b"x   ", b"x\r\n", b"1,2,,", b"\ttab", b",", b"a\nb", b""],
+    "json": [JSON_LINES, b'{"a": 1}\r\n', b"  [1,\n2]  ", b'","'],
+    "xml": [b"<a>\n<b>1</b>,\n</a>", b"<a>  </a>\r\n", b"<a>\r\n</a>"],
+    "flat": [json.dumps({"a": text}).encode() for text in ("a\nb", "a\rb", 'q"\n"', "x  ", "")],
+}
+
+
+@pytest.mark.parametrize("form", AWKWARD)
+@pytest.mark.parametrize("company", ["the same", "with another", "alone"])
+def test_a_repeat_finds_its_record_whatever_it_consists_of(tmp_path, form, company):
+    bodies = AWKWARD[form]
+    shape = {"columns": {"a": "{$.a}"}} if form == "flat" else {}
+    endpoint = an_opened(tmp_path, file_name="one", format=form, at_once=20, **shape)
+    messages = [an_outbound_message(f"m{n}", body=one) for n, one in enumerate(bodies)]
+    endpoint.deliver(messages)
+    before = (tmp_path / "one").read_bytes()
+    calls = [messages]
+    if company == "with another":
+        calls = [[one, messages[0]] for one in messages[1:]]
+    elif company == "alone":
+        calls = [[one] for one in messages]
+    for call in calls:
+        assert [type(one) for one in endpoint.deliver(call)] == [Accepted] * len(call)
+    assert names(tmp_path) == ["one"]
+    assert (tmp_path / "one").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("form", "there", "body"),
+    [
+        ("raw", b"xyz", b"xy"),
+        ("raw", b"x", b"x "),
+        ("raw", b"a,", b"a"),
+        ("json", b'{"a":\n1\n}', b"1"),
+        ("json", b'[{"a": 1}]', b'{"a": 1}'),
+        ("flat", b'{"a": "x\\ny\\nz"}', b'{"a": "y"}'),
+    ],
+)
+def test_what_only_looks_alike_is_no_repeat(tmp_path, form, there, body):
+    shape = {"columns": {"a": "{$.a}"}} if form == "flat" else {}
+    endpoint = an_opened(tmp_path, file_name="one", format=form, at_once=2, **shape)
+    endpoint.deliver([an_outbound_message("m1", body=there)])
+    (answer,) = endpoint.deliver([an_outbound_message("m2", body=body)])
+    assert (type(answer), answer.code) == (Refused, "FILE_EXISTS")
+
+
+def test_two_equal_messages_are_two_records(tmp_path):
+    endpoint = an_opened(tmp_path, file_name="{message_id}", at_once=3)
+    messages = [an_outbound_message(f"m{n}", body=b"x") for n in range(2)]
+    endpoint.deliver(messages[:1])
+    assert all(isinstance(one, Accepted) for one in endpoint.deliver(messages))
+    assert names(tmp_path) == ["m0", "m1"]
+
+
+def pretty(n: int) -> list[bytes]:
+    """Records of many lines: n lines in all."""
+    body = b"{\n" + b'  "a": 1,\n' * 998 + b'  "b": 2\n}'
+    return [body + b" " * at for at in range(n // 1_000)]
+
+
+@pytest.mark.parametrize("form", ["raw", "flat"])
+def test_a_repeat_costs_time_and_memory_as_the_file_is_long(form):
+    columns = {"columns": {"a": "{$.a}"}} if form == "flat" else {}
+    found = read("file", {"file_name": "a", "format": form, "at_once": 100, **columns}, {})
+    assert isinstance(found, FileProperties)
+    written = Format(found)
+
+    def look(n: int) -> float:
+        quoted = form == "flat"
+        records = [b'"%b"\n' % one.replace(b'"', b'""') if quoted else one for one in pretty(n)]
+        content = written.whole(records)
+        wanted = dict(enumerate([*records[-5:], *(one + b"y" for one in records[:5])]))
+        tracemalloc.start()
+        try:
+            assert written.held(content, wanted) == set(range(5))
+            return tracemalloc.get_traced_memory()[1] / len(content)
+        finally:
+            tracemalloc.stop()
+
+    # Copies of the file, not of each of its windows.
+    assert look(20_000) < 4
+    assert look(40_000) < 4
+    assert not grows(look, 10_000)
 
 
 def test_a_missing_field_refuses_its_message(tmp_path):

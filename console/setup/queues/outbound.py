@@ -129,12 +129,12 @@ def _once(queue: Queue, end: Endpoint) -> str:
             "record are one commit. No call is made: concurrency and the time for a call do not "
             "count."
         )
-    if end.idempotent:
+    if end.repeats_for(is_sequential=queue.keeps_order):
         return "A message that may have arrived is sent again: this endpoint drops repeats."
-    return (
-        "A message that may have arrived is put on hold for a person to check: this endpoint "
-        "may not recognize a repeat."
-    )
+    why = "this endpoint may not recognize a repeat"
+    if end.idempotent:
+        why += " where several messages share a file"
+    return f"A message that may have arrived is put on hold for a person to check: {why}."
 
 
 def order_words(queue: Queue) -> Iterator[str]:

@@ -111,13 +111,9 @@ class FileEndpoint:
         self, name: str, content: bytes | None, records: Mapping[int, bytes]
     ) -> dict[int, Answer]:
         """Those that the file holds were delivered before; else the first has no name to take."""
-        there: dict[int, Answer] = {
-            at: Accepted(text=f"It was in the file {name} already.")
-            for at, record in records.items()
-            if content is not None and self._format.holds(content, record)
-        }
-        if there:
-            return there
+        held = set() if content is None else self._format.held(content, records)
+        if held:
+            return dict.fromkeys(held, Accepted(text=f"It was in the file {name} already."))
         text = f"There is a file {name} already, and it holds something else."
         return {next(iter(records)): Refused(code=EndpointCode.FILE_EXISTS, text=text)}
 

@@ -2,7 +2,9 @@
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lxml import etree
@@ -14,6 +16,10 @@ from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refus
 from integration.endpoints.templates import Fields, Template, as_text
 
 SEPARATORS: Final = {"tab": "\t"}
+# One record in columns: its quoted values may hold line ends.
+_FLAT: Final = re.compile(rb'(?:[^"\n]++|"[^"]*+")*+\n')
+# Stands in for a record, to learn what a file has around its records.
+_ANY: Final = b"\0"
 
 
 class Format:
@@ -64,25 +70,51 @@ class Format:
             case _:
                 return b"\n".join(records) + b"\n" if is_many else records[0]
 
-    def holds(self, content: bytes, record: bytes) -> bool:
-        """Return whether a file that was written before has this record among its own."""
-        properties = self._properties
-        if properties.at_once == 1:
-            return content == self.whole([record])
-        if properties.format == "flat":
-            return record in content.splitlines(keepends=True)
-        return record.strip() in {part.strip(b"\n,") for part in _parts(content, record)}
+    def held(self, content: bytes, records: Mapping[int, bytes]) -> set[int]:
+        """Return which of these a file that was written before has among its own.
+
+        What a file has once counts for one of them. Time grows with the file for each record.
+        """
+        if content == self.whole(list(records.values())):
+            return set(records)
+        if self._properties.at_once == 1:
+            return {at for at, record in records.items() if content == self.whole([record])}
+        if self._properties.format == "flat":
+            return self._held_lines(content, records)
+        # What stands around all records of a file, around each, and between two of them.
+        head, _, tail = self.whole([_ANY]).partition(_ANY)
+        between = b",\n" if self._properties.format == "json" else b"\n"
+        if not (content.startswith(head) and content.endswith(tail)):
+            return set()
+        inner = between + content[len(head) : len(content) - len(tail)] + between
+        held: set[int] = set()
+        begins: dict[bytes, int] = {}
+        for at, record in records.items():
+            # With its borders: nothing that ends elsewhere is found and has to be passed.
+            place = inner.find(between + record + between, begins.get(record, 0))
+            if place >= 0:
+                held.add(at)
+            begins[record] = len(inner) if place < 0 else place + len(between) + len(record)
+        return held
+
+    def _held_lines(self, content: bytes, records: Mapping[int, bytes]) -> set[int]:
+        wanted: dict[bytes, deque[int]] = {}
+        for at, record in records.items():
+            wanted.setdefault(record, deque()).append(at)
+        begin = len(self.whole([b""]))
+        if content[:begin] != self.whole([b""]):
+            return set()
+        held: set[int] = set()
+        while (line := _FLAT.match(content, begin)) is not None:
+            begin = line.end()
+            if found := wanted.get(line[0]):
+                held.add(found.popleft())
+        return held
 
     def _line(self, values: Sequence[str]) -> bytes:
         out = io.StringIO()
         csv.writer(out, delimiter=self._separator, lineterminator="\n").writerow(values)
         return out.getvalue().encode()
-
-
-def _parts(content: bytes, record: bytes) -> list[bytes]:
-    """The places of a file where a record may stand: from one line's begin to another's end."""
-    lines, size = content.split(b"\n"), record.strip().count(b"\n") + 1
-    return [b"\n".join(lines[at : at + size]) for at in range(len(lines))]
 
 
 def _unfit(text: str) -> NotDeliveredError:

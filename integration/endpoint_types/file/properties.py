@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from integration.endpoint_types import checks
 from integration.endpoints.declared import FIELDS, Properties, Shape, at_once, declare, part
@@ -14,13 +14,22 @@ class FileProperties(Properties):
 
     label: ClassVar[str] = "File"
     about: ClassVar[str] = "Files in a folder, one message or many in each: JSON, XML or columns."
-    repeats: ClassVar[str] = "A file endpoint does it by itself while the file is where it was put."
+    repeats: ClassVar[str] = (
+        "A file endpoint does it by itself while the file is where it was put. If several messages "
+        "share a file and its name has fields, only sequential queues send again; others put on "
+        "hold."
+    )
     drops_repeats: ClassVar[bool] = True
     shared_folder: ClassVar[str] = "folder"
     parts = (
         part("File", "folder file_name at_once"),
         part("Content", "format root columns separator heading"),
     )
+
+    @classmethod
+    def depends_on_company(cls, values: Mapping[str, Any]) -> bool:
+        """The first message names the file, and after a crash another one may be the first."""
+        return values.get("at_once", 1) != 1 and "{" in str(values.get("file_name", ""))
 
     folder: str = declare(
         "Folder",
