@@ -79,6 +79,10 @@ class CallThreads:
             self._given_up += 1
         return late
 
+    def give_up(self) -> None:
+        """Give up all calls: the batch that made them is over, and the next takes no answer."""
+        self.overdue(float("-inf"))
+
     def close(self) -> None:
         """Let the threads end after the call they are in; those given up, too, if it ever ends."""
         for _ in range(self._threads + self._given_up):

@@ -68,6 +68,26 @@ def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
     assert not threads[0].is_alive(), "it would stay as long as the process, with its message"
 
 
+def test_what_a_batch_leaves_on_its_way_is_no_answer_for_the_next():
+    held, entered = threading.Event(), threading.Event()
+
+    def hang(_):
+        entered.set()
+        held.wait(20)
+
+    call_threads = CallThreads()
+    call_threads.start(a_call(MemoryDeliverer(script=hang)))
+    assert entered.wait(5)
+    call_threads.give_up()
+    assert call_threads.in_flight == set()
+    held.set()
+    of_the_next = a_call(MemoryDeliverer())
+    call_threads.start(of_the_next)
+    assert call_threads.finished(5) == [of_the_next]
+    assert call_threads.finished(0.1) == []
+    call_threads.close()
+
+
 def test_threads_of_calls_given_up_end_also_if_they_come_back_after_the_close():
     held, entered, threads = threading.Event(), threading.Semaphore(0), []
 
