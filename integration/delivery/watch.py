@@ -239,6 +239,9 @@ class Watch:
         low = 0 if facts is None else facts.low.get(owned.partition, 0)
         if strange is not None and owned.rescued_until is None:
             self._block(owned, *strange)
+        elif owned.state is PartitionState.BRAKED:
+            # Nothing is read until a person resumes it; what expired meanwhile is told then.
+            return
         elif strange is None and self._is_expired(owned, low):
             self._expired(owned, low)
         elif owned.waits_for_others:

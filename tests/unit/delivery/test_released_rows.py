@@ -140,3 +140,20 @@ def test_an_outage_that_a_released_row_meets_ends_the_run():
     world.down = True
     assert world.run().ending is RunEnding.BRAKED
     assert world.effects() == []
+
+
+@pytest.mark.parametrize("sequential", [True, False])
+@pytest.mark.parametrize("on_gap", ["advance", "block"])
+def test_what_expires_resumes_no_queue_that_stopped_for_its_failures(on_gap, sequential):
+    world = FakeWorld(on_gap=on_gap, sequential=sequential)
+    for _ in range(COUNT):
+        world.send("ok")
+    world.place().state = PartitionState.BRAKED
+    world.place().state_code = "TOO_MANY_OPEN_ERRORS"
+    world.topic.expire(5)
+    assert world.run().ending is RunEnding.BRAKED
+    assert (world.place().state, world.effects()) == (PartitionState.BRAKED, [])
+    world.resume()
+    world.run()
+    assert world.effects() == ([5, 6, 7, 8, 9] if on_gap == "advance" else [])
+    assert [(gap.start, gap.end) for gap in world.database.gaps] == [(0, 5)]
