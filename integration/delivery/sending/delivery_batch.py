@@ -85,7 +85,7 @@ class DeliveryBatch:
                 busy = bool(self.call_threads.in_flight)
                 wait = WAIT_SECONDS if busy else min(self.choosing.wait_seconds, WAIT_SECONDS)
         finally:
-            # Where it was fenced or broke off, calls may be out: whoever goes on finds their doubts.
+            # Where it was fenced or broke off, calls may be out: who goes on finds their doubts.
             self.call_threads.give_up()
             self.context.manager.resting()
 
