@@ -132,10 +132,9 @@ def settle(
 def discard(session: Session, owned: Owned, stage: Stage) -> None:
     """Drop what a run has staged that stops, unless another driver goes on with it by now.
 
-    Raises JobError UNKNOWN_RUN, RUN_TAKEN.
+    Raises JobError RUN_TAKEN.
     """
     with session.transaction():
+        # In the order of the tasks that are still to be ended: tables first.
         stage.drop(session)
-        # Last, as tasks do it that are still to be ended: they hold tables, and then ask for it.
-        with claimed(session, owned):
-            pass
+        fence(session, owned)

@@ -347,9 +347,10 @@ def _take_over(section: Section, row: models.Model, was: models.Model | None) ->
 
     Also what no file speaks of, such as a pause; of what the file changes the file counts.
     """
-    if was is None:
+    rows = section.model._default_manager.select_for_update()
+    now = None if was is None else rows.filter(pk=was.pk).first()
+    if was is None or now is None:
         return
-    now = section.model._default_manager.select_for_update().get(pk=was.pk)
     for column in settable(section.model):
         old, new = (getattr(one, column.attname) for one in (was, now))
         if old != new and getattr(row, column.attname) == old:

@@ -5,7 +5,7 @@ from typing import Final, LiteralString
 
 from spark_jobs.contract import Progress
 from spark_jobs.errors import Stopped
-from spark_jobs.fencing import Outcome
+from spark_jobs.fencing import Outcome, fence
 from spark_jobs.repairs.applying import apply, stage
 from spark_jobs.repairs.freezing import Plan, Tables, frozen, still_frozen
 from spark_jobs.repairs.parameters import RepairParameters
@@ -35,8 +35,7 @@ def run(work: Work) -> Outcome:
         # What was chosen and edited is kept for another try, and all of it for another driver.
         with work.database.transaction():
             work.database.execute(tables.sql("TRUNCATE {judged}, {results}"))
-            with work.claimed():
-                pass
+            fence(work.database, work.owned)
         _, turns = so_far(_APPLIED)
         if turns:
             work.tell.say(

@@ -23,7 +23,7 @@ def masking_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     rules, hidden = rules_of(parameters)
     if not rules:
         return {}
-    refuse_choosing(parameters)
+    _refuse_chosen(parameters, rules, hidden)
     hiding = [{"part": r.part.value, "path": r.path, "style": r.style.value} for r in sorted(rules)]
     return {"masking": hiding, "hidden": hidden}
 
@@ -53,7 +53,12 @@ def _keys(mask: Mask, structure: int) -> list[str]:
 
 def refuse_choosing(parameters: Mapping[str, Any]) -> None:
     """Refuse an export that is chosen by a value that is masked. Raises BulkError MASKED_SOURCE."""
-    rules, hidden = rules_of(parameters)
+    _refuse_chosen(parameters, *rules_of(parameters))
+
+
+def _refuse_chosen(
+    parameters: Mapping[str, Any], rules: frozenset[Rule], hidden: Iterable[str]
+) -> None:
     path = (parameters.get("where") or ("",))[0]
     if mask_of(rules).covers(path) or (parameters.get("key") and "key" in hidden):
         raise BulkError(MaskedSourceError.code, TELLING, NEXT_STEP)
