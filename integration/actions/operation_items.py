@@ -104,6 +104,8 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     Without the registry that an edit needs all is left as it is, and the operation paused unless
     `patient`. Raises RowBusyError when the operation itself is held for seconds.
     """
+    if job.move in {moves.EDIT, moves.SEND_BACK}:
+        most = store.at_once(tenure.operation, from_place, most)
     if job.move is moves.EDIT:
         schemas = _schemas_ahead(tenure, most, from_place)
         if (away := away_in(schemas)) is not None:

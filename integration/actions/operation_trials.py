@@ -14,7 +14,7 @@ from integration.recipes import Misfit, Recipe, compile_recipe
 from integration.selectors.masking.rules import masked_queues
 from integration.store import operations as store
 
-# A request of the dry run takes about so long, and reads so many messages at once.
+# A request of the dry run takes about so long, and reads so many messages at once at most.
 TRIAL_SECONDS: Final = 4.0
 TRIAL_ROWS: Final = 250
 SAMPLES: Final = 5
@@ -94,7 +94,7 @@ def _stored(trial: Trial) -> dict[str, object]:
 
 
 def _try(operation: Operation, trial: Trial, recipe: Recipe, rules: Rules) -> None:
-    until = trial.at + TRIAL_ROWS
+    until = trial.at + store.at_once(operation.pk, trial.at, TRIAL_ROWS)
     rows = OperationItem.objects.filter(operation=operation, place__gte=trial.at, place__lt=until)
     items = list(rows.order_by("place"))
     contents = store.contents([item.error_id for item in items], state=ErrorState.HOLD)

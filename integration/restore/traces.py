@@ -39,7 +39,8 @@ from integration.selectors.delivering.senders import SENDS, sends
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 # Clocks of database and senders differ; a record is looked for from so long before its row.
 CLOCKS_APART: Final = timedelta(minutes=10)
-ROWS_AT_ONCE: Final = 2_000
+# With what each contains.
+ROWS_AT_ONCE: Final = 50
 NAMES_TOLD: Final = 20
 
 

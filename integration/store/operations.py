@@ -16,6 +16,9 @@ from integration.store.sessions import execute, fetch_all
 
 # The time for which a dead runner keeps the next one from going on; each chunk renews it.
 LEASE_SECONDS: Final = 5.0
+# Contents that are read at once, those of the last message aside: parsed, they take several times
+# as much, in a process that may have 512 MB.
+CONTENT_BYTES: Final = 8 * 1_024 * 1_024
 
 # The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still
 # there, its partition `p`: applied now, the message would come after newer ones.
@@ -89,6 +92,15 @@ WHERE id = %s AND epoch = %s
 _NEXT: Final = """
 SELECT id, place, error_id, version FROM integration_operationitem
 WHERE operation_id = %s AND outcome = '' AND place >= %s ORDER BY place LIMIT %s
+"""
+# What the messages before each of these hold, without reading any of them.
+_AHEAD: Final = """
+SELECT coalesce(sum(octet_length(coalesce(e.edited_payload, e.payload)))
+    OVER (ORDER BY i.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+FROM (
+    SELECT place, error_id FROM integration_operationitem
+    WHERE operation_id = %s AND outcome = '' AND place >= %s ORDER BY place LIMIT %s
+) i LEFT JOIN integration_messageerror e ON e.id = i.error_id ORDER BY i.place
 """
 _LOCK: Final = f"""
 SELECT e.id, e.version, e.state, {IS_LATE}, e.queue_id, e.carrier
@@ -265,6 +277,16 @@ def step_back(tenure: Tenure, why: str) -> None:
 def next_items(tenure: Tenure, from_place: int, limit: int) -> list[Item]:
     """The next messages without an outcome, in their order."""
     return [Item(*row) for row in fetch_all(_NEXT, [tenure.operation, from_place, limit])]
+
+
+def at_once(operation: UUID, from_place: int, limit: int) -> int:
+    """Return how many of the next `limit` messages may be read at once: at least one.
+
+    Fewer than `limit` only where their contents are too large.
+    """
+    ahead = [before for (before,) in fetch_all(_AHEAD, [operation, from_place, limit])]
+    fit = sum(before < CONTENT_BYTES for before in ahead)
+    return fit if fit < len(ahead) else limit
 
 
 def lock(errors: Sequence[UUID]) -> dict[UUID, Locked]:

@@ -12,7 +12,8 @@ from integration.models import ErrorChange, MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found
 from integration.selectors.operations.plans import diffs
-from tests.support.operations import plan, run, some_held, started
+from integration.store import operations as store
+from tests.support.operations import outcomes, plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -110,6 +111,28 @@ def test_a_dry_run_goes_on_where_the_last_request_ended():
     assert operation_trials.go_on_trying(operation.pk, seconds=0).at == 0
     assert operation_trials.go_on_trying(operation.pk).fits == 3
     assert operation_trials.go_on_trying(operation.pk).fits == 3, "it is over"
+
+
+def test_no_more_is_read_at_once_than_a_process_can_bear(monkeypatch):
+    rows = some_held(5)
+    read, contents = [], store.contents
+    size = len(rows[0].payload)
+    monkeypatch.setattr(store, "CONTENT_BYTES", 2 * size)
+
+    def noted(errors, state=None):
+        read.append(len(errors))
+        return contents(errors, state)
+
+    monkeypatch.setattr(store, "contents", noted)
+    operation = edit(plan("edit"), SITE)
+    assert operation_trials.trial_of(operation).fits == 5
+    assert run(started(operation, reason="agreed")) is OperationState.DONE
+    assert outcomes(operation) == ["DONE"] * 5
+    assert read == [2, 2, 1, 2, 2, 1]
+    MessageError.objects.update(version=1, edited_payload=None)
+    monkeypatch.setattr(store, "CONTENT_BYTES", size - 1)
+    edit(plan("edit"), SITE)
+    assert read[6:] == [1] * 5, "one that is larger is read alone"
 
 
 def test_a_runner_that_cannot_go_on_pauses_and_says_why():
