@@ -89,6 +89,11 @@ class Noun:
         return self.stops is not None
 
     @property
+    def may_be_used(self) -> bool:
+        """Return True where something may depend on a row."""
+        return self.uses is not _nobody
+
+    @property
     def holds(self) -> bool:
         """Return True when messages may be put on hold while a row is off."""
         return self.held is not None
