@@ -228,6 +228,19 @@ class TestFormerEdits:
         assert self.FORMER not in page_of(somebody(Right.REVEAL), error)
         assert self.FORMER not in covers_of([error.pk])[error.pk].text(error.text)
 
+    def test_a_page_reads_so_many_bytes_of_them_and_no_text_where_there_are_more(
+        self, monkeypatch: Any
+    ) -> None:
+        a_rule()
+        error = self.edited()
+        MessageError.objects.filter(pk=error.pk).update(text="No such order.")
+        assert "No such order." in page_of(somebody(), error)
+        replaced = len(json.dumps({**DOCUMENT, "card": self.FORMER}).encode())
+        monkeypatch.setattr(covers, "MOST_FORMER_BYTES", replaced - 1)
+        page = page_of(somebody(), error)
+        assert HIDDEN in page
+        assert "No such order." not in page
+
     def test_a_list_takes_no_query_for_each_and_counts_them_to_what_it_reads(
         self, monkeypatch: Any, django_assert_num_queries: Any
     ) -> None:

@@ -166,7 +166,7 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
 
     Two more tell what it waits for on a strict error queue. Unless it `is_revealed`, all its texts
     are without the values that masking rules hide, which takes one query more where there are any,
-    and another one where it was edited.
+    and another two where it was edited.
     """
     failures = MessageError.objects.select_related(
         "queue__system", "queue__error_queue", "queue__provider", "queue__endpoint"

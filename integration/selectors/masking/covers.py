@@ -26,6 +26,8 @@ from integration.selectors.masking.rules import Masks, masks
 Content = Document | Flaw | Failure
 # A list reads so much of payloads; of what is beyond, no text is shown: it does not wait.
 MOST_BYTES: Final = 2 * 2**20
+# A page about one message reads so much of what its edits replaced, and looks for values in it.
+MOST_FORMER_BYTES: Final = 16 * 2**20
 # Sentences of these codes name places, never values.
 SAFE_CODES: Final = frozenset(code.value for code in FlawCode) - {FlawCode.SCHEMA_VIOLATION.value}
 
@@ -79,10 +81,13 @@ def cover_of(error: MessageError, mask: Mask, former: Collection[bytes] | None =
     """The cover of a failure with its payloads loaded: the values of every version it ever had.
 
     `former` are those between the original and the last edit; without them they are asked for.
+    If they hold more than MOST_FORMER_BYTES, no text that may quote one of them is shown.
     """
     if mask.is_empty:
         return UNCOVERED
     if former is None:
+        if _is_long(error, mask):
+            return unknown_cover(mask)
         former = _former([(error, mask)]).get(error.pk, ())
     records = [bytes(one) for one in (error.payload, error.edited_payload) if one is not None]
     records += former
@@ -170,6 +175,14 @@ def _former(errors: Iterable[tuple[MessageError, Mask]]) -> Mapping[UUID, set[by
     for error, payload in rows if edited else ():
         found[error].add(bytes(payload or b""))
     return found
+
+
+def _is_long(error: MessageError, mask: Mask) -> bool:
+    """Return whether the edits of a failure replaced more than is read. One query, or none."""
+    if error.edited_at is None or not mask.hides_payload:
+        return False
+    held = _REPLACED.filter(error=error.pk).aggregate(size=Sum(Length("payload_before")))["size"]
+    return (held or 0) > MOST_FORMER_BYTES
 
 
 def _within_bounds(ids: Iterable[UUID]) -> list[UUID]:
