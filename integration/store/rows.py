@@ -48,10 +48,6 @@ COLUMNS: Final = f"""
  e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
-HEAD: Final = f"""
-SELECT {COLUMNS}, e.ended FROM integration_messageerror e
-WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
-"""
 OPEN_BETWEEN: Final = f"""
 SELECT "offset" FROM integration_messageerror
 WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s

@@ -79,6 +79,32 @@ def test_a_closed_head_tells_what_it_ended_in(tables, owned, state):
     assert repository.head(owned) == ClosedHead(error, Ended(ended))
 
 
+def test_a_row_that_was_closed_before_the_position_was_moved_is_no_head(tables, owned):
+    repository = tables.repository()
+    error = fail(repository, owned, 10, at=10)
+    settle(repository, owned, BatchResult(11, changes=[a_change(head(repository, owned))]))
+
+    tables.move(10)
+
+    owned.next_offset, owned.epoch = 10, tables.place().epoch
+    assert repository.head(owned) is None
+    # It fails anew, and what becomes of that tells.
+    fail(repository, owned, 10, at=10)
+    assert head(repository, owned).id == error
+    settle(repository, owned, BatchResult(10, changes=[a_change(head(repository, owned))]))
+    assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
+
+
+def test_an_open_row_is_the_head_however_the_position_came_there(tables, owned):
+    repository = tables.repository()
+    error = fail(repository, owned, 10, state=ErrorState.HOLD)
+    tables.move(10)
+    owned.next_offset, owned.epoch = 10, tables.place().epoch
+    assert head(repository, owned).id == error
+    settle(repository, owned, BatchResult(10, changes=[a_change(head(repository, owned))]))
+    assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
+
+
 def test_due_rows_are_released_ones_and_overdue_retries_in_arrival_order(tables, owned):
     repository = tables.repository()
     later = fail(repository, owned, 10)
