@@ -15,4 +15,14 @@ class Migration(migrations.Migration):
             name='moved_at',
             field=models.DateTimeField(db_default=None, default=None, editable=False, help_text='When a person last moved it: a failure that was closed before does not keep the message from being read again.', null=True),
         ),
+        migrations.AddField(
+            model_name='messageerror',
+            name='newest_batch',
+            field=models.BigIntegerField(db_default=None, default=None, editable=False, help_text='Treated as the newest: the arrival number that the first try drew for it.', null=True),
+        ),
+        migrations.AddField(
+            model_name='messageerror',
+            name='newest_index',
+            field=models.BigIntegerField(db_default=None, default=None, editable=False, null=True),
+        ),
     ]

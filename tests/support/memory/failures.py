@@ -39,6 +39,8 @@ def reopened(known: ErrorRow, new: NewError, arrival: int, now: float) -> ErrorR
         attempts=known.attempts + min(new.counters.attempts, 1),
         late=False,
         apply_as_newest=False,
+        newest_batch=None,
+        newest_index=None,
         carrier="row",
         ended="",
         version=known.version + 1,
@@ -62,6 +64,8 @@ def _tried(new: NewError, arrival: int, now: float) -> dict[str, Any]:
 def changed(known: ErrorRow, change: RowChange, now: float) -> ErrorRow:
     """A row after another try."""
     failure, counters = change.failure, change.counters
+    # What is parked was not tried.
+    row = known if change.state is ErrorState.PARKED else change.row
     return replace(
         known,
         state=change.state,
@@ -74,6 +78,8 @@ def changed(known: ErrorRow, change: RowChange, now: float) -> ErrorRow:
         spent=counters.spent,
         not_before=_after(change.delay_seconds, now),
         carrier=change.carrier,
+        newest_batch=row.newest_batch,
+        newest_index=row.newest_index,
         parked=known.parked or change.state is ErrorState.PARKED,
         ended=change.ended if change.state is ErrorState.RESOLVED else "",
     )
@@ -111,6 +117,8 @@ def open_error(row: ErrorRow, now: float) -> OpenError:
         copied=row.copied_at is not None,
         arrival_batch=row.arrival[0],
         arrival_index=row.arrival[1],
+        newest_batch=row.newest_batch,
+        newest_index=row.newest_index,
         since_first_seconds=now - row.first_failed_at,
         timestamp=None,
         message_id=row.message_id,

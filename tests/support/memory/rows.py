@@ -31,6 +31,8 @@ class ErrorRow:
     crashes: int = 0
     late: bool = False
     apply_as_newest: bool = False
+    newest_batch: int | None = None
+    newest_index: int | None = None
     parked: bool = False
     waits_for: bytes | None = None
     woken_by: int | None = None
