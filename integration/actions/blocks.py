@@ -195,6 +195,7 @@ def _give_up_rescued(row: QueuePartition) -> int:
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     """Go on at another offset, with no stop before it, and fence whoever still runs."""
     values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
+    values["moved_at"] = database_now()
     if offset < row.next_offset or more.get("topic_uuid", row.topic_uuid) != row.topic_uuid:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN

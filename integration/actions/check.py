@@ -206,10 +206,7 @@ def _number(unit: Unit) -> None:
     if message is None or row is None:
         return
     message.topic_uuid = row.topic_uuid
-    if row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:
-        message.arrival = Arrival(next_arrival(), 0)
-    else:
-        message.arrival = Arrival(row.arrival_batch, row.arrival_index)
+    message.arrival = Arrival(*(row.number or (next_arrival(), 0)))
 
 
 def _ended(unit: Unit, outcome: Outcome, guard: Guard) -> Check:

@@ -188,6 +188,8 @@ def released(*, late: bool, apply_as_newest: bool = False) -> Values:
         "carrier": "row",
         "late": late,
         "apply_as_newest": apply_as_newest,
+        "newest_batch": None,
+        "newest_index": None,
     }
 
 

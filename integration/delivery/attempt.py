@@ -1,7 +1,7 @@
 """One transaction over some messages: run them, settle them, commit, or leave no trace."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import Final
 
@@ -225,11 +225,13 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
             message.arrival = new_tuple(Arrival, (batch, unit.record.offset))
             continue
         message.topic_uuid = row.topic_uuid
-        if row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:
+        number = row.number
+        if number is None:
             # Side by side, others have the same places in transactions of the same number.
-            message.arrival = Arrival(batch, place if owned.in_work is None else unit.at)
-        else:
-            message.arrival = Arrival(row.arrival_batch, row.arrival_index)
+            number = batch, place if owned.in_work is None else unit.at
+            if row.apply_as_newest:
+                unit.row = replace(row, newest_batch=number[0], newest_index=number[1])
+        message.arrival = Arrival(*number)
 
 
 def remember(owned: Owned, settled: Settled) -> None:

@@ -15,7 +15,7 @@ HEAD_HELD: Final = "HEAD_HELD"
 
 @dataclass(frozen=True, slots=True)
 class ClosedHead:
-    """The row at the next offset is closed already: the position passes it."""
+    """The row at the next offset was closed as it stood there: the position passes it."""
 
     id: UUID
     ended: Ended

@@ -44,6 +44,8 @@ class OpenError:
     copied: bool
     arrival_batch: int | None
     arrival_index: int | None
+    newest_batch: int | None
+    newest_index: int | None
     since_first_seconds: float
     timestamp: datetime | None
     message_id: str
@@ -55,6 +57,18 @@ class OpenError:
     @property
     def due(self) -> bool:
         return self.due_in_seconds <= 0
+
+    @property
+    def number(self) -> tuple[int, int] | None:
+        """The arrival number of its tries; None where the next one draws it.
+
+        Treated as the newest it is as new as the first try that did so: what came after that is
+        newer. Its place among the failures of its key stays that of its message.
+        """
+        batch, index = self.arrival_batch, self.arrival_index
+        if self.apply_as_newest:
+            batch, index = self.newest_batch, self.newest_index
+        return None if batch is None or index is None else (batch, index)
 
     @property
     def is_runnable(self) -> bool:

@@ -68,6 +68,14 @@ class MessageError(models.Model):
     arrival_index = models.BigIntegerField(null=True)
     late = models.BooleanField(default=False)
     apply_as_newest = models.BooleanField(default=False)
+    newest_batch = models.BigIntegerField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="Treated as the newest: the arrival number that the first try drew for it.",
+    )
+    newest_index = models.BigIntegerField(null=True, default=None, db_default=None, editable=False)
     version = models.IntegerField(default=1)
     parked_at = models.DateTimeField(
         null=True, help_text="Since then others may pass it: behind its key, or by a decision."

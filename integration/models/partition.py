@@ -22,6 +22,14 @@ class QueuePartition(models.Model):
     partition = models.IntegerField()
     topic_uuid = models.CharField(max_length=36)
     next_offset = models.BigIntegerField()
+    moved_at = models.DateTimeField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="When a person last moved it: a failure that was closed before does not keep "
+        "the message from being read again.",
+    )
     epoch = models.BigIntegerField(default=0)
     last_batch = models.UUIDField(null=True)
 

@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from integration.delivery.batch_result import BatchResult, StateChange
-from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
+from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
@@ -19,12 +19,13 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.two_phase import InDoubtError, TwoPhase
 from integration.delivery.unit import OpenError, Unit
 from integration.models import Queue
-from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState, listed
+from integration.policy.states import OPEN, ErrorState, PartitionState, listed
 from integration.store import (
     at_once,
     configuration,
     deliveries,
     dependencies,
+    heads,
     jms_receipts,
     key_order,
     partition_lease,
@@ -91,13 +92,6 @@ ACKNOWLEDGED: Final = (
     "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
     "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL "
     "AND reason = 'EXPIRED'"
-)
-EXPIRE: Final = (
-    "UPDATE integration_messageerror e "
-    "SET expired_at = coalesce(e.expired_at, clock_timestamp()) FROM integration_queuepartition p "
-    "WHERE p.id = %s AND p.epoch = %s AND e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid "
-    'AND e.partition = p.partition AND e."offset" = p.next_offset '
-    f"AND e.state IN {listed(OPEN - {ErrorState.PROCESSING})}"
 )
 # What was released or replayed is on its way: it counts again when it fails again.
 OPEN_COUNT: Final = (
@@ -186,24 +180,7 @@ class DatabaseRepository:
             return execute(sql, parameters)
 
     def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
-        key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
-        heads = self._all(rows.HEAD, key)
-        if not heads:
-            return self._copied_head(owned)
-        row = rows.open_error(heads[0])
-        if ErrorState(row.state) in CLOSED:
-            return ClosedHead(row.id, Ended(heads[0][-1] or Ended.DELETED))
-        return row
-
-    def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
-        if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
-            return None
-        copied = self._all(strict_order.COPIED_HEAD, [owned.id])
-        for id_, state, ended in copied:
-            if ErrorState(state) in CLOSED:
-                return ClosedHead(id_, Ended(ended or Ended.DELETED))
-            return CopiedHead(id_)
-        return None
+        return heads.find(self._all, self.queue, owned)
 
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
         open_ones = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
@@ -375,7 +352,7 @@ class DatabaseRepository:
         return None if gaps[0][0] is None else int(gaps[0][0])
 
     def expire_head(self, owned: Owned) -> bool:
-        return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
+        return self._count(heads.EXPIRE, [owned.id, owned.epoch]) == 1
 
     def add_partitions(self, facts: TopicFacts) -> None:
         with guarded():

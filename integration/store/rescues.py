@@ -14,6 +14,7 @@ from django.db import transaction
 from integration.codec import decode_headers
 from integration.delivery.owned import Owned
 from integration.delivery.rescuing import FULL, Piece, RescueStep
+from integration.store.heads import IS_HEAD
 from integration.store.sessions import alias, django_connection, execute, fetch_all
 from integration.values import Headers, Record
 
@@ -35,11 +36,11 @@ SELECT "offset", timestamp_ms, key, value, headers FROM (
     ORDER BY "offset" LIMIT %s) few
 ) sized WHERE before < %s ORDER BY "offset"
 """
-_FIRST_UNTRIED: Final = """
+_FIRST_UNTRIED: Final = f"""
 SELECT p.next_offset + (q.kind = 'sequential' AND (q.strict_order OR NOT q.is_error_queue)
   AND EXISTS (SELECT 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid
-    AND e.partition = p.partition AND e."offset" = p.next_offset))::int
+    AND e.partition = p.partition AND e."offset" = p.next_offset AND {IS_HEAD}))::int
 FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id WHERE p.id = %s
 """
 _ROOM: Final = """

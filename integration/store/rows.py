@@ -41,17 +41,13 @@ COLUMNS: Final = f"""
  e.crashes, e.carrier, e.code,
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.parked_at IS NOT NULL, e.copied_at IS NOT NULL,
- e.arrival_batch, e.arrival_index,
+ e.arrival_batch, e.arrival_index, e.newest_batch, e.newest_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8,
  {readable_moment("e.kafka_timestamp")},
  e.message_id, e.interface, e.order_key, e.waits_for,
  e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
-HEAD: Final = f"""
-SELECT {COLUMNS}, e.ended FROM integration_messageerror e
-WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
-"""
 OPEN_BETWEEN: Final = f"""
 SELECT "offset" FROM integration_messageerror
 WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
@@ -217,7 +213,8 @@ REOPEN: Final = (
     "retry_by = excluded.retry_by, "
     "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
     "schema_version = excluded.schema_version, "
-    "parked_at = excluded.parked_at, apply_as_newest = false, late = false, "
+    "parked_at = excluded.parked_at, late = false, "
+    "apply_as_newest = false, newest_batch = NULL, newest_index = NULL, "
     "crashes = excluded.crashes, first_failed_at = excluded.first_failed_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
@@ -275,7 +272,8 @@ def insert_values(
     ]
 
 
-# All changes in one statement; a row that a person moved meanwhile is not among the ids.
+# All changes in one statement; a row that a person moved meanwhile is not among the ids. What is
+# parked was not tried, and keeps what it had.
 CHANGE: Final = """
 UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, epoch = NULL,
   failure_class = coalesce(v.kind, e.failure_class), code = coalesce(v.code, e.code),
@@ -288,6 +286,8 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),
+  newest_batch = CASE WHEN v.state = 'PARKED' THEN e.newest_batch ELSE v.newest_batch END,
+  newest_index = CASE WHEN v.state = 'PARKED' THEN e.newest_index ELSE v.newest_index END,
   parked_at = CASE WHEN v.state = 'PARKED' THEN now() ELSE e.parked_at END,
   copied_at = CASE WHEN v.copied THEN now() ELSE e.copied_at END,
   last_failed_at = CASE WHEN v.code IS NULL THEN e.last_failed_at ELSE clock_timestamp() END,
@@ -295,9 +295,11 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
   %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
-  %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[], %s::text[])
+  %s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::bytea[],
+  %s::text[])
   v (id, version, state, ended, kind, code, text, detail, fingerprint, attempts, retry_no, spent,
-  delay, carrier, arrival_batch, arrival_index, copied, waits_kind, waits_key, waits_for, retry_by)
+  delay, carrier, arrival_batch, arrival_index, newest_batch, newest_index, copied, waits_kind,
+  waits_key, waits_for, retry_by)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """
 
@@ -320,6 +322,8 @@ def change_values(change: RowChange, arrival_batch: int, copied: frozenset[UUID]
         change.carrier,
         arrival_batch,
         row.offset,
+        row.newest_batch,
+        row.newest_index,
         row.id in copied,
         *((None, None, None) if failure is None else _waits(failure)),
         change.retry_by,

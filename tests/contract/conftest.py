@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from integration.delivery.owned import Owned
-from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld, World
+from tests.contract.repository_world import World
+from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld
 
 
 @pytest.fixture(scope="module")

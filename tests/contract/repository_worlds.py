@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import psycopg
 from django.db import connection
 from django.db.models import F
 
+from integration.actions.blocks import move_position
 from integration.delivery.ports import PartitionManager, Repository
 from integration.delivery.snapshot import QueueSnapshot
 from integration.models import (
@@ -27,76 +28,11 @@ from integration.store.configuration import snapshot
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
 from integration.store.sessions import database_now, django_connection
+from tests.contract.repository_world import TOPIC, Place, Row
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.world.models import Child, Effect, Unique
-
-TOPIC = "topic-1"
-
-
-@dataclass(frozen=True)
-class Place:
-    """What the suite asks of a partition's row."""
-
-    next_offset: int
-    epoch: int
-    state: str
-    state_code: str
-    suspect_offset: int | None
-    suspect_crashes: int
-    unclean_ends: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """What the suite asks of an error row."""
-
-    id: UUID
-    version: int
-    state: str
-    attempts: int
-    crashes: int
-    code: str
-    carrier: str
-    expired: bool
-    ended: str
-
-
-class World(Protocol):
-    """One queue with partitions 0 and 1, both at offset 10.
-
-    `strict_error_queue` makes an error queue that keeps its order, with partition 0 at 10, which
-    this queue feeds from then on; `feeding` of that one makes another queue that feeds it.
-    """
-
-    queue: QueueSnapshot
-
-    def repository(self) -> Repository: ...
-    def manager(self, workers: int | None = 1) -> PartitionManager: ...
-    def help_wanted(self) -> bool: ...
-    def configure(self, **fields: Any) -> None: ...
-    def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None: ...
-    def refuse(self, repository: Repository) -> None: ...
-    def effects(self) -> list[int]: ...
-    def later(self, seconds: float) -> None: ...
-    def place(self, partition: int = 0) -> Place: ...
-    def put(self, partition: int = 0, **fields: Any) -> None: ...
-    def row(self, error: UUID) -> Row: ...
-    def rows(self) -> int: ...
-    def alter(self, error: UUID, **fields: Any) -> None: ...
-    def tracks(self) -> list[tuple[int, int, str]]: ...
-    def tries(self, error: UUID) -> list[tuple[int, str]]: ...
-    def outbox(self) -> list[tuple[str, str]]: ...
-    def gaps(self) -> list[tuple[int, int]]: ...
-    def acknowledge(self) -> None: ...
-    def break_commit(self, repository: Repository, *, happened: bool) -> None: ...
-    def die(self, manager: PartitionManager) -> None: ...
-    def remove_queue(self) -> None: ...
-    def strict_error_queue(self) -> "World": ...
-    def feeding(self) -> "World": ...
-    def keep_keys_in_order(self) -> None: ...
-    def link(self, error: UUID, offset: int | None) -> None: ...
 
 
 class MemoryWorld:
@@ -153,6 +89,9 @@ class MemoryWorld:
     def put(self, partition: int = 0, **fields: Any) -> None:
         for name, value in fields.items():
             setattr(self.database.places[partition], name, value)
+
+    def move(self, offset: int, partition: int = 0) -> None:
+        self.database.places[partition].move(offset, next(self.database.moments))
 
     def row(self, error: UUID) -> Row:
         row = self.database.errors[error]
@@ -295,6 +234,9 @@ class DatabaseWorld:
 
     def put(self, partition: int = 0, **fields: Any) -> None:
         self._place(partition).update(**fields)
+
+    def move(self, offset: int, partition: int = 0) -> None:
+        move_position(self._place(partition).get(), offset)
 
     def row(self, error: UUID) -> Row:
         row = MessageError.objects.get(pk=error)

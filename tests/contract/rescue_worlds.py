@@ -24,6 +24,9 @@ class MemoryRescueWorld(MemoryWorld):
     def limit_rescues(self, mebibytes: int) -> None:
         self.database.rescue_limit_bytes = mebibytes * 2**20
 
+    def keep_order(self) -> None:
+        self.configure(sequential=True)
+
     def rescue_code(self, partition: int = 0) -> str:
         return self.database.places[partition].rescue_code
 
@@ -44,6 +47,9 @@ class DatabaseRescueWorld(DatabaseWorld):
 
     def limit_rescues(self, mebibytes: int) -> None:
         Queue.objects.filter(pk=self.record.pk).update(rescue_limit_mb=mebibytes)
+
+    def keep_order(self) -> None:
+        Queue.objects.filter(pk=self.record.pk).update(kind="sequential")
 
     def rescue_code(self, partition: int = 0) -> str:
         return str(self._place(partition).get().rescue_code)

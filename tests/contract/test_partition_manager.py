@@ -7,7 +7,7 @@ from integration.delivery.unit import OpenError
 from integration.policy.shares import Runs, share
 from integration.policy.states import ErrorState, PartitionState
 from integration.values import Assignment
-from tests.contract.repository_worlds import World
+from tests.contract.repository_world import World
 from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit, settle
 
 

@@ -12,7 +12,7 @@ from integration.handlers.failures import classify
 from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, PartitionState
 from integration.values import TopicFacts
-from tests.contract.repository_worlds import World
+from tests.contract.repository_world import World
 from tests.support.deliveries import (
     a_batch_result,
     a_change,

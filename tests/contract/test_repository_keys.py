@@ -13,7 +13,7 @@ from integration.delivery.reading import RetryMarker
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.states import ErrorState
 from integration.values import TopicFacts
-from tests.contract.repository_worlds import TOPIC, World
+from tests.contract.repository_world import TOPIC, World
 from tests.support.deliveries import a_change, a_new_error, a_record, a_unit, settle
 
 

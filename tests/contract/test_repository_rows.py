@@ -1,5 +1,6 @@
 """The contract of the Repository, in memory and on PostgreSQL: the error table."""
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -77,6 +78,32 @@ def test_a_closed_head_tells_what_it_ended_in(tables, owned, state):
     ended = "DELETED" if state == "DELETED" else "SUPERSEDED"
     tables.alter(error, state=ErrorState(state), ended=ended)
     assert repository.head(owned) == ClosedHead(error, Ended(ended))
+
+
+def test_a_row_that_was_closed_before_the_position_was_moved_is_no_head(tables, owned):
+    repository = tables.repository()
+    error = fail(repository, owned, 10, at=10)
+    settle(repository, owned, BatchResult(11, changes=[a_change(head(repository, owned))]))
+
+    tables.move(10)
+
+    owned.next_offset, owned.epoch = 10, tables.place().epoch
+    assert repository.head(owned) is None
+    # It fails anew, and what becomes of that tells.
+    fail(repository, owned, 10, at=10)
+    assert head(repository, owned).id == error
+    settle(repository, owned, BatchResult(10, changes=[a_change(head(repository, owned))]))
+    assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
+
+
+def test_an_open_row_is_the_head_however_the_position_came_there(tables, owned):
+    repository = tables.repository()
+    error = fail(repository, owned, 10, state=ErrorState.HOLD)
+    tables.move(10)
+    owned.next_offset, owned.epoch = 10, tables.place().epoch
+    assert head(repository, owned).id == error
+    settle(repository, owned, BatchResult(10, changes=[a_change(head(repository, owned))]))
+    assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
 
 
 def test_due_rows_are_released_ones_and_overdue_retries_in_arrival_order(tables, owned):
@@ -216,6 +243,30 @@ def test_a_failing_offset_with_a_closed_row_opens_that_row_again(tables, owned):
     assert (row.state, row.attempts, row.ended, row.carrier) == ("HOLD", 2, "", "row")
     assert tables.tries(error) == [(1, "RETRY"), (2, "HOLD")]
     assert (tables.rows(), tables.tries(again)) == (1, [])
+
+
+def test_the_number_that_a_try_as_the_newest_drew_stays_with_its_row(tables, owned):
+    repository = tables.repository()
+    error = fail(repository, owned, 10, at=10)
+    own = head(repository, owned).number
+    tables.alter(error, apply_as_newest=True)
+    row = head(repository, owned)
+    assert (own is None, row.number) == (False, None)
+    tried = replace(row, newest_batch=77, newest_index=3)
+    # Behind an earlier one of its key it was not tried.
+    settle(repository, owned, BatchResult(10, changes=[a_change(tried, ErrorState.PARKED)]))
+    row = head(repository, owned)
+    assert row.number is None
+    tried = replace(row, newest_batch=78, newest_index=3)
+    settle(repository, owned, BatchResult(10, changes=[a_change(tried, ErrorState.RETRY)]))
+    row = head(repository, owned)
+    # Among the failures of its key its place is the message's.
+    assert (row.number, (row.arrival_batch, row.arrival_index)) == ((78, 3), own)
+    settle(repository, owned, BatchResult(10, changes=[a_change(row)]))
+    fail(repository, owned, 10, at=10)
+    row = head(repository, owned)
+    assert (row.number, row.newest_batch) == ((row.arrival_batch, 10), None)
+    assert row.number != own
 
 
 def test_what_was_decided_of_a_closed_row_does_not_hold_when_it_is_opened_again(tables, owned):

@@ -15,7 +15,8 @@ from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState
 from integration.store.circuits import DatabaseCircuits
-from tests.contract.repository_worlds import MemoryWorld, World
+from tests.contract.repository_world import World
+from tests.contract.repository_worlds import MemoryWorld
 from tests.support.deliveries import a_new_error, a_unit
 from tests.support.partners import an_endpoint
 

@@ -9,7 +9,7 @@ from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import Repository
 from integration.policy.states import Ended, ErrorState
 from integration.values import Outgoing
-from tests.contract.repository_worlds import World
+from tests.contract.repository_world import World
 from tests.support.deliveries import a_change, a_new_error, blocked
 
 RELEASED = {"state": ErrorState.READY}

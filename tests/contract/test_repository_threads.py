@@ -9,7 +9,7 @@ from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.ports import LostError, Repository
 from integration.policy.states import PartitionState
-from tests.contract.repository_worlds import World
+from tests.contract.repository_world import World
 from tests.support.deliveries import a_new_error, a_track
 
 

@@ -10,7 +10,7 @@ from integration.delivery.ports import PartitionManager
 from integration.delivery.rescuing import Piece, RescueStep
 from integration.values import Record
 from tests.contract.rescue_worlds import DatabaseRescueWorld, MemoryRescueWorld
-from tests.support.deliveries import a_batch_result, a_new_error, settle
+from tests.support.deliveries import a_batch_result, a_change, a_new_error, settle
 
 
 def records(*offsets: int, size: int = 1) -> list[Record]:
@@ -112,6 +112,20 @@ def test_behind_the_head_of_a_sequential_queue_begins_what_nobody_tried(tables, 
     assert tables.rescues().first_untried(owned) == 11
     settle(tables.repository(), owned, BatchResult(11, new_errors=[a_new_error(11)]))
     assert tables.rescues().first_untried(owned) == 11  # a continuous queue has no head
+
+
+def test_a_message_that_is_to_be_read_again_is_rescued_whatever_became_of_its_failure(
+    tables, owned
+):
+    tables.keep_order()
+    repository = tables.repository()
+    settle(repository, owned, BatchResult(10, new_errors=[a_new_error(10)]))
+    assert tables.rescues().first_untried(owned) == 11
+    head = repository.head(owned)
+    settle(repository, owned, BatchResult(11, changes=[a_change(head)]))
+    tables.move(10)
+    owned.next_offset = 10
+    assert tables.rescues().first_untried(owned) == 10
 
 
 def test_how_it_ended_is_noted_by_the_owner_alone(tables, owned):

@@ -214,6 +214,12 @@ class TestLate:
         )
         assert again(error).apply_as_newest is True
 
+    def test_another_release_draws_another_number_as_the_newest(self) -> None:
+        _, _, error = a_blocked_queue()
+        MessageError.objects.update(apply_as_newest=True, newest_batch=7, newest_index=0)
+        failures.release(error.pk, version=1, actor="otto")
+        assert (again(error).apply_as_newest, again(error).newest_batch) == (False, None)
+
 
 class TestEdit:
     def test_the_original_is_kept_byte_for_byte(self) -> None:

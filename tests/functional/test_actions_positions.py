@@ -49,6 +49,7 @@ def test_forward_leaves_a_gap_and_fences_whoever_still_runs() -> None:
     seek(queue, Move(0, 3, 10, 15))
     now = again(place)
     assert (now.next_offset, now.epoch, now.stop_at) == (15, 4, None)
+    assert now.moved_at is not None
     assert gaps() == [(10, 15, "SKIPPED", "otto")]
     change = QueueChange.objects.get(queue=queue)
     assert (change.action, change.actor, change.reason, change.partition) == (
@@ -67,7 +68,8 @@ def test_back_changes_the_position_alone() -> None:
     other = a_place(queue, partition=1, next_offset=8)
     seek(queue, Move(0, 3, 10, 2), Move(1, 3, 8, 8))
     assert (again(place).next_offset, again(place).epoch) == (2, 4)
-    assert (again(other).next_offset, again(other).epoch) == (8, 3)
+    assert again(place).moved_at is not None
+    assert (again(other).next_offset, again(other).epoch, again(other).moved_at) == (8, 3, None)
     assert gaps() == []
     assert list(QueueChange.objects.values_list("action", flat=True)) == ["seek"]
 

@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from integration.actions import queue_stops, queues
+from integration.actions import failures, queue_stops, queues
 from integration.actions.errors import StopPassedError
 from integration.delivery.steps import Step
-from integration.models import Delivery, Gap, Queue, QueueChange, QueuePartition
+from integration.models import Delivery, Gap, MessageError, Queue, QueueChange, QueuePartition
 from integration.runs.queues import run_queue
 from integration.selectors.setup.queues import topic_facts_now
 from integration.values import TopicFacts
@@ -211,6 +211,23 @@ def test_positions_go_back_and_forward_as_the_table_says(broker, client):
 
 def yesterday() -> datetime:
     return timezone.now() - timedelta(days=1)
+
+
+def test_a_sequential_queue_goes_back_to_the_very_message_that_had_failed(broker, client):
+    queue = a_queue(broker, "sequential", max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}, {"n": 2}])
+    drain(queue)
+    failure = MessageError.objects.get()
+    failures.delete(failure.pk, version=failure.version, actor="otto", reason="because")
+    drain(queue)
+    assert (effects(), standing(queue)[0]) == ([0, 2], 3)
+    queues.pause(queue.pk, actor="otto")
+    moved(client, queue, "to=offset&offset=1")
+    queues.resume(queue.pk, actor="otto")
+    assert drain(queue).ending == "BLOCKED"
+    again = MessageError.objects.get()
+    assert (again.pk, again.state, again.attempts) == (failure.pk, "HOLD", 2)
+    assert standing(queue) == (1, "BLOCKED", "HEAD_HELD")
 
 
 def test_a_position_that_moved_since_the_table_was_shown_is_not_moved(broker, client):

@@ -99,6 +99,8 @@ def a_row(**fields: Any) -> OpenError:
         "copied": False,
         "arrival_batch": 1,
         "arrival_index": 5,
+        "newest_batch": None,
+        "newest_index": None,
         "since_first_seconds": 0.0,
         "timestamp": None,
         "message_id": "id-5",

@@ -35,7 +35,6 @@ from integration.policy.states import (
     ErrorState,
     OutboxKind,
     OutboxState,
-    PartitionState,
 )
 from integration.values import Fetched, Outgoing
 from tests.support.memory.partition_manager import MemoryPartitionManager
@@ -316,6 +315,9 @@ class FakeWorld:
                     "state": ErrorState.READY,
                     "spent": 0,
                     "crashes": 0,
+                    "apply_as_newest": False,
+                    "newest_batch": None,
+                    "newest_index": None,
                     "carrier": "row",
                     "not_before": now,
                     "late": row.record.offset < self.place(row.record.partition).next_offset,
@@ -348,11 +350,7 @@ class FakeWorld:
 
     def go_back(self, offset: int = 0, partition: int = 0) -> None:
         """Put the position back on the same topic, as adopting it from its start does."""
-        place = self.place(partition)
-        if offset < place.next_offset:
-            place.open_batch = None
-        place.next_offset, place.epoch = offset, place.epoch + 1
-        place.state, place.state_code, place.resume_at = PartitionState.RUNNING, "", None
+        self.place(partition).move(offset, next(self.database.moments))
 
     def stop_at(self, offset: int, partition: int = 0) -> bool:
         """Tell a partition to stop; false when it has passed it, or a commit is under way."""

@@ -7,13 +7,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
 from integration.models import MessageError, Queue, QueuePartition
 from integration.policy.rescue import end_of
-from integration.policy.states import CLOSED, OPEN, in_order
+from integration.policy.states import OPEN, in_order
 from integration.values import TopicFacts
 
 
@@ -43,8 +41,7 @@ class Line:
     """One partition before and after; counts are offsets the broker has, and messages at most.
 
     `open_between` are open failures between the two. Where the queue keeps its order, `head` is the
-    one at the position, and `is_closed` tells of a closed one at the new position. `problem` is why
-    this partition cannot be moved there.
+    one at the position. `problem` is why this partition cannot be moved there.
     """
 
     partition: int
@@ -55,7 +52,6 @@ class Line:
     high: int
     open_between: int = 0
     head: UUID | None = None
-    is_closed: bool = False
     problem: str = ""
 
     @property
@@ -113,11 +109,6 @@ class Plan:
     def heads(self) -> tuple[Line, ...]:
         """Those that would pass the failure which stops them."""
         return tuple(line for line in self.moving if line.head and line.after > line.before)
-
-    @property
-    def closed_heads(self) -> tuple[Line, ...]:
-        """Those that would go back to a message whose failure is closed."""
-        return tuple(line for line in self.moving if line.is_closed and line.after < line.before)
 
 
 def facts_of(queue: Queue) -> TopicFacts:
@@ -189,9 +180,9 @@ def _failures(queue: Queue, row: QueuePartition, after: int) -> Mapping[str, Any
         queue=queue, topic_uuid=row.topic_uuid, partition=row.partition
     )
     first, last = sorted((after, row.next_offset))
-    is_open, is_closed = Q(state__in=in_order(OPEN)), Q(state__in=in_order(CLOSED))
-    known = {"open_between": here.filter(is_open, offset__gte=first, offset__lt=last).count()}
+    here = here.filter(state__in=in_order(OPEN))
+    known = {"open_between": here.filter(offset__gte=first, offset__lt=last).count()}
     if not queue.keeps_order:
         return known
-    head = here.filter(is_open, offset=row.next_offset).values_list("pk", flat=True).first()
-    return {**known, "head": head, "is_closed": here.filter(is_closed, offset=after).exists()}
+    head = here.filter(offset=row.next_offset).values_list("pk", flat=True).first()
+    return {**known, "head": head}

@@ -23,7 +23,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.values import Record, TopicFacts
-from tests.support.memory import strict_order
+from tests.support.memory import failures, strict_order
 from tests.support.memory.rows import ErrorRow, GapRow
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.memory.unit_of_work import LOST, MemoryUnitOfWork
@@ -109,7 +109,7 @@ class MemoryRepository:
         return frozenset(row.id for row in rows if row is not None and row.state in OPEN)
 
     def _at(self, owned: Owned) -> ErrorRow | None:
-        return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
+        return self.database.head_of(owned)
 
     def rescued(self, owned: Owned, limit: int) -> Sequence[Record]:
         self._statement("rescued")
@@ -195,38 +195,7 @@ class MemoryRepository:
         return found
 
     def _open_error(self, row: ErrorRow) -> OpenError:
-        now, record = self.database.clock.seconds, row.record
-        value = record.value if row.edited is None else row.edited
-        return OpenError(
-            id=row.id,
-            version=row.version,
-            state=row.state,
-            partition=record.partition,
-            offset=record.offset,
-            topic_uuid=row.topic_uuid,
-            attempts=row.attempts,
-            retry_no=row.retry_no,
-            spent=row.spent,
-            crashes=row.crashes,
-            carrier=row.carrier,
-            code=row.code,
-            due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
-            late=row.late,
-            apply_as_newest=row.apply_as_newest,
-            parked=row.parked,
-            copied=row.copied_at is not None,
-            arrival_batch=row.arrival[0],
-            arrival_index=row.arrival[1],
-            since_first_seconds=now - row.first_failed_at,
-            timestamp=None,
-            message_id=row.message_id,
-            interface=row.interface,
-            order_key=row.order_key,
-            waits_for=row.waits_for,
-            record=Record(
-                record.partition, record.offset, None, record.key, value, record.headers or []
-            ),
-        )
+        return failures.open_error(row, self.database.clock.seconds)
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
         """The fake has one way to settle: that of `work`."""

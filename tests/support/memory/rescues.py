@@ -14,9 +14,7 @@ class MemoryRescues:
         self.database = database
 
     def first_untried(self, owned: Owned) -> int:
-        place = (owned.topic_uuid, owned.partition, owned.next_offset)
-        rows = self.database.errors.values()
-        has_head = self.database.queue.sequential and any(row.place == place for row in rows)
+        has_head = self.database.queue.sequential and self.database.head_of(owned) is not None
         return owned.next_offset + has_head
 
     def room(self) -> int:

@@ -31,6 +31,8 @@ class ErrorRow:
     crashes: int = 0
     late: bool = False
     apply_as_newest: bool = False
+    newest_batch: int | None = None
+    newest_index: int | None = None
     parked: bool = False
     waits_for: bytes | None = None
     woken_by: int | None = None
@@ -41,6 +43,7 @@ class ErrorRow:
     copy_offset: int | None = None
     expired: bool = False
     ended: str = ""
+    closed_at: int | None = None
 
     @property
     def order_key(self) -> bytes | None:
@@ -57,7 +60,7 @@ class PlaceRow:
     """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
 
     `locked`: a transaction has changed the row and has not ended yet. `open_batch`: what is worked
-    side by side, as it is committed.
+    side by side, as it is committed. `moved_at`: when a person last moved the position.
     """
 
     id: int
@@ -86,6 +89,14 @@ class PlaceRow:
     rescue_code: str = ""
     rescued_records: dict[int, Record] = field(default_factory=dict)
     open_batch: OpenBatch | None = None
+    moved_at: int | None = None
+
+    def move(self, offset: int, moment: int) -> None:
+        """A person puts the position elsewhere, and fences whoever still runs."""
+        if offset < self.next_offset:
+            self.open_batch = None
+        self.next_offset, self.epoch, self.moved_at = offset, self.epoch + 1, moment
+        self.state, self.state_code, self.resume_at = PartitionState.RUNNING, "", None
 
     @property
     def done(self) -> frozenset[int]:

@@ -16,7 +16,6 @@ from integration.delivery.batch_result import BatchResult, NewError, RowChange, 
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.dependency import object_hash
-from integration.policy.failure import Failure
 from integration.policy.states import (
     CLOSED,
     OPEN,
@@ -25,15 +24,12 @@ from integration.policy.states import (
     OutboxState,
     PartitionState,
 )
+from tests.support.memory import failures
 from tests.support.memory.clock import MemoryClock
 from tests.support.memory.rows import ErrorRow, GapRow, OutRow, PlaceRow, TrackRow, TryRow
 from tests.support.memory.sending import MemoryCalls, MemoryCircuits
 
 TOPIC_UUID: Final = "fake-topic"
-
-
-def waits_for(failure: Failure) -> bytes | None:
-    return None if failure.waits_for is None else object_hash(*failure.waits_for)
 
 
 def _nobody_else() -> None:
@@ -88,6 +84,8 @@ class MemoryDatabase:
         self.logged: list[tuple[int, int, int, int]] = []
         self.effects: list[Any] = []
         self.arrivals = count(1)
+        # What comes after what, also where the clock stands still.
+        self.moments = count(1)
         self.locked: set[UUID] = set()
         self.arrived: dict[bytes, int] = {}
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
@@ -157,6 +155,14 @@ class MemoryDatabase:
         wanted = (topic_uuid, partition, offset)
         return next((row for row in self.errors.values() if row.place == wanted), None)
 
+    def head_of(self, owned: Owned) -> ErrorRow | None:
+        """The row at the position, unless it was closed before a person moved that."""
+        row = self.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
+        moved_at = self.place(owned).moved_at
+        if row is None or row.closed_at is None or moved_at is None:
+            return row
+        return row if row.closed_at > moved_at else None
+
     def change(self, error: UUID, version: int, **values: Any) -> bool:
         """Compare-and-set of one row, as people and the engine do it; false when it moved on.
 
@@ -176,7 +182,8 @@ class MemoryDatabase:
             self.moves.add((known.state, row.state))
         if row.state is ErrorState.RETRY and row.not_before is None:
             raise IntegrityError("retry_has_a_time")
-        self.errors[row.id] = row
+        closed_at = None if row.state in OPEN else row.closed_at or next(self.moments)
+        self.errors[row.id] = replace(row, closed_at=closed_at)
 
     def open_rows(self) -> list[ErrorRow]:
         return [row for row in self.errors.values() if row.state in OPEN]
@@ -274,37 +281,18 @@ class MemoryDatabase:
     def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
         """A first failure, or a closed row met again after a rewind: then it is opened again."""
         arrival, copied = extra
-        unit, record = new.unit, new.unit.record
+        record, now = new.unit.record, self.clock.seconds
         known = self.error_at(place.topic_uuid, record.partition, record.offset)
-        if known is not None:
-            if known.state in CLOSED:
-                self._reopen(known, new, arrival)
-                self._renumber_later(known.id)
+        if known is not None and known.state in OPEN:
             return
-        self._store(
-            ErrorRow(
-                id=new.id,
-                topic_uuid=place.topic_uuid,
-                record=record,
-                message_id=unit.message_id,
-                interface=unit.interface,
-                state=new.state,
-                code=new.failure.code,
-                attempts=new.counters.attempts,
-                retry_no=new.counters.retry_no,
-                spent=new.counters.spent,
-                crashes=new.counters.crashes,
-                carrier=new.carrier,
-                arrival=(arrival, record.offset),
-                first_failed_at=self.clock.seconds,
-                not_before=self._from_now(new.delay_seconds),
-                copied_at=self.clock.seconds if copied else None,
-                parked=new.state is ErrorState.PARKED,
-                waits_for=waits_for(new.failure),
-            )
-        )
-        self._renumber_later(new.id)
-        self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
+        if known is None:
+            row = failures.new_row(new, place.topic_uuid, arrival, now)
+            row = replace(row, copied_at=now if copied else None)
+        else:
+            row = failures.reopened(known, new, arrival, now)
+        self._store(row)
+        self._renumber_later(row.id)
+        self._tried(row.id, row.attempts, new.state, new.failure.code)
 
     def _renumber_later(self, id_: UUID) -> None:
         """Open rows behind this one in the log that came earlier: the position went back."""
@@ -316,49 +304,13 @@ class MemoryDatabase:
             if keeps_keys and of_key and is_behind and other.arrival[0] < row.arrival[0]:
                 self._store(replace(other, arrival=(row.arrival[0], other.arrival[1])))
 
-    def _reopen(self, known: ErrorRow, new: NewError, arrival: int) -> None:
-        row = replace(
-            known,
-            state=new.state,
-            code=new.failure.code,
-            attempts=known.attempts + min(new.counters.attempts, 1),
-            spent=new.counters.spent,
-            crashes=new.counters.crashes,
-            late=False,
-            apply_as_newest=False,
-            first_failed_at=self.clock.seconds,
-            not_before=self._from_now(new.delay_seconds),
-            carrier="row",
-            parked=new.state is ErrorState.PARKED,
-            arrival=(arrival, known.record.offset),
-            waits_for=waits_for(new.failure),
-            ended="",
-            version=known.version + 1,
-        )
-        self._store(row)
-        self._tried(row.id, row.attempts, new.state, new.failure.code)
-
     def _change(self, change: RowChange, *, copied: bool) -> None:
         known = self.errors[change.row.id]
         if known.version != change.row.version:
             return
-        resolved = change.state is ErrorState.RESOLVED
-        row = replace(
-            known,
-            state=change.state,
-            version=known.version + 1,
-            epoch=None,
-            code=known.code if change.failure is None else change.failure.code,
-            waits_for=known.waits_for if change.failure is None else waits_for(change.failure),
-            attempts=change.counters.attempts,
-            retry_no=change.counters.retry_no,
-            spent=change.counters.spent,
-            not_before=self._from_now(change.delay_seconds),
-            carrier=change.carrier,
-            parked=known.parked or change.state is ErrorState.PARKED,
-            copied_at=self.clock.seconds if copied else known.copied_at,
-            ended=change.ended if resolved else "",
-        )
+        row = failures.changed(known, change, self.clock.seconds)
+        if copied:
+            row = replace(row, copied_at=self.clock.seconds)
         self._store(row)
         code = "" if change.failure is None else change.failure.code
         self._tried(row.id, row.attempts, change.ended, code)

@@ -8,7 +8,7 @@ from integration.delivery.steps import Step
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
-from tests.support.fake_world import Died, FakeWorld, Script
+from tests.support.fake_world import Died, FakeWorld, Script, Written
 
 pytestmark = pytest.mark.fast
 
@@ -53,6 +53,54 @@ def after_unclean_ends(*, keyed: bool) -> FakeWorld:
         with pytest.raises(Died):
             world.run(Script(2, dies))
     return world
+
+
+def arrivals(world: FakeWorld) -> dict[int, tuple[int, int]]:
+    """The numbers under which messages were applied, by offset."""
+    return {one.offset: one.arrival for one in world.database.effects if isinstance(one, Written)}
+
+
+def released_as_newest(*, until: int) -> FakeWorld:
+    """A failure that somebody treats as the newest, with a newer message behind it applied."""
+    world = FakeWorld(retry=RetryPolicy(max_retries=3))
+    world.send("permanent", key=b"k")
+    world.send(key=b"k")
+    world.run()
+    world.person("release", world.row(0).id)
+    row = world.row(0)
+    told = {"apply_as_newest": True, "edited": b'{"do": "until", "until": %d}' % until}
+    world.database.change(row.id, row.version, **told)
+    world.run()
+    return world
+
+
+def test_what_is_treated_as_the_newest_is_newer_than_what_was_there():
+    world = released_as_newest(until=2)
+    assert arrivals(world)[0] > arrivals(world)[1]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_came_after_the_try_that_treats_it_as_the_newest_is_newer(keyed):
+    """A retry is later; the decision, and the number that it drew, are not."""
+    world = released_as_newest(until=4)
+    world.configure(keeps_keys_in_order=keyed)
+    assert world.row(0).state is ErrorState.RETRY
+    newer = world.send(key=b"k")
+    for _ in range(3):
+        world.run()
+        world.database.clock.advance(1_000)
+    found = arrivals(world)
+    assert found[1] < found[0] < found[newer]
+    assert world.row(0).state is ErrorState.RESOLVED
+
+
+def test_another_release_is_another_decision():
+    world = released_as_newest(until=3)
+    row = world.row(0)
+    assert world.person("hold", row.id)
+    assert world.person("release", row.id)
+    world.run()
+    assert arrivals(world)[0] == row.arrival < arrivals(world)[1]
 
 
 @pytest.mark.parametrize("keyed", [True, False])

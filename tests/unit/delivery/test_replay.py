@@ -1,7 +1,5 @@
 """A position that went back meets offsets again: their open rows are the messages now."""
 
-from dataclasses import replace
-
 import pytest
 
 from integration.delivery.report import RunEnding
@@ -76,20 +74,62 @@ def test_a_retry_marker_still_brings_its_row_in_a_replay():
     assert endings(world, 0) == ["RETRY", "PASSED", "APPLIED"]
 
 
+def close(world: FakeWorld, offset: int, verb: str) -> None:
+    """Somebody deletes a failure, or it is corrected and applied."""
+    row = world.row(offset)
+    if verb == "delete":
+        world.person("delete", row.id)
+    else:
+        ended = {"state": ErrorState.RESOLVED, "ended": "APPLIED", "not_before": None}
+        world.database.change(row.id, row.version, **ended)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("verb", ["delete", "resolve"])
-def test_a_closed_row_does_not_keep_its_offset_from_being_replayed(verb):
-    world = FakeWorld(retry=ONCE)
+def test_a_closed_row_does_not_keep_its_offset_from_being_replayed(verb, sequential):
+    world = FakeWorld(retry=ONCE, sequential=sequential)
     world.send("permanent")
     world.send()
     world.run()
-    if verb == "delete":
-        world.person("delete", world.row(0).id)
-    else:
-        row = world.row(0)
-        world.database.errors[row.id] = replace(row, state=ErrorState.RESOLVED, ended="APPLIED")
+    close(world, 0, verb)
+    world.run()
     world.go_back()
     world.run()
     assert (world.row(0).state, world.row(0).attempts) == (ErrorState.HOLD, 2)
+
+
+def test_a_sequential_replay_passes_no_closed_row_at_which_a_run_begins():
+    world = FakeWorld(sequential=True, retry=ONCE)
+    for offset in range(3):
+        world.send("permanent")
+        world.run()
+        close(world, offset, "resolve")
+        # Whatever it failed of is mended.
+        world.topic.partitions[0].records[offset].value = b'{"do": "ok"}'
+    world.run()
+    assert (world.place().next_offset, world.effects()) == (3, [])
+    world.go_back()
+    for offset in range(3):
+        world.stop_at(offset + 1)
+        world.run()
+        world.go_on()
+    assert world.effects() == [0, 1, 2]
+    assert {world.row(offset).state for offset in range(3)} == {ErrorState.RESOLVED}
+
+
+@pytest.mark.parametrize("verb", ["delete", "resolve"])
+def test_a_head_that_fails_in_a_replay_is_passed_once_it_is_closed_again(verb):
+    world = FakeWorld(sequential=True, retry=ONCE)
+    for do in ("permanent", "ok"):
+        world.send(do)
+    world.run()
+    close(world, 0, verb)
+    world.run()
+    world.go_back()
+    assert world.run().ending is RunEnding.BLOCKED
+    close(world, 0, verb)
+    assert world.run().ending is RunEnding.DRAINED
+    assert (world.place().next_offset, world.effects()) == (2, [1, 1])
 
 
 def test_only_a_replay_asks_for_open_rows():
