@@ -83,33 +83,37 @@ FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 """
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
+WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" = ANY(%(offsets)s)
+  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+"""
+LAST_DELIVERED: Final = """
+SELECT coalesce(max("offset"), -1) FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
 """
 DELETED: Final = f"""
 SELECT "offset", payload FROM integration_messageerror
-WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
+WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" = ANY(%(offsets)s)
+  AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
 Run = Callable[[str, Any], Any]
-_LAST: Final = 2**63 - 1
 
 
-def parameters_of(queue: int, owned: Owned, until: int | None) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned, offsets: Sequence[int]) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,
         "partition": owned.partition,
         "topic": owned.topic_uuid,
         "next": owned.next_offset,
-        "until": _LAST if until is None else until,
+        "offsets": list(offsets),
         "epoch": owned.epoch,
         "lowest": owned.is_lowest,
     }
 
 
 def past(run: Run, where: dict[str, Any]) -> Past:
-    """Everything that earlier owners left about calls of a partition. `run` returns rows."""
+    """What earlier owners left about calls of a partition. `run` returns rows."""
     doubts: dict[int, Doubt] = {}
     errors = {}
     for id_, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
@@ -118,11 +122,15 @@ def past(run: Run, where: dict[str, Any]) -> Past:
             doubts[offset] = doubt
         else:
             errors[error] = doubt
+    delivered, deleted = [
+        run(sql, where) if where["offsets"] else () for sql in (DELIVERED, DELETED)
+    ]
     return Past(
-        delivered=dict(run(DELIVERED, where)),
-        deleted={at: content_hash(_bytes(value)) for at, value in run(DELETED, where)},
+        delivered=dict(delivered),
+        deleted={at: content_hash(_bytes(value)) for at, value in deleted},
         doubts=doubts,
         doubted_errors=errors,
+        last=run(LAST_DELIVERED, where)[0][0],
     )
 
 

@@ -67,7 +67,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Calls beyond the position that are known when a partition is taken."""
+    """Earlier calls of a partition's messages, as far as they were asked for; see ports."""
 
     delivered: Mapping[int, str] = field(default_factory=dict)
     """offset -> message id of what its endpoint took already"""
@@ -77,3 +77,5 @@ class Past:
     """by offset, of messages that came from Kafka"""
     doubted_errors: Mapping[UUID, Doubt] = field(default_factory=dict)
     """by failure, of messages that came from the error table"""
+    last: int = -1
+    """the highest offset from the position on that its endpoint took already; -1: none"""
