@@ -2,10 +2,12 @@
 
 import errno
 import json
+import os
 import resource
 import signal
+import stat
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from integration.endpoint_types.file.folders import TakenError, folder, write_ne
 from integration.endpoint_types.file.formats import Format
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.opening import opened
-from integration.endpoints.port import Accepted, Refused, Unreachable
+from integration.endpoints.port import Accepted, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.growth import grows
@@ -111,6 +113,51 @@ def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path):
     with no_room():
         (answer,) = endpoint.deliver([an_outbound_message("m1")])
     assert (type(answer), answer.code) == (Unreachable, "FOLDER_FULL")
+    assert names(tmp_path) == []
+
+
+def fails_for_folders(number: int) -> Callable[[int], None]:
+    """As of a disk that writes a file and breaks before its name is safe."""
+    flush = os.fsync
+
+    def fsync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        flush(handle)
+
+    return fsync
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_file_in_its_place_that_the_disk_did_not_confirm_may_have_arrived(
+    tmp_path, monkeypatch, number, at_once
+):
+    endpoint = an_opened(tmp_path, file_name="one", at_once=at_once)
+    messages = [an_outbound_message(f"m{n}") for n in range(at_once)]
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails_for_folders(number))
+        for _ in range(2):
+            answers = endpoint.deliver(messages)
+            assert {(type(one), one.code) for one in answers} == {(Unknown, "FILE_UNCONFIRMED")}
+    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
+    assert names(tmp_path) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [(errno.EIO, Unknown), (errno.ETIMEDOUT, Unknown), (errno.ENOSPC, Unreachable)],
+)
+def test_a_file_server_that_does_not_say_whether_the_file_is_there_leaves_it_open(
+    tmp_path, monkeypatch, number, verdict
+):
+    endpoint = an_opened(tmp_path)
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    assert type(endpoint.deliver([an_outbound_message("m1")])[0]) is verdict
     assert names(tmp_path) == []
 
 

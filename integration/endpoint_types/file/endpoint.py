@@ -1,7 +1,7 @@
 """Delivery as files: written beside, made safe on the disk, and never in another one's place."""
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,8 @@ from django.conf import settings
 
 from integration.endpoint_types.file.folders import (
     TakenError,
+    UnconfirmedError,
+    confirm,
     folder,
     name_mistake,
     probe,
@@ -24,6 +26,7 @@ from integration.endpoints.port import (
     NotDeliveredError,
     OutboundMessage,
     Refused,
+    Unknown,
     Unreachable,
 )
 from integration.endpoints.templates import FieldMissingError, Fields, Template
@@ -104,18 +107,32 @@ class FileEndpoint:
         try:
             write_new(handle, name, self._format.whole(list(records.values())))
         except TakenError as taken:
-            return self._there_already(name, taken.content, records)
+            held = set() if taken.content is None else self._format.held(taken.content, records)
+            return _there_already(handle, name, held) if held else {first: _taken(name)}
+        except UnconfirmedError as problem:
+            return dict.fromkeys(records, _unconfirmed(name, problem))
         return dict.fromkeys(records, Accepted(text=f"It is in the file {name}."))
 
-    def _there_already(
-        self, name: str, content: bytes | None, records: Mapping[int, bytes]
-    ) -> dict[int, Answer]:
-        """Those that the file holds were delivered before; else the first has no name to take."""
-        held = set() if content is None else self._format.held(content, records)
-        if held:
-            return dict.fromkeys(held, Accepted(text=f"It was in the file {name} already."))
-        text = f"There is a file {name} already, and it holds something else."
-        return {next(iter(records)): Refused(code=EndpointCode.FILE_EXISTS, text=text)}
+
+def _there_already(handle: int, name: str, held: Iterable[int]) -> dict[int, Answer]:
+    """Those that the file holds were delivered before."""
+    answer: Answer = Accepted(text=f"It was in the file {name} already.")
+    try:
+        confirm(handle)
+    except UnconfirmedError as problem:
+        answer = _unconfirmed(name, problem)
+    return dict.fromkeys(held, answer)
+
+
+def _taken(name: str) -> Refused:
+    text = f"There is a file {name} already, and it holds something else."
+    return Refused(code=EndpointCode.FILE_EXISTS, text=text)
+
+
+def _unconfirmed(name: str, problem: UnconfirmedError) -> Unknown:
+    """The partner may have the file: to count it as not written would write it again."""
+    text = f"It may be in the file {name}; the disk did not confirm it: {problem}."
+    return Unknown(code=EndpointCode.FILE_UNCONFIRMED, text=text)
 
 
 def _unreachable(problem: OSError) -> Unreachable:
