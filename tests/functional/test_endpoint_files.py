@@ -6,12 +6,15 @@ import os
 import resource
 import signal
 import stat
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from integration.endpoint_types.file.endpoint import FileEndpoint, _unreachable
 from integration.endpoint_types.file.folders import TakenError, folder, write_new
@@ -308,6 +311,41 @@ def test_a_repeat_costs_time_and_memory_as_the_file_is_long(form):
     assert look(20_000) < 4
     assert look(40_000) < 4
     assert not grows(look, 10_000)
+
+
+@pytest.mark.parametrize("form", ["raw", "json"])
+def test_records_that_a_file_does_not_have_are_looked_for_together(form):
+    found = read("file", {"file_name": "a", "format": form, "at_once": 100}, {})
+    assert isinstance(found, FileProperties)
+    written = Format(found)
+    records = [b'{"order":\n  "%010d"}' % n for n in range(100_000)]
+    content = written.whole(records)
+
+    def seconds(count: int) -> float:
+        wanted = {n: b'{"order":\n  "%010d"}' % (200_000 + n) for n in range(count)}
+        wanted[-1] = records[99_999]
+        began = time.perf_counter()
+        assert written.held(content, wanted) == {-1}
+        return time.perf_counter() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (20, 200))
+    assert many < 4 * few
+
+
+@given(data=st.data())
+def test_a_file_has_each_record_as_often_as_it_was_written(data):
+    """However many are looked for, of which pieces: `a` and a line end make most neighbours."""
+    found = read("file", {"file_name": "a", "at_once": 100}, {})
+    assert isinstance(found, FileProperties)
+    written, text = Format(found), st.text("ab\n", max_size=200).map(str.encode)
+    records = data.draw(st.lists(text, min_size=1, max_size=5))
+    others = data.draw(st.lists(text, max_size=20))
+    content = written.whole(records)
+    wanted = dict(enumerate(records + others))
+    alone = {at for at, one in wanted.items() if b"\n" + one + b"\n" in b"\n" + content}
+    held = written.held(content, wanted)
+    assert held <= alone
+    assert {wanted[at] for at in held} == {wanted[at] for at in alone}
 
 
 def test_a_missing_field_refuses_its_message(tmp_path):
