@@ -225,10 +225,10 @@ class Repository(Protocol):
         and it is settled through `work`.
         """
 
-    def past(self, owned: Owned, until: int | None = None) -> Past:
-        """Read what is known of calls of endpoints from the position on; sending only.
+    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
+        """Read what is known of calls of endpoints; sending only.
 
-        With `until`, of what has ended only that up to this offset; of doubts always all.
+        Of what has ended that at these offsets, and how far it reaches; of doubts all.
         """
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:

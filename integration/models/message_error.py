@@ -4,6 +4,7 @@ import uuid
 
 from django.contrib.postgres.indexes import HashIndex
 from django.db import models
+from django.db.models.functions import MD5, Coalesce
 
 from integration.models.fields import RecordTimeField, known_states
 from integration.models.queue import Queue
@@ -155,8 +156,10 @@ class MessageError(models.Model):
             ),
             # What was sent back from an error queue, for those who count how often.
             models.Index(
-                fields=["queue", "closed_at"],
-                name="error_returned",
+                "queue",
+                MD5(Coalesce("edited_payload", "payload", models.Value(b""))),
+                MD5(Coalesce("key", models.Value(b""))),
+                name="error_returned_content",
                 condition=models.Q(ended=Ended.RETURNED.value),
             ),
             # The open ones by cause, with all that a group of them shows.

@@ -18,12 +18,12 @@ WITH here AS MATERIALIZED (
   SELECT stop_at FROM integration_queuepartition WHERE id = %s FOR NO KEY UPDATE
 )
 INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset", error,
-  message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
+  message_id, interface, attempt, call_name, state, epoch, started_at, code, text, excerpt)
 SELECT %s, v.endpoint, v.topic, v.partition, v.at, v.error, v.message, v.interface, v.attempt,
-  'SENDING', %s, clock_timestamp(), '', '', ''
+  v.call, 'SENDING', %s, clock_timestamp(), '', '', ''
 FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::uuid[], %s::text[], %s::text[],
-  %s::int[], %s::bigint[])
-  v (endpoint, topic, partition, at, error, message, interface, attempt, circuit)
+  %s::int[], %s::text[], %s::bigint[])
+  v (endpoint, topic, partition, at, error, message, interface, attempt, call, circuit)
 JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
 WHERE v.error IS NOT NULL OR NOT EXISTS (SELECT 1 FROM here WHERE here.stop_at <= v.at)
@@ -75,54 +75,62 @@ WHERE {_HERE} AND CASE WHEN d.error IS NULL
 # The code of a call that a restore interrupted and that people want to look at themselves.
 HELD_CODE: Final = "RESTORED_REVIEW"
 DOUBTS: Final = f"""
-SELECT d.id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
-  (SELECT count(*) FROM integration_delivery r
+SELECT d.error, d."offset", d.id, d.attempt, (SELECT count(*) FROM integration_delivery r
   WHERE r.queue_id = d.queue_id AND r.partition = d.partition AND r."offset" = d."offset"
-  AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
+  AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN'),
+  d.endpoint_id, d.call_name, d.code = '{HELD_CODE}'
 FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 """
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
+WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" = ANY(%(offsets)s)
+  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+"""
+LAST_DELIVERED: Final = """
+SELECT coalesce(max("offset"), -1) FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state = 'DELIVERED'
+  AND topic_uuid = %(topic)s AND state = 'DELIVERED'
 """
 DELETED: Final = f"""
 SELECT "offset", payload FROM integration_messageerror
-WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND "offset" <= %(until)s AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
+WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" = ANY(%(offsets)s)
+  AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
 Run = Callable[[str, Any], Any]
-_LAST: Final = 2**63 - 1
 
 
-def parameters_of(queue: int, owned: Owned, until: int | None) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned, offsets: Sequence[int]) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,
         "partition": owned.partition,
         "topic": owned.topic_uuid,
         "next": owned.next_offset,
-        "until": _LAST if until is None else until,
+        "offsets": list(offsets),
         "epoch": owned.epoch,
         "lowest": owned.is_lowest,
     }
 
 
 def past(run: Run, where: dict[str, Any]) -> Past:
-    """Everything that earlier owners left about calls of a partition. `run` returns rows."""
+    """What earlier owners left about calls of a partition. `run` returns rows."""
     doubts: dict[int, Doubt] = {}
     errors = {}
-    for id_, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
-        doubt = Doubt(id_, attempt, repeated, is_held=is_held)
+    for error, offset, *known in run(DOUBTS, where):
+        doubt = Doubt(*known)
         if error is None:
             doubts[offset] = doubt
         else:
             errors[error] = doubt
+    delivered, deleted = [
+        run(sql, where) if where["offsets"] else () for sql in (DELIVERED, DELETED)
+    ]
     return Past(
-        delivered=dict(run(DELIVERED, where)),
-        deleted={at: content_hash(_bytes(value)) for at, value in run(DELETED, where)},
+        delivered=dict(delivered),
+        deleted={at: content_hash(_bytes(value)) for at, value in deleted},
         doubts=doubts,
         doubted_errors=errors,
+        last=run(LAST_DELIVERED, where)[0][0],
     )
 
 
@@ -199,6 +207,7 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
         rows.plain(unit.message_id, 1_000),
         rows.plain(unit.interface, 100),
         intent.attempt,
+        intent.call_name,
         intent.circuit_version,
     ]
 

@@ -265,8 +265,8 @@ class DatabaseRepository:
             raw: Any = django_connection().connection
             return at_once.settle(raw.execute, self.queue, owned, batch_result)
 
-    def past(self, owned: Owned, until: int | None = None) -> Past:
-        parameters = deliveries.parameters_of(self.queue.id, owned, until)
+    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
+        parameters = deliveries.parameters_of(self.queue.id, owned, offsets)
         self._count(deliveries.PASSED_OVER, parameters)
         return deliveries.past(self._all, parameters)
 

@@ -11,7 +11,7 @@ from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.planning import Plan
 from spark_jobs.exports.reading import opened
 from spark_jobs.exports.staging import Stage, send, stage
-from spark_jobs.fencing import Outcome, discard, settle
+from spark_jobs.fencing import Outcome, discard, fence, settle
 from spark_jobs.sending import STAGES, Sending, send_all
 from spark_jobs.topics.target import Target
 from spark_jobs.work import Work
@@ -43,8 +43,7 @@ def _stage_all(work: Work, tables: Stage, parameters: ExportParameters) -> Plan:
     with database.transaction():
         tables.remake(database)
         # Last: while that waits for an earlier driver's tasks, the run's lease is renewed.
-        with work.claimed():
-            pass
+        fence(database, owned)
     try:
         with opened(work, parameters) as (source, plan, count):
             act = partial(stage, source, owned)

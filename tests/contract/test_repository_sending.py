@@ -11,13 +11,13 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.delivery.sending.call_threads import CallThreads
 from integration.delivery.sending.sender import Sender
-from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
+from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent, Past
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState
 from integration.store.circuits import DatabaseCircuits
 from tests.contract.repository_world import World
 from tests.contract.repository_worlds import MemoryWorld
-from tests.support.deliveries import a_new_error, a_unit
+from tests.support.deliveries import a_new_error, a_row, a_unit
 from tests.support.partners import an_endpoint
 
 
@@ -68,27 +68,71 @@ def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned,
     assert settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=[end])))
 
     later = replace(owned, epoch=owned.epoch + 1)
-    past = repository.past(later)
+    past = repository.past(later, [10, 11])
     assert {at: doubt.id for at, doubt in past.doubts.items()} == {10: first.id}
     assert past.delivered == {11: second.unit.message_id}
 
 
-def test_behind_a_failure_each_batch_reads_what_is_its_own(tables, owned, endpoint):
-    """Read up to the end each time, a long way back would be read anew for every batch of it."""
+def test_beyond_a_position_that_went_back_each_batch_reads_what_is_its_own(tables, owned, endpoint):
+    """Months of deliveries may lie there, and the payloads of all failures that were closed."""
     repository = tables.repository()
-    intents = [an_intent(endpoint, at) for at in (10, 11, 5_000)]
+    intents = [an_intent(endpoint, at) for at in (10, 11, 13, 5_000)]
     assert intend(repository, owned, *intents)
     ends = [DeliveryEnd(id=i.id or 0, state=DeliveryState.DELIVERED, took_ms=3) for i in intents]
-    assert settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=ends)))
-    later = replace(owned, epoch=owned.epoch + 1, failed_until=4_000)
-    assert list(repository.past(later, 10).delivered) == [10]
-    assert sorted(repository.past(later).delivered) == [10, 11, 5_000]
+    closed = a_new_error(12)
+    settle(repository, owned, BatchResult(13, new_errors=[closed], dispatch=Dispatch(ends=ends)))
+    tables.alter(closed.id, state="DELETED")
+    later = replace(owned, epoch=owned.epoch + 1, next_offset=10, failed_until=12)
+    read: list[Past] = []
 
+    def past(*asked) -> Past:
+        read.append(repository.past(*asked))
+        return read[-1]
+
+    sender, known = Sender(None, CallThreads(), None), SimpleNamespace(past=past)
+    context = SimpleNamespace(repository=known)
+    of_row = sender.past(context, later, [a_unit(9, row=a_row())])
+    assert (of_row.delivered, of_row.deleted) == ({}, {}), "a failure has nothing to be passed"
+    batches = [(10, 11), (12, 13), (4_001, 4_002), (5_000, 5_001), (5_002,), (5_003,)]
+    for batch in batches:
+        sender.past(context, later, [a_unit(at) for at in batch])
+    ended = [sorted([*one.delivered, *one.deleted]) for one in read]
+    assert ended == [[], [10, 11], [12, 13], [], [5_000]], "behind the last one nothing is read"
+
+
+def test_what_is_known_of_a_failures_call_is_read_again_for_each_of_its_tries(
+    tables, owned, endpoint
+):
+    repository = tables.repository()
+    settle(repository, owned, BatchResult(11, new_errors=[a_new_error(10, delay_seconds=0.0)]))
+    tables.later(1)
+    [row] = repository.due_rows(owned, 10)
+    assert intend(repository, owned, Intent(a_unit(row=row, record=row.record), endpoint))
+    owned = taken_over(tables, owned)
     sender, context = Sender(None, CallThreads(), None), SimpleNamespace(repository=repository)
-    read = [sender.past(context, later, [a_unit(at)]).delivered for at in (10, 11, 4_001, 4_002)]
-    assert [sorted(delivered) for delivered in read[:2]] == [[10], [10, 11]]
-    assert sorted(read[2]) == [10, 11, 5_000]
-    assert read[3] is read[2], "beyond it, all was read at once"
+    [doubt] = sender.past(context, owned, [a_unit(row=row)]).doubted_errors.values()
+    end = DeliveryEnd(id=doubt.id, state=DeliveryState.UNKNOWN)
+    assert settle(repository, owned, BatchResult(11, dispatch=Dispatch(ends=[end])))
+    assert not sender.past(context, owned, [a_unit(row=row)]).doubted_errors
+
+
+def test_a_doubt_knows_its_endpoint_and_the_name_of_its_call(tables, owned, endpoint):
+    repository = tables.repository()
+    plain, named = an_intent(endpoint, 10), an_intent(endpoint, 11, call_name="ä 1.json")
+    assert intend(repository, owned, plain, named)
+    past = repository.past(replace(owned, epoch=owned.epoch + 1))
+    found = [past.doubts[10], past.doubts[11]]
+    new = a_new_error(12, delay_seconds=0.0)
+    settle(repository, owned, BatchResult(13, new_errors=[new]))
+    tables.later(1)
+    [row] = repository.due_rows(owned, 10)
+    of_row = Intent(a_unit(row=row, record=row.record), endpoint, call_name="2.json")
+    assert intend(repository, owned, of_row)
+
+    past = repository.past(replace(owned, epoch=owned.epoch + 1))
+    found.append(past.doubted_errors[new.id])
+    assert [doubt.call_name for doubt in found] == ["", "ä 1.json", "2.json"]
+    assert {doubt.endpoint for doubt in found} == {endpoint}
 
 
 def test_a_repeat_takes_the_place_of_the_doubt_and_is_counted(tables, owned, endpoint):

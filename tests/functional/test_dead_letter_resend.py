@@ -1,9 +1,12 @@
 """The dead-letter resend: topics that appear, pauses, the end of resending, and what goes round."""
 
 import uuid
+from copy import copy
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
@@ -20,6 +23,7 @@ from integration.codec import decode_headers
 from integration.documents.patterns import BadPattern, whole
 from integration.models import ConfigurationChange, MessageError, OutboxRow, Provider, Queue
 from integration.runs.queues import run_queue
+from integration.store import returned
 from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
 
@@ -137,6 +141,41 @@ def test_what_is_still_in_its_pause_takes_no_place_of_what_is_due(broker, name, 
     told = [resend(name, **given).counts for _ in range(3)]
     assert told == [{"RETURNED": 1}, {"RETURNED": 1}, {}]
     assert first.get().state == "HOLD"
+
+
+def rows_read(error_id: uuid.UUID) -> float:
+    """Rows of tables that the count for one dead letter looks at."""
+
+    def below(node: dict[str, Any]) -> float:
+        seen = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        own = seen * node["Actual Loops"] if "Relation Name" in node else 0
+        return own + sum(map(below, node.get("Plans", [])))
+
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE integration_messageerror")
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {returned.COUNTS}", [[error_id]])
+        return below(cursor.fetchone()[0][0]["Plan"])
+
+
+def test_the_count_for_one_looks_at_no_others_that_were_sent_back(broker, name):
+    """Each page of a run counts: with all that ever went back, a loop of them never ends."""
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    broker.send(dlq, [{"n": 1}], key=b"k")
+    drained(dlq)
+    asked = MessageError.objects.get()
+    others = [(b'{"n": 1}', b"k"), (b'{"n": 1}', None), (b'{"n": 1}', b"another"), (b"", b"k")]
+    others += [(str(n).encode(), b"k") for n in range(3_000)]
+    rows = [copy(asked) for _ in others]
+    for offset, (row, (payload, key)) in enumerate(zip(rows, others, strict=True), start=1):
+        row.pk, row.offset, row.payload, row.key = uuid.uuid4(), offset, payload, key
+        row.state, row.ended = "RESOLVED", "RETURNED"
+    MessageError.objects.bulk_create(rows, batch_size=500)
+    MessageError.objects.filter(offset=7).update(edited_payload=asked.payload)
+    assert returned.counts([asked.pk]) == {asked.pk: 2}
+    assert rows_read(asked.pk) < 20
+    MessageError.objects.exclude(offset=7).update(key=None, payload=b"x")
+    assert returned.counts([asked.pk]) == {asked.pk: returned.MOST}, "more would not count"
 
 
 def test_a_topic_without_a_name_to_go_to_waits_for_people(broker, name):

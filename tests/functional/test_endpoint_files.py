@@ -2,21 +2,27 @@
 
 import errno
 import json
+import os
 import resource
 import signal
+import stat
+import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from integration.endpoint_types.file.endpoint import FileEndpoint, _unreachable
 from integration.endpoint_types.file.folders import TakenError, folder, write_new
 from integration.endpoint_types.file.formats import Format
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.opening import opened
-from integration.endpoints.port import Accepted, Refused, Unreachable
+from integration.endpoints.port import Accepted, OutboundMessage, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.growth import grows
@@ -114,6 +120,51 @@ def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path):
     assert names(tmp_path) == []
 
 
+def fails_for_folders(number: int) -> Callable[[int], None]:
+    """As of a disk that writes a file and breaks before its name is safe."""
+    flush = os.fsync
+
+    def fsync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        flush(handle)
+
+    return fsync
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_file_in_its_place_that_the_disk_did_not_confirm_may_have_arrived(
+    tmp_path, monkeypatch, number, at_once
+):
+    endpoint = an_opened(tmp_path, file_name="one", at_once=at_once)
+    messages = [an_outbound_message(f"m{n}") for n in range(at_once)]
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails_for_folders(number))
+        for _ in range(2):
+            answers = endpoint.deliver(messages)
+            assert {(type(one), one.code) for one in answers} == {(Unknown, "FILE_UNCONFIRMED")}
+    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
+    assert names(tmp_path) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [(errno.EIO, Unknown), (errno.ETIMEDOUT, Unknown), (errno.ENOSPC, Unreachable)],
+)
+def test_a_file_server_that_does_not_say_whether_the_file_is_there_leaves_it_open(
+    tmp_path, monkeypatch, number, verdict
+):
+    endpoint = an_opened(tmp_path)
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    assert type(endpoint.deliver([an_outbound_message("m1")])[0]) is verdict
+    assert names(tmp_path) == []
+
+
 def test_a_folder_where_nobody_may_write_is_an_outage():
     # No user, not even root, makes a file there.
     endpoint = an_opened(Path("/proc/self"), file_name="{message_id}")
@@ -174,6 +225,37 @@ def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
         for row in json.loads((tmp_path / f"m{n}.json").read_bytes())
     ]
     assert rows == ["m0", "m1", "m2"]
+
+
+def shared(base: Path, *ids: str, **fields) -> tuple[FileEndpoint, list[OutboundMessage]]:
+    endpoint = an_opened(base, file_name="{message_id}", at_once=3)
+    return endpoint, [replace(an_outbound_message(one), **fields) for one in ids]
+
+
+def test_a_call_goes_to_the_file_that_was_noted_for_it(tmp_path):
+    endpoint, messages = shared(tmp_path, "m0", "m1")
+    assert endpoint.call_name(messages) == "m0"
+    # The first was left out at the last moment, after the name had been noted for all.
+    endpoint, messages = shared(tmp_path, "m1", "m2", call_name="m0")
+    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
+    assert names(tmp_path) == ["m0"]
+    endpoint, messages = shared(tmp_path, "m3", "m4", call_name="m0")
+    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
+    assert names(tmp_path) == ["m0", "m3"], "the name was another's"
+
+
+def test_a_repeated_call_is_looked_for_where_it_was_noted_and_nowhere_else(tmp_path):
+    endpoint, messages = shared(tmp_path, "m1", "m2", call_name="m0", is_repeat=True)
+    for _ in range(2):
+        assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
+    assert names(tmp_path) == ["m0"]
+    endpoint, messages = shared(tmp_path, "m2", "m3", call_name="m0", is_repeat=True)
+    found, other = endpoint.deliver(messages)
+    assert (type(found), type(other), other.code) == (Accepted, Unknown, "FILE_EXISTS")
+    assert names(tmp_path) == ["m0"]
+    endpoint, messages = shared(tmp_path / "gone", "m2", call_name="m0", is_repeat=True)
+    (unseen,) = endpoint.deliver(messages)
+    assert (type(unseen), unseen.code) == (Unknown, "FOLDER_UNUSABLE")
 
 
 JSON_LINES = b'{\n  "a": [\n    1\n  ]\n}'
@@ -261,6 +343,41 @@ def test_a_repeat_costs_time_and_memory_as_the_file_is_long(form):
     assert look(20_000) < 4
     assert look(40_000) < 4
     assert not grows(look, 10_000)
+
+
+@pytest.mark.parametrize("form", ["raw", "json"])
+def test_records_that_a_file_does_not_have_are_looked_for_together(form):
+    found = read("file", {"file_name": "a", "format": form, "at_once": 100}, {})
+    assert isinstance(found, FileProperties)
+    written = Format(found)
+    records = [b'{"order":\n  "%010d"}' % n for n in range(100_000)]
+    content = written.whole(records)
+
+    def seconds(count: int) -> float:
+        wanted = {n: b'{"order":\n  "%010d"}' % (200_000 + n) for n in range(count)}
+        wanted[-1] = records[99_999]
+        began = time.perf_counter()
+        assert written.held(content, wanted) == {-1}
+        return time.perf_counter() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (20, 200))
+    assert many < 4 * few
+
+
+@given(data=st.data())
+def test_a_file_has_each_record_as_often_as_it_was_written(data):
+    """However many are looked for, of which pieces: `a` and a line end make most neighbours."""
+    found = read("file", {"file_name": "a", "at_once": 100}, {})
+    assert isinstance(found, FileProperties)
+    written, text = Format(found), st.text("ab\n", max_size=200).map(str.encode)
+    records = data.draw(st.lists(text, min_size=1, max_size=5))
+    others = data.draw(st.lists(text, max_size=20))
+    content = written.whole(records)
+    wanted = dict(enumerate(records + others))
+    alone = {at for at, one in wanted.items() if b"\n" + one + b"\n" in b"\n" + content}
+    held = written.held(content, wanted)
+    assert held <= alone
+    assert {wanted[at] for at in held} == {wanted[at] for at in alone}
 
 
 def test_a_missing_field_refuses_its_message(tmp_path):

@@ -32,8 +32,8 @@ class Sender:
         self.call_threads = call_threads
         self._open = open_endpoint
         self._opened: dict[int, tuple[object, Deliverer]] = {}
-        # With the offset up to which it was read; None for all there is.
-        self._past: dict[tuple[int, int], tuple[Past, int | None]] = {}
+        self._past: dict[tuple[int, int], Past] = {}
+        # Up to these offsets messages may have ended already; behind them nobody has to ask.
         self._seen: dict[int, int] = {}
 
     def deliver(
@@ -80,20 +80,23 @@ class Sender:
         return True
 
     def past(self, context: RunContext, owned: Owned, units: Sequence[Unit]) -> Past:
-        """Return what is known of calls beyond the position; read again where anything is."""
+        """Return what is known of earlier calls; of what has ended what is of these messages.
+
+        Never more: beyond a position that was sent back, months of deliveries may lie.
+        """
         key = (owned.id, owned.epoch)
         ahead = [unit.at for unit in units if unit.moves]
         # Beyond the position is what this run had in flight, and what has ended from its row.
         failed = -1 if owned.failed_until is None else owned.failed_until
-        offset = max(self._seen.get(owned.id, -1), failed)
-        if ahead and ahead[0] <= offset:
-            # Again for each batch until it is behind that: with no more than the batch needs.
-            self._past[key] = (context.repository.past(owned, ahead[-1]), ahead[-1])
-        elif key not in self._past or (ahead and _ends_before(ahead[-1], self._past[key][1])):
-            self._past[key] = (context.repository.past(owned), None)
-        if ahead:
-            self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))
-        return self._past[key][0]
+        seen = max(self._seen.get(owned.id, -1), failed)
+        # A doubt about a failure's call may be settled, and the failure be tried again since.
+        is_row = any(unit.row is not None for unit in units)
+        if key not in self._past or is_row or (ahead and ahead[0] <= seen):
+            offsets = [unit.record.offset for unit in units if unit.row is None]
+            self._past[key] = context.repository.past(owned, offsets)
+        last = self._past[key].last
+        self._seen[owned.id] = max(self._seen.get(owned.id, -1), last, *ahead[-1:])
+        return self._past[key]
 
     def deliverer(self, endpoint: EndpointSnapshot) -> Deliverer | StateChange:
         """The opened endpoint under its settings of now, or why it cannot be opened."""
@@ -117,7 +120,3 @@ class Sender:
         while self._opened:
             _, (_, deliverer) = self._opened.popitem()
             deliverer.close()
-
-
-def _ends_before(offset: int, until: int | None) -> bool:
-    return until is not None and until < offset

@@ -15,6 +15,7 @@ class Intent:
     The repository writes `id`, the delivery's number. It stays None when the call must not be made:
     the circuit is not what it was, or a person moved the failure or set a stop before the message.
     `replaces` are earlier calls of the message whose end nobody knows; this one takes their place.
+    `call_name` is what an endpoint gives to all of a call, for a repeat to find what it left.
     """
 
     unit: Unit
@@ -22,6 +23,7 @@ class Intent:
     attempt: int = 1
     circuit_version: int | None = None
     replaces: tuple[int, ...] = ()
+    call_name: str = ""
     id: int | None = None
 
 
@@ -57,17 +59,20 @@ class Doubt:
 
     `repeated` counts how often the message was sent again after such an end. `is_held`: a person
     decided that it is not sent again by itself, whatever its endpoint would do with a repeat.
+    `endpoint` and `call_name` are those of its intent.
     """
 
     id: int
     attempt: int
     repeated: int
+    endpoint: int
+    call_name: str = ""
     is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Calls beyond the position that are known when a partition is taken."""
+    """Earlier calls of a partition's messages, as far as they were asked for; see ports."""
 
     delivered: Mapping[int, str] = field(default_factory=dict)
     """offset -> message id of what its endpoint took already"""
@@ -77,3 +82,5 @@ class Past:
     """by offset, of messages that came from Kafka"""
     doubted_errors: Mapping[UUID, Doubt] = field(default_factory=dict)
     """by failure, of messages that came from the error table"""
+    last: int = -1
+    """the highest offset from the position on that its endpoint took already; -1: none"""

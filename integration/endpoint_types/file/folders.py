@@ -4,6 +4,7 @@ Each step is opened from the one before and never through a symbolic link, so th
 be exchanged for another between the check and the use.
 """
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ MAX_NAME_BYTES: Final = 200
 MAX_READ_BYTES: Final = 256 * 2**20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# What a network file system says when it heard nothing of a request that it had sent.
+_UNHEARD: Final = frozenset({errno.EIO, errno.ETIMEDOUT})
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -41,6 +44,10 @@ def name_mistake(name: str) -> str:
     return "" if name else "is empty"
 
 
+class UnconfirmedError(Exception):
+    """The file is in its place, or may be; the disk or the server did not confirm it."""
+
+
 @contextmanager
 def folder(root: Path, below: str) -> Iterator[int]:
     """An open folder, made where it is not there, as a descriptor. Raises OSError."""
@@ -64,15 +71,42 @@ def folder(root: Path, below: str) -> Iterator[int]:
 def write_new(handle: int, name: str, content: bytes) -> None:
     """Write a file that appears whole or not at all, and never in the place of another.
 
-    When it returns, file and name are on the disk. Raises TakenError, OSError.
+    When it returns, file and name are on the disk. Raises TakenError, UnconfirmedError; OSError
+    when there is no file of that name by it.
     """
-    with _passing(handle, content) as passing:
-        try:
-            # A second name for the same file: unlike renaming it refuses to overwrite.
-            os.link(passing, name, src_dir_fd=handle, dst_dir_fd=handle, follow_symlinks=False)
-        except FileExistsError:
-            raise TakenError(_content(handle, name)) from None
-    os.fsync(handle)
+    is_placed = False
+    try:
+        with _passing(handle, content) as passing:
+            _place(handle, passing, name)
+            is_placed = True
+    except OSError as problem:
+        if is_placed:
+            raise UnconfirmedError(problem.strerror or problem) from problem
+        raise
+    confirm(handle)
+
+
+def _place(handle: int, passing: str, name: str) -> None:
+    """Give the file a second name: unlike renaming it refuses to overwrite."""
+    try:
+        os.link(passing, name, src_dir_fd=handle, dst_dir_fd=handle, follow_symlinks=False)
+    except FileExistsError:
+        raise TakenError(_content(handle, name)) from None
+    except OSError as problem:
+        if problem.errno in _UNHEARD:
+            raise UnconfirmedError(problem.strerror) from problem
+        raise
+
+
+def confirm(handle: int) -> None:
+    """Have the names of files found there on the disk, too. Raises UnconfirmedError.
+
+    Whoever put them there may have died, or failed, before that.
+    """
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        raise UnconfirmedError(problem.strerror or problem) from problem
 
 
 def probe(handle: int) -> None:

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from lxml import etree
@@ -18,6 +18,10 @@ from integration.endpoints.templates import Fields, Template, as_text
 SEPARATORS: Final = {"tab": "\t"}
 # One record in columns: its quoted values may hold line ends.
 _FLAT: Final = re.compile(rb'(?:[^"\n]++|"[^"]*+")*+\n')
+# To look at the lines of a file once costs as much as to search it for some ten records.
+_FEW: Final = 10
+_MOST_PIECES: Final = 64
+_PART_BYTES: Final = 2**16
 # Stands in for a record, to learn what a file has around its records.
 _ANY: Final = b"\0"
 
@@ -73,7 +77,8 @@ class Format:
     def held(self, content: bytes, records: Mapping[int, bytes]) -> set[int]:
         """Return which of these a file that was written before has among its own.
 
-        What a file has once counts for one of them. Time grows with the file for each record.
+        What a file has once counts for one of them. Time grows with the file for each record that
+        it has or that only looks like its own, and once more for all others.
         """
         if content == self.whole(list(records.values())):
             return set(records)
@@ -89,7 +94,10 @@ class Format:
         inner = between + content[len(head) : len(content) - len(tail)] + between
         held: set[int] = set()
         begins: dict[bytes, int] = {}
+        absent = _absent(inner, between, set(records.values()))
         for at, record in records.items():
+            if record in absent:
+                continue
             # With its borders: nothing that ends elsewhere is found and has to be passed.
             place = inner.find(between + record + between, begins.get(record, 0))
             if place >= 0:
@@ -115,6 +123,33 @@ class Format:
         out = io.StringIO()
         csv.writer(out, delimiter=self._separator, lineterminator="\n").writerow(values)
         return out.getvalue().encode()
+
+
+def _absent(inner: bytes, between: bytes, records: Collection[bytes]) -> set[bytes]:
+    """Return those of which a piece is nowhere in the file: of another's, nearly all."""
+    if len(records) <= _FEW:
+        return set()
+    # What may follow the last of so many is no piece.
+    pieces = {record: record.split(between, _MOST_PIECES)[:_MOST_PIECES] for record in records}
+    missing = {piece for some in pieces.values() for piece in some}
+    for part in _parts(inner, between):
+        missing.difference_update(part.split(between))
+        if not missing:
+            break
+    return {record for record, some in pieces.items() if not missing.isdisjoint(some)}
+
+
+def _parts(content: bytes, between: bytes) -> Iterator[bytes]:
+    """Whole pieces, some at a time: a list of all would take many times the file's memory."""
+    begin = 0
+    while begin <= len(content):
+        end = content.rfind(between, begin, begin + _PART_BYTES)
+        if end < 0:
+            end = content.find(between, begin)
+        if end < 0:
+            end = len(content)
+        yield content[begin:end]
+        begin = end + len(between)
 
 
 def _unfit(text: str) -> NotDeliveredError:

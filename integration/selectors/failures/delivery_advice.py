@@ -37,6 +37,8 @@ DELIVERING: Final[Mapping[str, str]] = {
     "HTTP_BROKEN_OFF": MAY_BE_THERE,
     "NO_ANSWER": MAY_BE_THERE,
     "AMQP_NO_ANSWER": MAY_BE_THERE,
+    "FILE_UNCONFIRMED": "Look for its file in the endpoint's folder, or ask the partner. It is "
+    "there: say that it arrived. It is not: release it, and it is sent again.",
     "FUNCTION_HANGS": MAY_BE_THERE,
     "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
     "It is there: say that it arrived.",

@@ -201,9 +201,9 @@ class MemoryRepository:
         """The fake has one way to settle: that of `work`."""
         return None
 
-    def past(self, owned: Owned, until: int | None = None) -> Past:
+    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
         self._statement("past")
-        return self.database.calls.past(owned, until)
+        return self.database.calls.past(owned, offsets)
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         self._statement("open_keys")

@@ -1,5 +1,6 @@
 """The in-memory fake of what sending stores: calls, and the state of endpoints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from uuid import UUID
@@ -29,6 +30,8 @@ class CallRow:
     epoch: int
     state: DeliveryState = DeliveryState.SENDING
     code: str = ""
+    endpoint: int = 0
+    call_name: str = ""
 
 
 @dataclass(slots=True)
@@ -90,35 +93,37 @@ class MemoryCalls:
             message_id=unit.message_id,
             attempt=intent.attempt,
             epoch=owned.epoch,
+            endpoint=intent.endpoint,
+            call_name=intent.call_name,
         )
 
-    def past(self, owned: Owned, until: int | None = None) -> Past:
+    def past(self, owned: Owned, offsets: Sequence[int]) -> Past:
         """See ports.Repository.past."""
-        beyond = [c for c in self.rows.values() if self._is_asked(c.place, owned, until)]
+        asked = {(owned.topic_uuid, owned.partition, offset) for offset in offsets}
+        delivered = [c for c in self.rows.values() if c.state is DeliveryState.DELIVERED]
         in_doubt = [
             call
             for call in self.rows.values()
             if call.state is DeliveryState.SENDING and call.epoch < owned.epoch
         ]
-        doubts = {call.id: Doubt(call.id, call.attempt, self._repeats(call)) for call in in_doubt}
+        doubts = {call.id: self._doubt(call) for call in in_doubt}
         closed = (ErrorState.RESOLVED, ErrorState.DELETED)
+        here = (owned.topic_uuid, owned.partition)
+        beyond = [c.place[2] for c in delivered if c.place[:2] == here]
         return Past(
-            delivered={
-                c.place[2]: c.message_id for c in beyond if c.state is DeliveryState.DELIVERED
-            },
+            delivered={c.place[2]: c.message_id for c in delivered if c.place in asked},
             deleted={
                 row.place[2]: content_hash(row.record.value)
                 for row in self.errors.values()
-                if row.state in closed and self._is_asked(row.place, owned, until)
+                if row.state in closed and row.place in asked
             },
             doubts={c.place[2]: doubts[c.id] for c in in_doubt if c.error is None},
             doubted_errors={c.error: doubts[c.id] for c in in_doubt if c.error is not None},
+            last=max((at for at in beyond if at >= owned.next_offset), default=-1),
         )
 
-    @staticmethod
-    def _is_asked(place: Place, owned: Owned, until: int | None) -> bool:
-        is_here = place[:2] == (owned.topic_uuid, owned.partition)
-        return is_here and owned.next_offset <= place[2] and (until is None or place[2] <= until)
+    def _doubt(self, call: CallRow) -> Doubt:
+        return Doubt(call.id, call.attempt, self._repeats(call), call.endpoint, call.call_name)
 
     def _repeats(self, call: CallRow) -> int:
         return sum(
