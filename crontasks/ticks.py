@@ -15,6 +15,7 @@ from django.db.models.functions import Greatest
 
 from crontasks import parameters
 from crontasks.celery_app import app
+from crontasks.cursor import Cursor
 from crontasks.definitions import Definition, registry
 from crontasks.expiry import expires_in
 from crontasks.models import CronInstance
@@ -31,6 +32,11 @@ from integration.store.sessions import database_now, raw_connection
 HARD_LIMIT_SECONDS: Final = 15
 # The time a tick waits for a worker before it is worthless.
 _EXPIRES_SECONDS: Final = 3_600
+# A clock that is right names none beyond what runs meanwhile: see `_own_moment`.
+AHEAD_SECONDS: Final = 5
+_BRING_BACK: Final = f"""
+    UPDATE crontasks_croninstance SET last_scheduled_at = clock_timestamp()
+    WHERE last_scheduled_at > clock_timestamp() + make_interval(secs => {AHEAD_SECONDS})"""
 logger = logging.getLogger(__name__)
 
 
@@ -118,6 +124,16 @@ def pass_over(instance_id: int, scheduled_at: datetime) -> bool:
         _is_newer(scheduled_at), pk=instance_id, asked_at__isnull=True
     )
     return waiting_for_none.update(last_scheduled_at=scheduled_at) > 0
+
+
+def bring_back(cursor: Cursor) -> int:
+    """Let no moment that was acted upon lie ahead of the database's clock; returns how many did.
+
+    A wrong clock has named them: a schedule would stand still until they have come. It counts
+    from now on.
+    """
+    cursor.execute(_BRING_BACK)
+    return int(cursor.rowcount)
 
 
 def _is_newer(scheduled_at: datetime) -> Q:

@@ -198,6 +198,15 @@ class TestSchedules:
         a_rule(kind="CRON_LATE", longer_than_seconds=3_600)
         assert self.late() == set()
 
+    def test_a_schedule_that_stands_still_until_a_time_to_come_is_noticed(
+        self, cleanup: CronInstance
+    ) -> None:
+        own = CronInstance.objects.filter(pk=cleanup.pk)
+        own.update(last_scheduled_at=database_time() + MINUTE)
+        assert self.late() == set()
+        own.update(last_scheduled_at=database_time() + 60 * MINUTE)
+        assert self.late() == {cleanup.name}
+
     def test_one_moment_that_the_rule_skips_is_not_late(self, cleanup: CronInstance) -> None:
         own = CronInstance.objects.filter(pk=cleanup.pk)
         own.update(crontab="", interval_seconds=600, misfire="skip")
