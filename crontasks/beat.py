@@ -121,7 +121,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     _heap_invalidated: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.leadership = Leadership(LockClass.BEAT, "sluice beat")
+        self.leadership = Leadership(LockClass.BEAT, "sluice beat", heart="beat")
         self.heart = Heart(kind="beat", node=beat_node())
         self.courier = Courier()
         self.stood_at = self.beat_at = self.looked_at = float("-inf")
@@ -252,7 +252,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return
-        self.looked_at = now
+        self.looked_at, term = now, self.leadership.term
         close_old_connections()
         with self.leadership.session().cursor() as cursor:
             self.workers_alive = are_alive(cursor, "worker")
@@ -268,6 +268,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
                 conditions.seen_by_beat(workers_alive=self.workers_alive),
                 conditions.kinds_of_beat(workers_alive=self.workers_alive),
                 self.courier.wake,
+                term=term,
             )
 
     def _database_away(self, error: Exception) -> None:
