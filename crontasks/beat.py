@@ -1,4 +1,8 @@
-"""Beat: one of any number of beats leads; it names the moment of every tick it finds due."""
+"""Beat: one of any number of beats leads; it names the moment of every tick it finds due.
+
+Moments are those of the database's clock, whatever the host's says: another beat goes on where
+this one ends, and a moment that lay ahead would be the last one until its time has come.
+"""
 
 import logging
 import os
@@ -12,13 +16,12 @@ import psycopg
 from celery.schedules import schedstate
 from django.conf import settings
 from django.db import Error, close_old_connections, connections
-from django.utils import timezone
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
 from crontasks import ticks
 from crontasks.definitions import registry
 from crontasks.errors import BadScheduleError
-from crontasks.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_node
+from crontasks.hearts import BEAT_EVERY_SECONDS, DatabaseClock, Heart, are_alive, beat_node
 from crontasks.leadership import Leadership
 from crontasks.models import CronInstance
 from crontasks.notices import book, conditions
@@ -46,6 +49,7 @@ class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no type
 
     # Providers whose idle queues are watched: a message starts a run there, and no tick is needed.
     watched: ClassVar[frozenset[int]] = frozenset()
+    clock: ClassVar[DatabaseClock] = DatabaseClock()
 
     @property
     def instance(self) -> CronInstance | None:
@@ -66,7 +70,7 @@ class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no type
             return super().is_due()
         if not instance.active or self.is_watched:
             return schedstate(is_due=False, next=_FAR_SECONDS)
-        now = timezone.now()
+        now = self.clock.now()
         pause = getattr(self.model, "retry_at", 0.0) - time.monotonic()
         if pause > 0:
             return schedstate(is_due=False, next=pause)
@@ -117,7 +121,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     _heap_invalidated: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.leadership = Leadership(LockClass.BEAT, "sluice beat")
+        self.leadership = Leadership(LockClass.BEAT, "sluice beat", heart="beat")
         self.heart = Heart(kind="beat", node=beat_node())
         self.courier = Courier()
         self.stood_at = self.beat_at = self.looked_at = float("-inf")
@@ -182,7 +186,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         instance = entry.instance
         if instance is None:
             return super().apply_async(entry, producer=producer, advance=advance, **kwargs)
-        moment = entry.due_moment(timezone.now())
+        moment = entry.due_moment(entry.clock.now())
         if moment is None:
             return None
         try:
@@ -229,23 +233,34 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         if leads and not led:
             logger.info("beat leads", extra={"node": self.heart.node})
             self.leads_since = now
-            self._initial_read, self._heap = True, None
+            self.looked_at = float("-inf")
+            self._read_anew()
         if now - self.beat_at >= BEAT_EVERY_SECONDS or leads != led:
             self.beat_at = now
             with self.leadership.session().cursor() as cursor:
-                self.heart.beat(cursor, leads=leads)
+                InstanceEntry.clock.tell(self.heart.beat(cursor, leads=leads))
         return leads
 
+    def _read_anew(self) -> None:
+        self._initial_read, self._heap = True, None
+
     def _look(self) -> None:
-        """Look whether any worker lives; beat alone can tell people when none does."""
+        """Look whether any worker lives; beat alone can tell people when none does.
+
+        And whether a moment lies ahead: nothing would run before it has come.
+        """
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return
-        self.looked_at = now
+        self.looked_at, term = now, self.leadership.term
         close_old_connections()
         with self.leadership.session().cursor() as cursor:
             self.workers_alive = are_alive(cursor, "worker")
             watched = idle.watched_providers(cursor)
+            count = ticks.bring_back(cursor)
+        if count:
+            logger.warning("moments lay ahead of the database's clock", extra={"count": count})
+            self._read_anew()
         if watched != InstanceEntry.watched:
             InstanceEntry.watched, self.must_repopulate = watched, True
         if now - self.leads_since > GRACE_SECONDS:
@@ -253,6 +268,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
                 conditions.seen_by_beat(workers_alive=self.workers_alive),
                 conditions.kinds_of_beat(workers_alive=self.workers_alive),
                 self.courier.wake,
+                term=term,
             )
 
     def _database_away(self, error: Exception) -> None:

@@ -126,6 +126,18 @@ class ConsumerStalledError(IntegrationError):
         )
 
 
+class LeaderStandsStillError(IntegrationError):
+    """A leader does nothing, and its session cannot be ended; so nobody else leads."""
+
+    code = "LEADER_STANDS_STILL"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The process that leads stands still, and this one may not end its session to lead.",
+            next_step="Restart the one that leads. Let all processes use one role of the database.",
+        )
+
+
 class NoticeOverError(IntegrationError):
     """What a person wanted to acknowledge is over already."""
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import psycopg
@@ -12,10 +13,13 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from django.db import transaction
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Greatest
+from kombu.exceptions import OperationalError
 
 from crontasks import parameters
 from crontasks.celery_app import app
+from crontasks.cursor import Cursor
 from crontasks.definitions import Definition, registry
+from crontasks.errors import WorkersUnreachableError
 from crontasks.expiry import expires_in
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
@@ -25,12 +29,17 @@ from integration.errors import IntegrationError
 from integration.sealed import masked
 from integration.selectors.deployment import may_act
 from integration.store import locks
-from integration.store.sessions import database_now, raw_connection
+from integration.store.sessions import alias, database_now, raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
 # The time a tick waits for a worker before it is worthless.
 _EXPIRES_SECONDS: Final = 3_600
+# A clock that is right names none beyond what runs meanwhile: see `_own_moment`.
+AHEAD_SECONDS: Final = 5
+_BRING_BACK: Final = f"""
+    UPDATE crontasks_croninstance SET last_scheduled_at = clock_timestamp()
+    WHERE last_scheduled_at > clock_timestamp() + make_interval(secs => {AHEAD_SECONDS})"""
 logger = logging.getLogger(__name__)
 
 
@@ -120,6 +129,16 @@ def pass_over(instance_id: int, scheduled_at: datetime) -> bool:
     return waiting_for_none.update(last_scheduled_at=scheduled_at) > 0
 
 
+def bring_back(cursor: Cursor) -> int:
+    """Let no moment that was acted upon lie ahead of the database's clock; returns how many did.
+
+    A wrong clock has named them: a schedule would stand still until they have come. It counts
+    from now on.
+    """
+    cursor.execute(_BRING_BACK)
+    return int(cursor.rowcount)
+
+
 def _is_newer(scheduled_at: datetime) -> Q:
     return Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
 
@@ -143,15 +162,23 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
 def run_now(instance: CronInstance, request: RunRequest) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
-    Raises kombu's OperationalError when the broker does not answer, CronInstance.DoesNotExist.
+    Within a transaction it is sent once that is committed. Raises, or has the commit raise,
+    WorkersUnreachableError, CronInstance.DoesNotExist.
     """
     if instance.queue_id is not None:
-        starts.ask(instance.queue_id)
+        starts.ask_on_commit(instance.queue_id)
         return
-    if registry.named(instance.task).task.asks_only:
-        tick(instance.pk, _own_moment(instance), request)
-        return
-    send(instance, _own_moment(instance), request)
+    transaction.on_commit(partial(_run_now, instance, request), using=alias())
+
+
+def _run_now(instance: CronInstance, request: RunRequest) -> None:
+    try:
+        if registry.named(instance.task).task.asks_only:
+            tick(instance.pk, _own_moment(instance), request)
+        else:
+            send(instance, _own_moment(instance), request)
+    except OperationalError as failure:
+        raise WorkersUnreachableError from failure
 
 
 def _own_moment(instance: CronInstance) -> datetime:

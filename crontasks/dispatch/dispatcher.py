@@ -48,7 +48,7 @@ class Dispatcher(threading.Thread):
     def __init__(self, heart: Heart) -> None:
         super().__init__(name="sluice-dispatcher", daemon=True)
         self.heart = heart
-        self.leadership = Leadership(LockClass.DISPATCHER, "sluice dispatcher")
+        self.leadership = Leadership(LockClass.DISPATCHER, "sluice dispatcher", heart="worker")
         self.patience = due.Patience()
         self.ending = threading.Event()
         self._beat_at = float("-inf")

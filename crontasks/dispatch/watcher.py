@@ -12,6 +12,7 @@ from typing import Final
 from django.db import Error, connections
 
 from crontasks.dispatch.dispatcher import Dispatcher
+from crontasks.leadership import Term
 from crontasks.notices import book, conditions, lag_samples
 from crontasks.notices.courier import Courier
 from crontasks.running import history
@@ -38,12 +39,13 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         while not self.ending.wait(ROUND_SECONDS):
-            if not self.dispatcher.leadership.is_held:
+            term = self.dispatcher.leadership.term
+            if term is None:
                 self._led_rounds = 0
                 continue
             self._led_rounds += 1
             try:
-                self.round()
+                self.round(term)
             except Error as e:
                 logger.warning("the watch waits for the database", extra={"error": str(e)})
             except Exception:
@@ -53,7 +55,7 @@ class Watcher(threading.Thread):
                 # Never kept: a pool process forked later would hold the session open.
                 connections.close_all()
 
-    def round(self) -> None:
+    def round(self, term: Term) -> None:
         # Where nothing was lost, nothing waits for a person either.
         look_if_noticed()
         # First, so that a look that takes its time makes no gap.
@@ -61,7 +63,7 @@ class Watcher(threading.Thread):
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
         present = conditions.seen_by_workers(is_settled=is_settled)
         kinds = conditions.kinds_of_workers(is_settled=is_settled)
-        book.settle(present, kinds, self.courier.wake)
+        book.settle(present, kinds, self.courier.wake, term=term)
 
     def sample(self) -> None:
         """Write down how every queue stands, and which runs were lost, every 15 seconds."""

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from django.db import transaction
-from kombu.exceptions import OperationalError
 
 from crontasks import parameters, ticks
 from crontasks.definitions import registry
-from crontasks.errors import InstanceNeededError, RunUnderWayError, WorkersUnreachableError
+from crontasks.errors import InstanceNeededError, RunUnderWayError
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
 from crontasks.running import history
@@ -24,9 +23,10 @@ def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | N
     """Send a run to the workers, besides the schedule, and note who asked.
 
     `given` are parameters for this one run; what they leave out has its default. Asking twice is
-    harmless: a queue has one standing request, other tasks keep their overlap rule. Raises
-    CronInstance.DoesNotExist, UnknownCronTaskError, BadParametersError, RunUnderWayError,
-    WorkersUnreachableError.
+    harmless: a queue has one standing request, other tasks keep their overlap rule. Within a
+    transaction it is sent once that is committed. Raises CronInstance.DoesNotExist,
+    UnknownCronTaskError, BadParametersError, RunUnderWayError, WorkersUnreachableError (the last
+    one maybe by the commit).
     """
     instance = CronInstance.objects.get(pk=instance_id)
     kind = registry.named(instance.task).task.parameters
@@ -34,10 +34,7 @@ def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | N
         parameters.read(kind, given)
         given = parameters.sealed_of(kind, given)
     _refuse_second(instance)
-    try:
-        ticks.run_now(instance, RunRequest(author.actor, given))
-    except OperationalError as failure:
-        raise WorkersUnreachableError from failure
+    ticks.run_now(instance, RunRequest(author.actor, given))
     if instance.queue_id is not None:
         effect = "A run was requested."
         queues.note(instance.queue_id, author.actor, "run now", reason=author.reason, effect=effect)

@@ -22,6 +22,7 @@ from crontasks.schedule.moments import Schedule, build
 from crontasks.schedule.words import in_words
 from crontasks.task_names import TICK
 from integration.models import Queue
+from integration.store.sessions import database_time
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -124,8 +125,8 @@ class CronInstance(models.Model):
             ]
         super().save(**options)
         if is_moved:
-            self._begin_now()
-        self._write_periodic_task()
+            self.last_scheduled_at = self.schedule().latest(database_time())
+        self._write_periodic_task(begins=is_moved)
 
     def schedule(self) -> Schedule:
         """Raises BadScheduleError for a row that was written past `save`."""
@@ -178,13 +179,12 @@ class CronInstance(models.Model):
         stored = type(self).objects.filter(pk=self.pk).values(*MOMENTS).first()
         return stored is None or any(stored[name] != getattr(self, name) for name in MOMENTS)
 
-    def _begin_now(self) -> None:
-        latest = self.schedule().latest(timezone.now())
-        type(self).objects.filter(pk=self.pk).update(last_scheduled_at=latest)
-        self.last_scheduled_at = latest
+    def _write_periodic_task(self, *, begins: bool) -> None:
+        """Keep it as this instance says, and tell beat, which reads nothing else, of the change.
 
-    def _write_periodic_task(self) -> None:
-        """Keep it as this instance says, and tell beat, which reads nothing else, of the change."""
+        `begins`: the instance counts from now.
+        """
+        columns: dict[str, Any] = {"last_scheduled_at": self.last_scheduled_at} if begins else {}
         fields: dict[str, Any] = {
             "name": f"cron instance {self.pk}: {self.name}",
             "task": TICK,
@@ -200,7 +200,7 @@ class CronInstance(models.Model):
         # statements.
         if self.periodic_task is None:
             [self.periodic_task] = PeriodicTask.objects.bulk_create([PeriodicTask(**fields)])
-            type(self).objects.filter(pk=self.pk).update(periodic_task=self.periodic_task)
+            columns["periodic_task"] = self.periodic_task
         else:
             if not self.active:
                 fields["last_run_at"] = None
@@ -208,6 +208,8 @@ class CronInstance(models.Model):
                 setattr(self.periodic_task, name, value)
             self.periodic_task.date_changed = timezone.now()
             PeriodicTask.objects.bulk_update([self.periodic_task], [*fields, "date_changed"])
+        if columns:
+            type(self).objects.filter(pk=self.pk).update(**columns)
         _tell_beat()
 
     def _periodic_schedule(self) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """The book of notices: conditions are opened when they begin and closed when they are over."""
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 
 from django.db import transaction
 from django.db.models import Prefetch, Q
 
+from crontasks.leadership import Term, ended_if_stopped
 from crontasks.models import Notice, NoticeDelivery
 from crontasks.models.notice import ASKED_FOR, NoticeKind
 from crontasks.notices import sending, telling
@@ -13,6 +15,7 @@ from integration.models import Queue
 from integration.selectors.deployment import foreign_environment
 from integration.store.sessions import database_now
 
+logger = logging.getLogger(__name__)
 # So many rows go into one statement.
 ROWS = 1_000
 
@@ -21,17 +24,25 @@ def settle(
     present: Iterable[Condition],
     kinds: Collection[NoticeKind],
     send: Callable[[], None] = sending.send_due,
+    *,
+    term: Term | None = None,
 ) -> None:
     """Open what is new, close what is over (of these `kinds` only), decide who is told, send.
 
     What is known of providers and connections is written by those who ask them (`keep`) and only
     told here. `send` sends what is due, or has it sent. A copy has the notices of its original:
-    they are not its own to end, and it tells of nothing but what it is.
+    they are not its own to end, and it tells of nothing but what it is. Of a leader whose `term`
+    is over nothing counts: another one has looked since.
     """
     if foreign_environment() is not None:
         present = [condition for condition in present if condition.kind is NoticeKind.COPY]
         kinds = {NoticeKind.COPY}.intersection(kinds)
-    keep(present, kinds, ~ASKED_FOR)
+    present = list(present)
+    with ended_if_stopped() as cursor:
+        if term is not None and not term.lasts(cursor):
+            logger.warning("what was seen is dropped: another one leads by now")
+            return
+        keep(present, kinds, ~ASKED_FOR)
     telling.decide(kinds)
     send()
 

@@ -65,10 +65,17 @@ def failed(cursor: Cursor, rules: RuleBook) -> Iterator[Condition]:
 
 
 def late(rules: RuleBook, now: datetime) -> Iterator[Condition]:
-    """Schedules with a moment that nobody acted upon. A queue's own has NO_CONSUMER and OLDEST."""
+    """Schedules with a moment that nobody acted upon. A queue's own has NO_CONSUMER and OLDEST.
+
+    And those that stand still until a time to come: a clock that was wrong has named a moment of
+    theirs, and no beat has brought it back.
+    """
     patience = rules.of(NoticeKind.CRON_LATE).longer_than_seconds or 0
+    most = timedelta(seconds=patience)
     rows = CronInstance.objects.filter(active=True, queue=None, last_scheduled_at__isnull=False)
-    for instance in rows.filter(last_scheduled_at__lt=now - timedelta(seconds=patience)):
+    for instance in rows.filter(last_scheduled_at__gt=now + most):
+        yield Condition(NoticeKind.CRON_LATE, instance.name, _ahead(instance))
+    for instance in rows.filter(last_scheduled_at__lt=now - most):
         missed = missed_since(instance)
         if missed is not None and (now - missed).total_seconds() > patience:
             due = f"{spoken(now - missed)} ago, at {missed:%d %B %Y %H:%M} UTC"
@@ -77,6 +84,14 @@ def late(rules: RuleBook, now: datetime) -> Iterator[Condition]:
                 "whether the slots are taken; “Run now” on its page makes up for it."
             )
             yield Condition(NoticeKind.CRON_LATE, instance.name, text)
+
+
+def _ahead(instance: CronInstance) -> str:
+    return (
+        f"Its last run counts as that of {instance.last_scheduled_at:%d %B %Y %H:%M} UTC, and none "
+        "begins before: a host's clock was wrong. A beat that leads puts it right within seconds; "
+        "if this stays, restart beat."
+    )
 
 
 def missed_since(instance: CronInstance) -> datetime | None:

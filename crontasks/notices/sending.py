@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
+from crontasks.leadership import ended_if_stopped
 from crontasks.models import Notice, NoticeDelivery, NoticeRecipient
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import ways
@@ -92,7 +93,7 @@ def take(recipient_id: int | None) -> Batch | None:
     Committed before anything is sent. While a message of this recipient waits for its next try,
     what is new waits behind it: a receiver that is away is not asked more often for it.
     """
-    with transaction.atomic():
+    with ended_if_stopped():
         now = database_time()
         mine = _of(recipient_id).filter(UNSENT, _own())
         formed = mine.filter(message__isnull=False).order_by("next_at", "id").first()

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 
+from crontasks.leadership import ended_if_stopped
 from crontasks.models import Notice, NoticeDelivery, NoticeRecipient
 from crontasks.models.notice import NoticeKind
 from crontasks.notices import rules
@@ -44,7 +44,7 @@ def decide(kinds: Collection[NoticeKind]) -> int:
     One transaction writes decisions and deliveries: whoever dies in between tells nothing twice and
     forgets nothing. Of two that look at once, each decides about the rows that it locks.
     """
-    with transaction.atomic():
+    with ended_if_stopped():
         now = database_time()
         again = Q(closed_at__isnull=True, acknowledged_at__isnull=True, again_at__lte=now)
         rows = Notice.objects.filter(UNDECIDED | again, kind__in=list(kinds))

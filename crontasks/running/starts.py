@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from crontasks.celery_app import app
 from crontasks.cursor import Cursor
 from crontasks.task_names import RUN_QUEUE
-from integration.store.sessions import django_connection, fetch_all
+from integration.store.sessions import alias, django_connection, fetch_all
 from integration.store.sharing import IS_FREE, IS_HELP_WANTED, LOCKED
 from integration.store.starts import IS_WANTED, RESEND_SECONDS
 
@@ -99,6 +100,24 @@ def ask(queue_id: int, *, was_mine: bool = False) -> bool:
     with django_connection().cursor() as cursor:
         requested_at = request(cursor, queue_id, was_mine=was_mine)
         return requested_at is not None and send(cursor, {queue_id: requested_at})
+
+
+def ask_on_commit(queue_id: int) -> None:
+    """Ask as a part of the transaction that is open, if one is; it is sent once that is committed.
+
+    A worker that took it before would find no request, and end.
+    """
+    with django_connection().cursor() as cursor:
+        requested_at = request(cursor, queue_id)
+    if requested_at is None:
+        return
+    requests = {queue_id: requested_at}
+
+    def send_it() -> None:
+        with django_connection().cursor() as cursor:
+            send(cursor, requests)
+
+    transaction.on_commit(send_it, using=alias())
 
 
 def stands(queue_id: int, requested_at: datetime) -> bool:

@@ -29,7 +29,9 @@ INHERITED: Final = (
     "users",
     "expires_at",
 )
-_NUMBER: Final = re.compile(r"-\d+$")
+# What a rotation adds to a name. No name that people give has a dot: `erp-7` and `erp-2024` are two
+# tokens, and not one that was rotated.
+_NUMBER: Final = re.compile(r"\.\d+$")
 
 
 class TokenNameTakenError(IntegrationError):
@@ -106,6 +108,8 @@ def rotate(
 ) -> Made:
     """A successor with the same rights; the old one stays valid for `overlap` at most.
 
+    That of `erp` is `erp.2`.
+
     An end that was set once is nobody's to put off by changing the text: the successor ends when
     the old one would have ended, and the old one no later.
 
@@ -126,9 +130,9 @@ def rotate(
         if len(valid) >= MOST_VALID:
             raise TooManyValidError(valid)
         taken = set(family.values_list("name", flat=True))
-        number = next(n for n in range(2, len(taken) + 3) if f"{base}-{n}" not in taken)
+        number = next(n for n in range(2, len(taken) + 3) if f"{base}.{n}" not in taken)
         same = {column: getattr(old, column) for column in INHERITED}
-        made = _made(ApiToken(name=f"{base}-{number}", **same), author)
+        made = _made(ApiToken(name=f"{base}.{number}", **same), author)
         # Without an end of its own (NULL) it is the overlap's.
         old.expires_at = Least(F("expires_at"), database_now() + overlap)
         configuration.save(old, author)
@@ -165,7 +169,7 @@ def _made(token: ApiToken, author: Author) -> Made:
 
 
 def _family(system: ExternalSystem, base: str) -> QuerySet[ApiToken]:
-    return ApiToken.objects.filter(system=system, name__regex=rf"^{re.escape(base)}(-\d+)?$")
+    return ApiToken.objects.filter(system=system, name__regex=rf"^{re.escape(base)}(\.\d+)?$")
 
 
 def _valid() -> Q:

@@ -45,7 +45,7 @@ def test_a_token_is_made_used_rotated_and_revoked(
     expect(row).to_contain_text("Valid")
     page.get_by_text("Rotate…").click()
     page.get_by_role("button", name="Rotate erp").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Token erp-2")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Token erp.2")
     page.get_by_role("link", name="I have it").click()
     found += faults(page, "two tokens")
     page.get_by_text("Revoke…").first.click()

@@ -23,6 +23,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.store.sessions import database_now
 from tests.support.builders import a_queue
 from tests.support.celery_world import ROOT, CeleryWorld, celery_world, eventually
 from tests.support.kafka_world import Kafka
@@ -257,6 +258,36 @@ def test_beat_and_dispatcher_outlive_a_restart_of_the_database(world, servers):
         worker,
         beat,
     )
+
+
+def leading(kind: str) -> set[int]:
+    """The processes of a kind that have just said that they lead."""
+    lately = database_now() - 5 * SECOND
+    hearts = Heartbeat.objects.filter(kind=kind, leads=True, seen_at__gt=lately)
+    return set(hearts.values_list("pid", flat=True))
+
+
+def test_leaders_that_stand_still_lose_the_lead_and_follow_when_they_go_on(world: CeleryWorld):
+    a_trace()
+    pairs = {
+        "worker": (world.worker("one"), world.worker("two")),
+        "beat": (world.beat("left"), world.beat("right")),
+    }
+    eventually(lambda: all(len(leading(kind)) == 1 for kind in pairs), *pairs["worker"])
+    stopped = [pid for kind in pairs for pid in leading(kind)]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        others = {kind: {child.pid for child in pair} - {*stopped} for kind, pair in pairs.items()}
+        for kind, pair in pairs.items():
+            eventually(lambda k=kind: leading(k) == others[k], *pair, seconds=25)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    at_work = Heartbeat.objects.filter(pid__in=stopped, leads=False)
+    eventually(lambda: at_work.count() == len(stopped), *pairs["worker"], *pairs["beat"])
+    assert {kind: leading(kind) for kind in pairs} == others
+    assert len(set(moments())) == len(moments()), "each was run once"
 
 
 def test_beat_ends_when_it_is_told_to_though_its_database_hangs(world: CeleryWorld):

@@ -198,6 +198,15 @@ class TestSchedules:
         a_rule(kind="CRON_LATE", longer_than_seconds=3_600)
         assert self.late() == set()
 
+    def test_a_schedule_that_stands_still_until_a_time_to_come_is_noticed(
+        self, cleanup: CronInstance
+    ) -> None:
+        own = CronInstance.objects.filter(pk=cleanup.pk)
+        own.update(last_scheduled_at=database_time() + MINUTE)
+        assert self.late() == set()
+        own.update(last_scheduled_at=database_time() + 60 * MINUTE)
+        assert self.late() == {cleanup.name}
+
     def test_one_moment_that_the_rule_skips_is_not_late(self, cleanup: CronInstance) -> None:
         own = CronInstance.objects.filter(pk=cleanup.pk)
         own.update(crontab="", interval_seconds=600, misfire="skip")
@@ -220,7 +229,10 @@ class TestSchedules:
         assert "CRON_LATE" in kinds
 
     def test_a_killed_run_does_not_keep_a_person_from_the_next(
-        self, cleanup: CronInstance, monkeypatch: pytest.MonkeyPatch
+        self,
+        cleanup: CronInstance,
+        monkeypatch: pytest.MonkeyPatch,
+        django_capture_on_commit_callbacks: Any,
     ) -> None:
         sent: list[int] = []
         monkeypatch.setattr(ticks, "send", lambda instance, *_: sent.append(instance.pk))
@@ -233,7 +245,8 @@ class TestSchedules:
         finally:
             session.execute(locks.RELEASE_ALL)
             session.close()
-        actions.run_now(cleanup.pk, Author("otto"))
+        with django_capture_on_commit_callbacks(execute=True):
+            actions.run_now(cleanup.pk, Author("otto"))
         assert sent == [cleanup.pk]
         run.refresh_from_db()
         assert run.state == "LOST"

@@ -9,8 +9,10 @@ from crontasks.models import CronInstance, CronRun
 from crontasks.running import history
 from crontasks.ticks import RunRequest
 from integration.store import locks
-from integration.store.sessions import database_time
-from tests.functional.test_crontasks import an_instance, later
+from integration.store.sessions import database_time, raw_connection
+from tests.functional.test_crontasks import a_queue, an_instance, later
+from tests.support.operator_api import a_program
+from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ASKED = RunRequest("ada")
@@ -28,7 +30,9 @@ def test_one_that_meets_a_run_at_work_leaves_a_row_behind_it(other_session):
     assert "ada" in behind.log_excerpt
 
 
-def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(monkeypatch):
+def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(
+    monkeypatch, django_capture_on_commit_callbacks
+):
     instance = an_instance()
     ahead = database_time() + timedelta(seconds=3)
     CronInstance.objects.filter(pk=instance.pk).update(last_scheduled_at=ahead)
@@ -37,7 +41,53 @@ def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(monkeypatch):
         tasks.tick.apply(arguments)
 
     monkeypatch.setattr(ticks.app, "send_task", send_task)
-    ticks.run_now(instance, ASKED)
+    with django_capture_on_commit_callbacks(execute=True):
+        ticks.run_now(instance, ASKED)
     run = CronRun.objects.get(instance=instance)
     assert run.counts == {"ran": 1}
     assert run.scheduled_at > ahead
+
+
+class Sent:
+    """What is sent to the broker, and whether others saw it committed by then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seen: str) -> None:
+        self.seen: list[bool] = []
+
+        def send_task(*_: object, **__: object) -> None:
+            with raw_connection("a worker") as session:
+                row = session.execute(seen).fetchone()
+            self.seen.append(bool(row and row[0]))
+
+        monkeypatch.setattr(ticks.app, "send_task", send_task)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "k"}], ids=["plain", "with a key"])
+def test_a_run_of_a_queue_is_sent_once_its_request_is_committed(monkeypatch, headers):
+    queue = a_queue()
+    request = "SELECT start_requested_at IS NOT NULL FROM integration_queue"
+    sent = Sent(monkeypatch, request)
+    answer = a_program().post(f"/cron/{queue.instances.get().pk}/runs", **headers)
+    assert answer.status_code == 202
+    assert sent.seen == [True], "a worker that takes it finds a request"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_of_a_task_is_sent_once_it_cannot_be_rolled_back_any_more(monkeypatch):
+    instance = an_instance()
+    sent = Sent(monkeypatch, "SELECT count(*) = 1 FROM console_actionreceipt WHERE status = 202")
+    answer = a_program().post(f"/cron/{instance.pk}/runs", Idempotency_Key="k")
+    assert answer.status_code == 202
+    assert sent.seen == [True]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_the_broker_did_not_take_may_be_asked_for_under_the_same_key(monkeypatch):
+    path, program = f"/cron/{an_instance().pk}/runs", a_program()
+    with celery_at("redis://127.0.0.1:1/0"):
+        answer = program.post(path, Idempotency_Key="k")
+    assert (answer.status_code, answer.json()["code"]) == (503, "WORKERS_UNREACHABLE")
+    sent = Sent(monkeypatch, "SELECT true")
+    assert program.post(path, Idempotency_Key="k").status_code == 202
+    assert sent.seen == [True]

@@ -95,7 +95,11 @@ class TestWatcher:
         queue = a_queue_row("continuous")
         a_place(queue)
         a_sample(queue, timedelta(days=2))
-        watcher.round()
+        leadership = watcher.dispatcher.leadership
+        assert leadership.stand()
+        assert leadership.term is not None
+        watcher.round(leadership.term)
+        leadership.resign()
         assert QueueSample.objects.get().position == 10
 
 

@@ -111,7 +111,7 @@ def test_two_are_valid_while_the_partner_changes_over(
     address = reverse("token-rotate", args=[partner.system.pk, old.pk])
     second = text_in(client.post(address, {"days": "7"}).text)
     assert [posted_with(partner, token) for token in (first, second)] == [202, 202]
-    new = ApiToken.objects.get(name="erp-2")
+    new = ApiToken.objects.get(name="erp.2")
     old.refresh_from_db()
     assert (new.services, new.may_post, new.may_call) == ([http_api.SERVICE], True, False)
     assert timedelta(days=6) < old.expires_at - timezone.now() < timedelta(days=8)
@@ -123,7 +123,24 @@ def test_two_are_valid_while_the_partner_changes_over(
     client.post(reverse("token-revoke", args=[partner.system.pk, old.pk]))
     again = reverse("token-rotate", args=[partner.system.pk, new.pk])
     assert client.post(again, {"days": "1"}).status_code == 200
-    assert ApiToken.objects.filter(name="erp-3").exists()
+    assert ApiToken.objects.filter(name="erp.3").exists()
+
+
+def test_tokens_of_two_programs_are_rotated_apart_whatever_numbers_their_names_have(
+    partner: http_api.Partner,
+) -> None:
+    week, author = timedelta(days=7), Author("otto", "due")
+    first, second = (
+        tokens.make(ApiToken(system=partner.system, name=name), author, valid_for=None).token
+        for name in ("erp-7", "erp-2024")
+    )
+    assert tokens.rotate(first, author, overlap=week).token.name == "erp-7.2"
+    assert tokens.rotate(second, author, overlap=week).token.name == "erp-2024.2"
+    with pytest.raises(tokens.TooManyValidError, match=r"^erp-7 and erp-7\.2 are both valid"):
+        tokens.rotate(first, author, overlap=week)
+    tokens.revoke(first, author)
+    successor = ApiToken.objects.get(name="erp-7.2")
+    assert tokens.rotate(successor, author, overlap=week).token.name == "erp-7.3"
 
 
 @pytest.mark.parametrize("days", ["1", "30"])
@@ -134,7 +151,7 @@ def test_a_new_text_puts_no_end_off(client: Client, partner: http_api.Partner, d
     ApiToken.objects.update(created_at=ends - timedelta(days=90), expires_at=ends)
     client.post(reverse("token-rotate", args=[partner.system.pk, old.pk]), {"days": days})
     old.refresh_from_db()
-    new = ApiToken.objects.get(name="erp-2")
+    new = ApiToken.objects.get(name="erp.2")
     assert old.expires_at <= ends
     assert abs(new.expires_at - ends) < timedelta(minutes=1)
     assert old.expires_at - timezone.now() < timedelta(days=int(days), minutes=1)
