@@ -9,9 +9,14 @@ KIBIBYTES: Final = 1_024
 
 
 class Usage(NamedTuple):
-    """Of one program and its children. Memory in MiB, pages that are shared counted once."""
+    """Of one program and its children, in MiB.
+
+    `memory` counts pages that are shared once, `resident` in each process: that does not grow as
+    processes come to have copies of their own, of what was there when they were forked.
+    """
 
     memory: float
+    resident: float
     threads: int
     files: int
 
@@ -21,6 +26,7 @@ def usage_of(pid: int) -> Usage:
     pids = proc.tree(pid)
     return Usage(
         memory=sum(megabytes_of(pid)),
+        resident=sum(_megabytes(each, "Rss:") or 0.0 for each in pids),
         threads=sum(_entries(each, "task") for each in pids),
         files=sum(_entries(each, "fd") for each in pids),
     )
@@ -28,15 +34,15 @@ def usage_of(pid: int) -> Usage:
 
 def megabytes_of(pid: int) -> list[float]:
     """Pss of each process of the family: Linux's count in which shared pages are divided."""
-    return [each for child in proc.tree(pid) if (each := _pss(child)) is not None]
+    return [each for child in proc.tree(pid) if (each := _megabytes(child, "Pss:")) is not None]
 
 
-def _pss(pid: int) -> float | None:
+def _megabytes(pid: int, name: str) -> float | None:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return None
-    sizes = (line.split()[1] for line in text.splitlines() if line.startswith("Pss:"))
+    sizes = (line.split()[1] for line in text.splitlines() if line.startswith(name))
     return sum(map(int, sizes)) / KIBIBYTES
 
 

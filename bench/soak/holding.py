@@ -36,7 +36,7 @@ class Grown:
         return [
             f"{name} grew from {before:.0f} to {self.last[name]:.0f}"
             for name, before in self.first.items()
-            if self.last[name] > before * (1 + GROWTH) + (0 if name.startswith(MEMORY) else FEW)
+            if self.last[name] > before * (1 + GROWTH) + (0 if MEMORY in name else FEW)
         ]
 
 
@@ -69,6 +69,7 @@ class Samples(threading.Thread):
         return {
             MEMORY: sum(each.memory for each in parts.values()),
             **{f"{MEMORY} of {name}": each.memory for name, each in parts.items()},
+            **{f"resident {MEMORY} of {name}": each.resident for name, each in parts.items()},
             "threads": sum(each.threads for each in parts.values()),
             "open files": sum(each.files for each in parts.values()),
             "sessions": float(self._look.value(LEFT["sessions"]) or 0),
