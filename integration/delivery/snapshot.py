@@ -50,8 +50,6 @@ class EndpointSnapshot:
     name: str
     system: str
     idempotent: bool = False
-    repeats_by_name: bool = False
-    """a call that has a name is repeated under it, and only so"""
     rate_per_second: float | None = None
     max_concurrent: int = 8
     open_after: int = 5

@@ -89,7 +89,7 @@ class Properties:
     def depends_on_company(cls, values: Mapping[str, Any]) -> bool:  # noqa: ARG003 - most do not
         """Return whether a repeat is found again only if it shares its call with the same ones.
 
-        Then, where messages share calls, those alone are repeated whose call has a name.
+        Then nothing is repeated by itself where messages share calls.
         """
         return False
 

@@ -7,7 +7,7 @@ contract suite runs over all of them and over the in-memory fake.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from integration.endpoints.codes import EndpointCode
 
@@ -18,9 +18,7 @@ EXCERPT_CHARACTERS: Final = 2_000
 class OutboundMessage:
     """One message as an endpoint gets it. `body` is the payload, out of its envelope.
 
-    `queue` is the name of the queue that it is of, empty for a sample. `call_name` is what the
-    endpoint called all of its call, before that was made; `is_repeat` says that one under this name
-    may have been made before.
+    `queue` is the name of the queue that it is of, empty for a sample.
     """
 
     message_id: str
@@ -36,8 +34,6 @@ class OutboundMessage:
     attempt: int = 1
     sent_at: datetime | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    call_name: str = ""
-    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +78,7 @@ class Unreachable(AnswerRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown(AnswerRecord):
-    """The message was sent and no answer came: it may have arrived.
-
-    `is_well` where that is long ago, and the endpoint answers: nothing is held against it.
-    """
-
-    is_well: bool = False
+    """The message was sent and no answer came: it may have arrived."""
 
 
 Answer = Accepted | Refused | Later | Unreachable | Unknown
@@ -129,11 +120,3 @@ class Deliverer(Protocol):
 
     def close(self) -> None:
         """Give connections back; may be called twice."""
-
-
-@runtime_checkable
-class NamesCalls(Protocol):
-    """A deliverer that can find what a call left, by the name that it gave to the call."""
-
-    def call_name(self, messages: Sequence[OutboundMessage]) -> str:
-        """Name a call of these messages; empty where it has none. Pure; never raises."""

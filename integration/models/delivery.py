@@ -28,12 +28,6 @@ class Delivery(models.Model):
     message_id = models.TextField()
     interface = models.TextField(blank=True)
     attempt = models.IntegerField(default=1)
-    call_name = models.TextField(
-        default="",
-        db_default="",
-        blank=True,
-        help_text="the file of a call with several messages, where a repeat looks for it",
-    )
     state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in DeliveryState])
     epoch = models.BigIntegerField()
     started_at = models.DateTimeField()

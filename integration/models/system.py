@@ -90,15 +90,11 @@ class Endpoint(models.Model):
             self._check_circle()
 
     def repeats_for(self, *, is_sequential: bool) -> bool:
-        """Return whether what may have arrived is sent again for a queue of that kind, anyhow.
+        """Return whether what may have arrived is sent again for a queue of that kind.
 
         A sequential queue has a call for each message.
         """
         return self.idempotent and (is_sequential or not self.depends_on_company)
-
-    def repeats_by_name_for(self, *, is_sequential: bool) -> bool:
-        """Return whether a queue of that kind repeats calls only under the names they had."""
-        return self.idempotent and not is_sequential and self.depends_on_company
 
     @property
     def depends_on_company(self) -> bool:

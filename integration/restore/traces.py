@@ -274,8 +274,7 @@ def _calls() -> dict[int, tuple[int, int]]:
     droppers = list(Endpoint.objects.filter(idempotent=True))
     always = [endpoint.pk for endpoint in droppers if not endpoint.depends_on_company]
     in_order = Q(queue__kind=Queue.Kind.SEQUENTIAL, endpoint__idempotent=True)
-    named = Q(endpoint__in=[endpoint.pk for endpoint in droppers]) & ~Q(call_name="")
-    drops = Q(endpoint__in=always) | in_order | named
+    drops = Q(endpoint__in=always) | in_order
     under_way = Delivery.objects.filter(state=DeliveryState.SENDING).order_by().values("queue")
     counted = under_way.annotate(
         repeated=Count("pk", filter=drops), held=Count("pk", filter=~drops)

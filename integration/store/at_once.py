@@ -50,11 +50,11 @@ WITH fenced AS (
     v.trace) t (at, message, key, ms, external, a, b, cause, payload, schema, trace)
 ), intended AS (
   INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
-    message_id, interface, attempt, call_name, state, epoch, started_at, code, text, excerpt)
+    message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
   SELECT f.queue_id, v.endpoint, f.topic_uuid, f.partition, i.at, i.message, v.interface,
-    v.attempt, coalesce(v.call, ''), 'SENDING', f.epoch, clock_timestamp(), '', '', ''
+    v.attempt, 'SENDING', f.epoch, clock_timestamp(), '', '', ''
   FROM fenced f, json_to_recordset(%s::json) v (endpoint bigint, interface text, attempt int,
-    call text, circuit bigint, at bigint[], message text[])
+    circuit bigint, at bigint[], message text[])
   JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
     AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
   CROSS JOIN LATERAL unnest(v.at, v.message) i (at, message)
@@ -72,7 +72,7 @@ TRACK: Final = (
         *("external", "a", "b", "cause", "payload", "schema", "trace"),
     ),
 )
-INTENT: Final = (("endpoint", "interface", "attempt", "call", "circuit"), ("at", "message"))
+INTENT: Final = (("endpoint", "interface", "attempt", "circuit"), ("at", "message"))
 
 
 def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
@@ -163,6 +163,5 @@ def _searched(tracked: Tracked | None) -> Values:
 def _intent(intent: Intent) -> Row:
     unit = intent.unit
     interface = rows.plain(unit.interface, 100)
-    call = intent.call_name or None
-    common = intent.endpoint, interface, intent.attempt, call, intent.circuit_version
+    common = intent.endpoint, interface, intent.attempt, intent.circuit_version
     return common, (unit.record.offset, rows.plain(unit.message_id, 1_000))

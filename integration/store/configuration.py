@@ -107,7 +107,6 @@ def _endpoint(row: Endpoint | None, queue: Queue) -> EndpointSnapshot | None:
         name=row.name,
         system=row.system.name,
         idempotent=row.repeats_for(is_sequential=queue.keeps_order),
-        repeats_by_name=row.repeats_by_name_for(is_sequential=queue.keeps_order),
         rate_per_second=row.rate_per_second,
         max_concurrent=row.max_concurrent,
         open_after=row.open_after,

@@ -18,12 +18,12 @@ WITH here AS MATERIALIZED (
   SELECT stop_at FROM integration_queuepartition WHERE id = %s FOR NO KEY UPDATE
 )
 INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset", error,
-  message_id, interface, attempt, call_name, state, epoch, started_at, code, text, excerpt)
+  message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
 SELECT %s, v.endpoint, v.topic, v.partition, v.at, v.error, v.message, v.interface, v.attempt,
-  v.call, 'SENDING', %s, clock_timestamp(), '', '', ''
+  'SENDING', %s, clock_timestamp(), '', '', ''
 FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::uuid[], %s::text[], %s::text[],
-  %s::int[], %s::text[], %s::bigint[])
-  v (endpoint, topic, partition, at, error, message, interface, attempt, call, circuit)
+  %s::int[], %s::bigint[])
+  v (endpoint, topic, partition, at, error, message, interface, attempt, circuit)
 JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
 WHERE v.error IS NOT NULL OR NOT EXISTS (SELECT 1 FROM here WHERE here.stop_at <= v.at)
@@ -75,10 +75,10 @@ WHERE {_HERE} AND CASE WHEN d.error IS NULL
 # The code of a call that a restore interrupted and that people want to look at themselves.
 HELD_CODE: Final = "RESTORED_REVIEW"
 DOUBTS: Final = f"""
-SELECT d.error, d."offset", d.id, d.attempt, (SELECT count(*) FROM integration_delivery r
+SELECT d.id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
+  (SELECT count(*) FROM integration_delivery r
   WHERE r.queue_id = d.queue_id AND r.partition = d.partition AND r."offset" = d."offset"
-  AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN'),
-  d.endpoint_id, d.call_name, d.code = '{HELD_CODE}'
+  AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
 FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 """
 DELIVERED: Final = """
@@ -116,8 +116,8 @@ def past(run: Run, where: dict[str, Any]) -> Past:
     """What earlier owners left about calls of a partition. `run` returns rows."""
     doubts: dict[int, Doubt] = {}
     errors = {}
-    for error, offset, *known in run(DOUBTS, where):
-        doubt = Doubt(*known)
+    for id_, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
+        doubt = Doubt(id_, attempt, repeated, is_held=is_held)
         if error is None:
             doubts[offset] = doubt
         else:
@@ -207,7 +207,6 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
         rows.plain(unit.message_id, 1_000),
         rows.plain(unit.interface, 100),
         intent.attempt,
-        intent.call_name,
         intent.circuit_version,
     ]
 

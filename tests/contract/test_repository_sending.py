@@ -116,25 +116,6 @@ def test_what_is_known_of_a_failures_call_is_read_again_for_each_of_its_tries(
     assert not sender.past(context, owned, [a_unit(row=row)]).doubted_errors
 
 
-def test_a_doubt_knows_its_endpoint_and_the_name_of_its_call(tables, owned, endpoint):
-    repository = tables.repository()
-    plain, named = an_intent(endpoint, 10), an_intent(endpoint, 11, call_name="ä 1.json")
-    assert intend(repository, owned, plain, named)
-    past = repository.past(replace(owned, epoch=owned.epoch + 1))
-    found = [past.doubts[10], past.doubts[11]]
-    new = a_new_error(12, delay_seconds=0.0)
-    settle(repository, owned, BatchResult(13, new_errors=[new]))
-    tables.later(1)
-    [row] = repository.due_rows(owned, 10)
-    of_row = Intent(a_unit(row=row, record=row.record), endpoint, call_name="2.json")
-    assert intend(repository, owned, of_row)
-
-    past = repository.past(replace(owned, epoch=owned.epoch + 1))
-    found.append(past.doubted_errors[new.id])
-    assert [doubt.call_name for doubt in found] == ["", "ä 1.json", "2.json"]
-    assert {doubt.endpoint for doubt in found} == {endpoint}
-
-
 def test_a_repeat_takes_the_place_of_the_doubt_and_is_counted(tables, owned, endpoint):
     repository = tables.repository()
     intend(repository, owned, an_intent(endpoint, 10))

@@ -10,7 +10,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from integration.endpoint_types.file.folders import TakenError, folder, write_ne
 from integration.endpoint_types.file.formats import Format
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.opening import opened
-from integration.endpoints.port import Accepted, OutboundMessage, Refused, Unknown, Unreachable
+from integration.endpoints.port import Accepted, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
 from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.growth import grows
@@ -148,21 +147,22 @@ def test_a_file_in_its_place_that_the_disk_did_not_confirm_may_have_arrived(
     assert names(tmp_path) == ["one"]
 
 
+@pytest.mark.parametrize("silent", [("link",), ("link", "unlink")])
 @pytest.mark.parametrize(
     ("number", "verdict"),
-    [(errno.EIO, Unknown), (errno.ETIMEDOUT, Unknown), (errno.ENOSPC, Unreachable)],
+    [(errno.EIO, Unknown), (errno.ESTALE, Unknown), (errno.ENOSPC, Unreachable)],
 )
 def test_a_file_server_that_does_not_say_whether_the_file_is_there_leaves_it_open(
-    tmp_path, monkeypatch, number, verdict
+    tmp_path, monkeypatch, silent, number, verdict
 ):
     endpoint = an_opened(tmp_path)
 
-    def link(*_: object, **__: object) -> None:
+    def unheard(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "link", link)
+    for call in silent:
+        monkeypatch.setattr(os, call, unheard)
     assert type(endpoint.deliver([an_outbound_message("m1")])[0]) is verdict
-    assert names(tmp_path) == []
 
 
 def test_a_folder_where_nobody_may_write_is_an_outage():
@@ -225,37 +225,6 @@ def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
         for row in json.loads((tmp_path / f"m{n}.json").read_bytes())
     ]
     assert rows == ["m0", "m1", "m2"]
-
-
-def shared(base: Path, *ids: str, **fields) -> tuple[FileEndpoint, list[OutboundMessage]]:
-    endpoint = an_opened(base, file_name="{message_id}", at_once=3)
-    return endpoint, [replace(an_outbound_message(one), **fields) for one in ids]
-
-
-def test_a_call_goes_to_the_file_that_was_noted_for_it(tmp_path):
-    endpoint, messages = shared(tmp_path, "m0", "m1")
-    assert endpoint.call_name(messages) == "m0"
-    # The first was left out at the last moment, after the name had been noted for all.
-    endpoint, messages = shared(tmp_path, "m1", "m2", call_name="m0")
-    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
-    assert names(tmp_path) == ["m0"]
-    endpoint, messages = shared(tmp_path, "m3", "m4", call_name="m0")
-    assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
-    assert names(tmp_path) == ["m0", "m3"], "the name was another's"
-
-
-def test_a_repeated_call_is_looked_for_where_it_was_noted_and_nowhere_else(tmp_path):
-    endpoint, messages = shared(tmp_path, "m1", "m2", call_name="m0", is_repeat=True)
-    for _ in range(2):
-        assert {type(one) for one in endpoint.deliver(messages)} == {Accepted}
-    assert names(tmp_path) == ["m0"]
-    endpoint, messages = shared(tmp_path, "m2", "m3", call_name="m0", is_repeat=True)
-    found, other = endpoint.deliver(messages)
-    assert (type(found), type(other), other.code) == (Accepted, Unknown, "FILE_EXISTS")
-    assert names(tmp_path) == ["m0"]
-    endpoint, messages = shared(tmp_path / "gone", "m2", call_name="m0", is_repeat=True)
-    (unseen,) = endpoint.deliver(messages)
-    assert (type(unseen), unseen.code) == (Unknown, "FOLDER_UNUSABLE")
 
 
 JSON_LINES = b'{\n  "a": [\n    1\n  ]\n}'

@@ -236,26 +236,6 @@ def test_what_waits_and_what_was_under_way_goes_out_only_where_a_person_says_so(
     assert any("may have arrived" in remark for remark in look().remarks)
 
 
-def test_a_call_whose_file_is_known_counts_as_one_that_would_be_made_again(
-    broker: Kafka,
-) -> None:
-    properties = {"file_name": "{message_id}", "at_once": 3}
-    endpoint = an_endpoint(endpoint_type="file", idempotent=True, properties=properties)
-    queue = an_outbound_queue(broker, "continuous", endpoint=endpoint)
-    sent = Sent(queue, MemoryDeliverer())
-    post(broker, queue, 1)
-    sent.again()
-    post(broker, queue, 2, first=1)
-    known, _ = interrupted(queue, 1), interrupted(queue, 2)
-    Delivery.objects.filter(pk=known.pk).update(call_name="m1")
-    restored.back_up()
-    restored.restore()
-    assert sent.again() is RunEnding.STOPPED
-    restore = look()
-    assert only_finding("delivery").facts["calls"] == 1
-    assert any("1 call was under way" in remark for remark in restore.remarks)
-
-
 def every_finding_is_decided_by_its_word(restore: Restore) -> None:
     found = {one.facts["name"]: one for one in restore.findings.all()}
     assert {name: one.facts for name, one in found.items()} == {

@@ -1,6 +1,5 @@
 """What tracking and a message's story say when a person decides that a message arrived."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,7 @@ from integration.actions.errors import StateMismatchError
 from integration.delivery.steps import Step
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Unknown
-from integration.models import (
-    Delivery,
-    EndpointCircuit,
-    ErrorChange,
-    MessageError,
-    MessageTrack,
-    Queue,
-)
+from integration.models import ErrorChange, MessageError, MessageTrack, Queue
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.tracking.story import story
 from tests.support.kafka_world import Kafka
@@ -84,14 +76,11 @@ class Dead(BaseException):
     """The process is gone."""
 
 
-class DiesAt:
-    """The observer of a run whose process dies at a step of its way."""
-
-    def __init__(self, last: Step) -> None:
-        self.last = last
+class DiesOnceSent:
+    """The observer of a run whose process dies when an endpoint has answered."""
 
     def step(self, step: Step) -> None:
-        if step is self.last:
+        if step is Step.SENT:
             raise Dead
 
 
@@ -109,68 +98,25 @@ def delivers(queue: Queue) -> Any:
     return opened(queue.endpoint)
 
 
-def files(folder: Path) -> dict[str, list[str]]:
-    """The messages of each file, by its name."""
-    return {
-        one.name: [f"m{row['n']}" for row in json.loads(one.read_bytes())]
-        for one in folder.iterdir()
-    }
-
-
-@pytest.mark.parametrize("last", [Step.INTENDED, Step.SENT])
-def test_messages_that_shared_a_file_are_repeated_as_the_call_that_they_were(
-    broker: Kafka, settings: Any, tmp_path: Path, last: Step
-) -> None:
-    settings.SLUICE_FILES_ROOT = tmp_path
-    queue = to_files(broker, "continuous", "{message_id}.json")
-    with pytest.raises(Dead):
-        send(queue, delivers(queue), observer=DiesAt(last))
-    assert list(files(tmp_path)) == ([] if last is Step.INTENDED else ["m0.json"])
-    post(broker, queue, 2, first=3)
-
-    send(queue, delivers(queue))
-
-    assert files(tmp_path) == {"m0.json": ["m0", "m1", "m2"], "m3.json": ["m3", "m4"]}
-    assert not MessageError.objects.filter(queue=queue).exists()
-    assert Delivery.objects.filter(state="DELIVERED").count() == 5
-
-
-@pytest.mark.parametrize("hindrance", ["another file", "no folder"])
-def test_a_call_that_cannot_be_found_by_its_name_is_not_repeated(
-    broker: Kafka, settings: Any, tmp_path: Path, hindrance: str
-) -> None:
-    """It may have written files that others of its messages name, or be out of sight."""
-    settings.SLUICE_FILES_ROOT = tmp_path
-    queue = to_files(broker, "continuous", "{message_id}.json")
-    (tmp_path / "m0.json").write_text("[]")
-    with pytest.raises(Dead):
-        send(queue, delivers(queue), observer=DiesAt(Step.SENT))
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["m0.json", "m1.json"]
-    if hindrance == "no folder":
-        settings.SLUICE_FILES_ROOT = tmp_path / "gone"
-
-    send(queue, delivers(queue))
-
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["m0.json", "m1.json"]
-    held = MessageError.objects.filter(queue=queue, state="HOLD", code="DELIVERY_UNKNOWN")
-    assert held.count() == 3
-    assert EndpointCircuit.objects.get().failures == (0 if hindrance == "another file" else 3)
-
-
+@pytest.mark.parametrize("end", ["the process dies", "the answer is lost"])
 def test_messages_that_shared_a_file_are_not_written_again_in_other_company(
-    broker: Kafka, settings: Any, tmp_path: Path
+    broker: Kafka, settings: Any, tmp_path: Path, end: str
 ) -> None:
     settings.SLUICE_FILES_ROOT = tmp_path
     queue = to_files(broker, "continuous", "{message_id}.json")
     partner = delivers(queue)
-    write = partner.deliver
+    if end == "the process dies":
+        with pytest.raises(Dead):
+            send(queue, partner, observer=DiesOnceSent())
+    else:
+        write = partner.deliver
 
-    def raises(messages: Any) -> Any:
-        write(messages)
-        raise RuntimeError("lost")
+        def raises(messages: Any) -> Any:
+            write(messages)
+            raise RuntimeError("lost")
 
-    partner.deliver = raises
-    send(queue, partner)
+        partner.deliver = raises
+        send(queue, partner)
     assert [file.name for file in tmp_path.iterdir()] == ["m0.json"]
 
     send(queue, delivers(queue))
@@ -189,7 +135,7 @@ def test_a_file_whose_name_depends_on_no_company_is_found_again(
     settings.SLUICE_FILES_ROOT = tmp_path
     queue = to_files(broker, kind, name)
     with pytest.raises(Dead):
-        send(queue, delivers(queue), observer=DiesAt(Step.SENT))
+        send(queue, delivers(queue), observer=DiesOnceSent())
 
     send(queue, delivers(queue))
 

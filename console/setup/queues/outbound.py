@@ -131,12 +131,9 @@ def _once(queue: Queue, end: Endpoint) -> str:
         )
     if end.repeats_for(is_sequential=queue.keeps_order):
         return "A message that may have arrived is sent again: this endpoint drops repeats."
-    if end.idempotent:
-        return (
-            "Several messages share a file: a call whose process died is made again as it was. "
-            "Messages whose answer was lost are put on hold for a person to check."
-        )
     why = "this endpoint may not recognize a repeat"
+    if end.idempotent:
+        why += " where several messages share a file"
     return f"A message that may have arrived is put on hold for a person to check: {why}."
 
 

@@ -12,7 +12,6 @@ from integration.delivery.sending.answers import IN_DOUBT
 from integration.delivery.sending.call_threads import Call
 from integration.delivery.sending.values import Doubt, Intent, Past
 from integration.endpoints.outbound import outbound_of
-from integration.endpoints.port import NamesCalls
 from integration.policy.failure import Failure, FailureClass
 from integration.values import content_hash
 
@@ -186,7 +185,7 @@ class Choosing:
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
         """Return why a message in doubt is not sent again, or None when it is."""
         endpoint = self.context.queue.endpoint_for(unit.interface)
-        if endpoint is None or not _may_repeat(endpoint, doubt):
+        if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return IN_DOUBT
         limit = self.context.queue.crash_limit
         if doubt.repeated >= limit:
@@ -231,32 +230,16 @@ class Choosing:
             if units[-1].record.key is not None:
                 self._busy.add(units[-1].record.key)
             following = self._startable()
-            if following is None:
-                break
-            unit = self.pending[following]
-            is_like = self._call_name(unit) == self._call_name(units[0])
-            if not is_like or not self._may_follow(unit, endpoint):
+            if following is None or not self._may_follow(self.pending[following], endpoint):
                 break
             units.append(self.pending.pop(following))
         return units
 
     def _may_follow(self, unit: Unit, endpoint: EndpointSnapshot) -> bool:
-        if self._has_ended_before(unit) or self._known(unit) or not self._may_share(unit):
+        if self._has_ended_before(unit) or self._known(unit) or self._doubt(unit):
             return False
         is_parked = unit.row is None and unit.record.key in self._open
         return not is_parked and self.context.queue.endpoint_for(unit.interface) is endpoint
-
-    def _may_share(self, unit: Unit) -> bool:
-        """Return whether it may be called with others, should they have been before."""
-        doubt = self._doubt(unit)
-        if doubt is None:
-            return True
-        return bool(doubt.call_name) and not doubt.repeated and self._final(unit, doubt) is None
-
-    def _call_name(self, unit: Unit) -> str:
-        """The name of an earlier call that is repeated now."""
-        doubt = self._doubt(unit)
-        return "" if doubt is None else doubt.call_name
 
     def _made(self, call: Call, units: list[Unit]) -> Call:
         for unit in units:
@@ -266,25 +249,10 @@ class Choosing:
                 message = outbound_of(unit.message)
                 is_numbered = message.attempt == attempt
                 call.messages.append(message if is_numbered else replace(message, attempt=attempt))
-        self._name(call, self._call_name(units[0]))
         call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
         self._busy |= call.keys
         self._on_the_way += 1
         return call
-
-    @staticmethod
-    def _name(call: Call, repeated: str) -> None:
-        """Note the call's name with its intents, so that a later owner finds what it left."""
-        name = repeated
-        if not name and call.endpoint.repeats_by_name and isinstance(call.deliverer, NamesCalls):
-            name = call.deliverer.call_name(call.messages)
-        if name:
-            for intent in call.intents:
-                intent.call_name = name
-            call.messages = [
-                replace(message, call_name=name, is_repeat=bool(repeated))
-                for message in call.messages
-            ]
 
     def _intent(self, call: Call, unit: Unit, attempt: int) -> Intent:
         doubt = self._doubt(unit)
@@ -295,10 +263,3 @@ class Choosing:
             circuit_version=self.sender.limits.version(call.endpoint),
             replaces=() if doubt is None else (doubt.id,),
         )
-
-
-def _may_repeat(endpoint: EndpointSnapshot, doubt: Doubt) -> bool:
-    """Return whether a repeat of that call arrives once."""
-    is_named = bool(doubt.call_name) and doubt.endpoint == endpoint.id
-    is_found = endpoint.idempotent or (endpoint.repeats_by_name and is_named)
-    return is_found and not doubt.is_held

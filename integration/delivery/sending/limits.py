@@ -6,7 +6,7 @@ from typing import Final
 from integration.delivery.batch_result import StateChange
 from integration.delivery.sending.ports import Circuits, EndpointStatus
 from integration.delivery.snapshot import EndpointSnapshot
-from integration.endpoints.port import Accepted, Answer, Refused, Unknown, Unreachable
+from integration.endpoints.port import Accepted, Answer, Refused, Unreachable
 from integration.policy import circuit
 from integration.policy.circuit import Move
 from integration.policy.states import CircuitState, PartitionState
@@ -112,7 +112,7 @@ class Limits:
         counts: bool,
     ) -> Move | None:
         match answer:
-            case Accepted() | Refused() | Unknown(is_well=True):
+            case Accepted() | Refused():
                 return circuit.after_success(status.circuit, is_probe=is_probe)
             case Unreachable():
                 return circuit.after_unreachable(

@@ -15,7 +15,6 @@ class Intent:
     The repository writes `id`, the delivery's number. It stays None when the call must not be made:
     the circuit is not what it was, or a person moved the failure or set a stop before the message.
     `replaces` are earlier calls of the message whose end nobody knows; this one takes their place.
-    `call_name` is what an endpoint gives to all of a call, for a repeat to find what it left.
     """
 
     unit: Unit
@@ -23,7 +22,6 @@ class Intent:
     attempt: int = 1
     circuit_version: int | None = None
     replaces: tuple[int, ...] = ()
-    call_name: str = ""
     id: int | None = None
 
 
@@ -59,14 +57,11 @@ class Doubt:
 
     `repeated` counts how often the message was sent again after such an end. `is_held`: a person
     decided that it is not sent again by itself, whatever its endpoint would do with a repeat.
-    `endpoint` and `call_name` are those of its intent.
     """
 
     id: int
     attempt: int
     repeated: int
-    endpoint: int
-    call_name: str = ""
     is_held: bool = False
 
 

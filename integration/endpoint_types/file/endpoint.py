@@ -67,33 +67,15 @@ class FileEndpoint:
                 records[at] = self._format.record(message)
             except (FieldMissingError, NotDeliveredError) as problem:
                 answers[at] = problem.answer
-        named = messages[0].call_name if messages else ""
         try:
             with folder(self._root, self._folder) as handle:
                 while records:
-                    answered = self._written(handle, messages, records, named)
-                    named = named if messages[0].is_repeat else ""
+                    answered = self._written(handle, messages, records)
                     answers.update(answered)
                     records = {at: record for at, record in records.items() if at not in answered}
         except OSError as problem:
-            repeats = any(messages[at].is_repeat for at in records)
-            answer = _unseen(problem) if repeats else _unreachable(problem)
-            answers.update(dict.fromkeys(records, answer))
+            answers.update(dict.fromkeys(records, _unreachable(problem)))
         return [answers[at] for at in range(len(messages))]
-
-    def call_name(self, messages: Sequence[OutboundMessage]) -> str:
-        """The name of the file that a call of these begins with; see port.NamesCalls."""
-        for message in messages:
-            try:
-                self._format.record(message)
-            except (FieldMissingError, NotDeliveredError):
-                continue
-            try:
-                name = self._name.filled(Fields(message))
-            except FieldMissingError:
-                return ""
-            return "" if name_mistake(name) else name
-        return ""
 
     def connect(self) -> Answer:
         """Check that a file can be written; the one that proves it is taken away again."""
@@ -108,20 +90,15 @@ class FileEndpoint:
         """Nothing is kept open between two calls."""
 
     def _written(
-        self,
-        handle: int,
-        messages: Sequence[OutboundMessage],
-        records: Mapping[int, bytes],
-        name: str,
+        self, handle: int, messages: Sequence[OutboundMessage], records: Mapping[int, bytes]
     ) -> dict[int, Answer]:
-        """Write one file with all records, named by the call or else by the first. Raises OSError.
+        """Write one file with all records, named by the first. Raises OSError.
 
-        Answers at least for the first of them, unless the call's own name was taken; what is left
-        needs another file.
+        Answers at least for the first of them; what is left needs another file.
         """
-        first, is_named = next(iter(records)), bool(name)
+        first = next(iter(records))
         try:
-            name = name or self._name.filled(Fields(messages[first]))
+            name = self._name.filled(Fields(messages[first]))
         except FieldMissingError as problem:
             return {first: problem.answer}
         if mistake := name_mistake(name):
@@ -131,9 +108,7 @@ class FileEndpoint:
             write_new(handle, name, self._format.whole(list(records.values())))
         except TakenError as taken:
             held = set() if taken.content is None else self._format.held(taken.content, records)
-            if held:
-                return _there_already(handle, name, held)
-            return _not_there(name, messages[first], records, is_named=is_named)
+            return _there_already(handle, name, held) if held else {first: _taken(name)}
         except UnconfirmedError as problem:
             return dict.fromkeys(records, _unconfirmed(name, problem))
         return dict.fromkeys(records, Accepted(text=f"It is in the file {name}."))
@@ -149,36 +124,15 @@ def _there_already(handle: int, name: str, held: Iterable[int]) -> dict[int, Ans
     return dict.fromkeys(held, answer)
 
 
-def _not_there(
-    name: str, first: OutboundMessage, records: Iterable[int], *, is_named: bool
-) -> dict[int, Answer]:
-    """What to say where another file has the name: nothing where the call had chosen it."""
-    if first.is_repeat:
-        return dict.fromkeys(records, _elsewhere(name))
-    return {} if is_named else {next(iter(records)): _taken(name)}
-
-
 def _taken(name: str) -> Refused:
     text = f"There is a file {name} already, and it holds something else."
     return Refused(code=EndpointCode.FILE_EXISTS, text=text)
-
-
-def _elsewhere(name: str) -> Unknown:
-    """A call that finds its name taken writes files that others of its messages name."""
-    text = f"The file {name}, which its call was to write, is there and does not hold it."
-    return Unknown(code=EndpointCode.FILE_EXISTS, text=text, is_well=True)
 
 
 def _unconfirmed(name: str, problem: UnconfirmedError) -> Unknown:
     """The partner may have the file: to count it as not written would write it again."""
     text = f"It may be in the file {name}; the disk did not confirm it: {problem}."
     return Unknown(code=EndpointCode.FILE_UNCONFIRMED, text=text)
-
-
-def _unseen(problem: OSError) -> Unknown:
-    """Nobody could look for the file of the call before: a name is kept for one repeat only."""
-    answer = _unreachable(problem)
-    return Unknown(code=answer.code, text=f"Its file could not be looked for. {answer.text}")
 
 
 def _unreachable(problem: OSError) -> Unreachable:

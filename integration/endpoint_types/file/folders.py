@@ -16,8 +16,15 @@ MAX_NAME_BYTES: Final = 200
 MAX_READ_BYTES: Final = 256 * 2**20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# What a network file system says when it heard nothing of a request that it had sent.
-_UNHEARD: Final = frozenset({errno.EIO, errno.ETIMEDOUT})
+# With these a file system says that there is no such file now. All else leaves it open: a server
+# may have done what it was asked, and its answer be lost.
+_REFUSALS: Final = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+        *(errno.EMLINK, errno.ENOENT, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS),
+        *(errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),
+    }
+)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -74,13 +81,18 @@ def write_new(handle: int, name: str, content: bytes) -> None:
     When it returns, file and name are on the disk. Raises TakenError, UnconfirmedError; OSError
     when there is no file of that name by it.
     """
-    is_placed = False
+    may_be_placed = False
     try:
         with _passing(handle, content) as passing:
-            _place(handle, passing, name)
-            is_placed = True
+            try:
+                _place(handle, passing, name)
+            except UnconfirmedError:
+                may_be_placed = True
+                raise
+            may_be_placed = True
     except OSError as problem:
-        if is_placed:
+        # To take away the other name failed, maybe after the first one was left open.
+        if may_be_placed:
             raise UnconfirmedError(problem.strerror or problem) from problem
         raise
     confirm(handle)
@@ -93,9 +105,9 @@ def _place(handle: int, passing: str, name: str) -> None:
     except FileExistsError:
         raise TakenError(_content(handle, name)) from None
     except OSError as problem:
-        if problem.errno in _UNHEARD:
-            raise UnconfirmedError(problem.strerror) from problem
-        raise
+        if problem.errno in _REFUSALS:
+            raise
+        raise UnconfirmedError(problem.strerror or problem) from problem
 
 
 def confirm(handle: int) -> None:

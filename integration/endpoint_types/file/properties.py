@@ -16,8 +16,8 @@ class FileProperties(Properties):
     about: ClassVar[str] = "Files in a folder, one message or many in each: JSON, XML or columns."
     repeats: ClassVar[str] = (
         "A file endpoint does it by itself while the file is where it was put. If several messages "
-        "share a file and its name has fields, what had no answer is put on hold, except in "
-        "sequential queues."
+        "share a file and its name has fields, only sequential queues send again; others put on "
+        "hold."
     )
     drops_repeats: ClassVar[bool] = True
     shared_folder: ClassVar[str] = "folder"

@@ -30,8 +30,6 @@ class CallRow:
     epoch: int
     state: DeliveryState = DeliveryState.SENDING
     code: str = ""
-    endpoint: int = 0
-    call_name: str = ""
 
 
 @dataclass(slots=True)
@@ -93,8 +91,6 @@ class MemoryCalls:
             message_id=unit.message_id,
             attempt=intent.attempt,
             epoch=owned.epoch,
-            endpoint=intent.endpoint,
-            call_name=intent.call_name,
         )
 
     def past(self, owned: Owned, offsets: Sequence[int]) -> Past:
@@ -106,7 +102,7 @@ class MemoryCalls:
             for call in self.rows.values()
             if call.state is DeliveryState.SENDING and call.epoch < owned.epoch
         ]
-        doubts = {call.id: self._doubt(call) for call in in_doubt}
+        doubts = {call.id: Doubt(call.id, call.attempt, self._repeats(call)) for call in in_doubt}
         closed = (ErrorState.RESOLVED, ErrorState.DELETED)
         here = (owned.topic_uuid, owned.partition)
         beyond = [c.place[2] for c in delivered if c.place[:2] == here]
@@ -121,9 +117,6 @@ class MemoryCalls:
             doubted_errors={c.error: doubts[c.id] for c in in_doubt if c.error is not None},
             last=max((at for at in beyond if at >= owned.next_offset), default=-1),
         )
-
-    def _doubt(self, call: CallRow) -> Doubt:
-        return Doubt(call.id, call.attempt, self._repeats(call), call.endpoint, call.call_name)
 
     def _repeats(self, call: CallRow) -> int:
         return sum(
