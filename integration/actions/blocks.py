@@ -196,7 +196,9 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     """Go on at another offset, with no stop before it, and fence whoever still runs."""
     values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
     values["moved_at"] = database_now()
-    if offset < row.next_offset or more.get("topic_uuid", row.topic_uuid) != row.topic_uuid:
+    is_other_topic = more.get("topic_uuid", row.topic_uuid) != row.topic_uuid
+    values["moved_from"] = None if is_other_topic else max(row.next_offset, row.moved_from or 0)
+    if offset < row.next_offset or is_other_topic:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN
     QueuePartition.objects.filter(pk=row.pk).update(**values)

@@ -185,7 +185,8 @@ class Repository(Protocol):
     def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         """The row at the partition's next offset, if there is one.
 
-        One that was closed before a person moved the position is none: its message is read again.
+        One that was closed before a person moved the position back over it is none: its message
+        is read again.
         A strict error queue that stands at a copy is told of the failure it is the copy of.
         """
 

@@ -16,6 +16,11 @@ class Migration(migrations.Migration):
             field=models.DateTimeField(db_default=None, default=None, editable=False, help_text='When a person last moved it: a failure that was closed before does not keep the message from being read again.', null=True),
         ),
         migrations.AddField(
+            model_name='queuepartition',
+            name='moved_from',
+            field=models.BigIntegerField(db_default=None, default=None, editable=False, help_text='How far it had come before any of these moves. What was closed there or beyond was never passed: it is not tried again.', null=True),
+        ),
+        migrations.AddField(
             model_name='messageerror',
             name='newest_batch',
             field=models.BigIntegerField(db_default=None, default=None, editable=False, help_text='Treated as the newest: the arrival number that the first try drew for it.', null=True),

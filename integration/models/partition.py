@@ -30,6 +30,14 @@ class QueuePartition(models.Model):
         help_text="When a person last moved it: a failure that was closed before does not keep "
         "the message from being read again.",
     )
+    moved_from = models.BigIntegerField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="How far it had come before any of these moves. What was closed there or beyond "
+        "was never passed: it is not tried again.",
+    )
     epoch = models.BigIntegerField(default=0)
     last_batch = models.UUIDField(null=True)
 

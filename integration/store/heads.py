@@ -10,8 +10,12 @@ from integration.policy.states import CLOSED, CLOSED_SQL, OPEN, Ended, ErrorStat
 from integration.store import rows, strict_order
 
 # Over a row `e` at the position of the partition `p`: it tells what became of the message there,
-# unless it was closed before a person moved the position: then the message is to be read again.
-IS_HEAD: Final = f"(e.state IN {CLOSED_SQL} AND e.closed_at < p.moved_at) IS NOT TRUE"
+# unless it was closed before a person moved the position back over it: then the message is to be
+# read again.
+IS_HEAD: Final = (
+    f"(e.state IN {CLOSED_SQL} AND e.closed_at < p.moved_at "
+    'AND e."offset" < p.moved_from) IS NOT TRUE'
+)
 HEAD: Final = f"""
 SELECT {rows.COLUMNS}, e.ended
 FROM integration_messageerror e JOIN integration_queuepartition p ON p.id = %s

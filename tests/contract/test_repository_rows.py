@@ -96,6 +96,17 @@ def test_a_row_that_was_closed_before_the_position_was_moved_is_no_head(tables, 
     assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
 
 
+def test_a_row_that_was_closed_where_no_position_had_come_stays_the_head(tables, owned):
+    repository = tables.repository()
+    settle(repository, owned, BatchResult(11))
+    error = fail(repository, owned, 11, at=11, state=ErrorState.HOLD)
+    settle(repository, owned, BatchResult(11, changes=[a_change(head(repository, owned))]))
+    tables.move(10)
+    tables.move(9)
+    owned.next_offset, owned.epoch = 11, tables.place().epoch
+    assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
+
+
 def test_an_open_row_is_the_head_however_the_position_came_there(tables, owned):
     repository = tables.repository()
     error = fail(repository, owned, 10, state=ErrorState.HOLD)

@@ -60,7 +60,8 @@ class PlaceRow:
     """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
 
     `locked`: a transaction has changed the row and has not ended yet. `open_batch`: what is worked
-    side by side, as it is committed. `moved_at`: when a person last moved the position.
+    side by side, as it is committed. `moved_at`: when a person last moved the position;
+    `moved_from`: how far it had come before.
     """
 
     id: int
@@ -90,11 +91,13 @@ class PlaceRow:
     rescued_records: dict[int, Record] = field(default_factory=dict)
     open_batch: OpenBatch | None = None
     moved_at: int | None = None
+    moved_from: int = 0
 
     def move(self, offset: int, moment: int) -> None:
         """A person puts the position elsewhere, and fences whoever still runs."""
         if offset < self.next_offset:
             self.open_batch = None
+        self.moved_from = max(self.moved_from, self.next_offset)
         self.next_offset, self.epoch, self.moved_at = offset, self.epoch + 1, moment
         self.state, self.state_code, self.resume_at = PartitionState.RUNNING, "", None
 

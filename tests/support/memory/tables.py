@@ -156,12 +156,13 @@ class MemoryDatabase:
         return next((row for row in self.errors.values() if row.place == wanted), None)
 
     def head_of(self, owned: Owned) -> ErrorRow | None:
-        """The row at the position, unless it was closed before a person moved that."""
+        """The row at the position, unless it was closed before a person moved that over it."""
         row = self.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
-        moved_at = self.place(owned).moved_at
-        if row is None or row.closed_at is None or moved_at is None:
+        place = self.place(owned)
+        if row is None or row.closed_at is None or place.moved_at is None:
             return row
-        return row if row.closed_at > moved_at else None
+        is_told = row.closed_at > place.moved_at or owned.next_offset >= place.moved_from
+        return row if is_told else None
 
     def change(self, error: UUID, version: int, **values: Any) -> bool:
         """Compare-and-set of one row, as people and the engine do it; false when it moved on.
