@@ -28,6 +28,8 @@ _MOST_INDEXES: Final = 16
 _FIRST: Final = b"\0"
 # No integer of Protobuf is larger; only a double can be.
 _WIDEST: Final = 2**64
+# Fields that are not set are no values, but a look at them takes its time as well.
+_LOOKS_A_VALUE: Final = 4
 # What the library stumbles over, beside its own errors. Runs and pages read whatever comes.
 _STUMBLES: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _BAD: Final = Flaw(
@@ -116,9 +118,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _document(message: Message, left: Allowance) -> Any:
     descriptor = message.DESCRIPTOR
     if descriptor.full_name.startswith(_KNOWN_TYPES):
-        return _known(message)
+        return _known(message, left)
     left.depth -= 1
-    left.values -= len(descriptor.fields)
     if left.depth < 0:
         raise UnreadableError(TOO_DEEP)
     document = {}
@@ -127,15 +128,21 @@ def _document(message: Message, left: Allowance) -> Any:
             continue
         document[field.name] = _member(field, getattr(message, field.name), left)
     left.depth += 1
+    unset = len(descriptor.fields) - len(document)
+    _spend(left, len(document) + unset // _LOOKS_A_VALUE)
     return document
+
+
+def _spend(left: Allowance, count: int) -> None:
+    left.values -= count
+    if left.values < 0:
+        raise UnreadableError(TOO_MANY)
 
 
 def _member(field: FieldDescriptor, value: Any, left: Allowance) -> Any:
     if not _is_repeated(field):
         return _single(field, value, left)
-    left.values -= len(value)
-    if left.values < 0:
-        raise UnreadableError(TOO_MANY)
+    _spend(left, len(value))
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
         return {_key(key): _single(inner, value[key], left) for key in value}
@@ -163,22 +170,26 @@ def _single(field: FieldDescriptor, value: Any, left: Allowance) -> Any:
     return value if shown is None else shown(value)
 
 
-def _known(message: Message) -> Any:
+def _known(message: Message, left: Allowance) -> Any:
     """A type of the library's own, in the form that its JSON mapping gives it."""
     try:
-        return _exact(json_format.MessageToDict(message))
+        return _exact(json_format.MessageToDict(message), left)
     except (json_format.Error, *_STUMBLES):
         raise UnreadableError(_BAD) from None
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: Any, left: Allowance) -> Any:
     if isinstance(value, float):
         return values.decimal_of(value)
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
-        return {_text(name): _exact(member) for name, member in value.items()}
-    return [_exact(item) for item in value] if isinstance(value, list) else value
+        _spend(left, len(value))
+        return {_text(name): _exact(member, left) for name, member in value.items()}
+    if isinstance(value, list):
+        _spend(left, len(value))
+        return [_exact(item, left) for item in value]
+    return value
 
 
 def _plain(value: Any) -> Any:

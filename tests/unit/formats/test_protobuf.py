@@ -266,6 +266,37 @@ def test_more_values_than_are_allowed_are_a_flaw():
     assert found.code == "TOO_MANY_VALUES"
 
 
+def of_lines(fields: str, count: int) -> object:
+    """What a record of so many empty lines comes to, a line having these fields."""
+    text = f'syntax = "proto3"; message X {{ repeated Line l = 1; }} message Line {{ {fields} }}'
+    return a_schema(text, ()).decode(framed(7, b"\0" + b"\x0a\0" * count))
+
+
+def test_values_that_a_message_has_without_being_given_them_count_as_well():
+    found = of_lines("int32 a = 1; int32 b = 2; int32 c = 3; int32 d = 4;", 900_000)
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
+def test_what_is_not_set_counts_as_little_as_it_takes_to_see_that():
+    optional = " ".join(f"optional int32 f{number} = {number};" for number in range(1, 101))
+    assert of_lines(optional, 11_000) == {"l": [{}] * 11_000}
+    found = of_lines(optional, 900_000)
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
+def test_values_of_the_librarys_own_lists_count_as_well():
+    text = (
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; '
+        "message X { google.protobuf.ListValue l = 1; }"
+    )
+    body = b"\x0a\0" * 1_048_576
+    found = a_schema(text, ()).decode(framed(7, b"\0\x0a\x80\x80\x80\x01" + body))
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
 @pytest.mark.parametrize(
     "text",
     [
