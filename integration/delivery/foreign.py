@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from integration.delivery.outcome import UNREAD, Failed
+from integration.delivery.unit import Unit
 from integration.envelope.dead_letters import DeadLetter, dead_letter_of
 from integration.policy.failure import Failure, FailureClass, cause_words
 from integration.values import Record
@@ -18,6 +20,13 @@ def foreign_failure(record: Record) -> Failure:
     """Return the failure that the record is, as its headers tell."""
     letter = dead_letter_of(record.headers)
     return FOREIGN if letter is None else _told(letter)
+
+
+def hold_foreign(unit: Unit) -> Unit:
+    """Keep what another application put into an error queue for a person; unread ones later."""
+    if unit.known is not UNREAD:
+        unit.taker, unit.known = None, Failed(foreign_failure(unit.record))
+    return unit
 
 
 def letter_of(record: Record, failure: Failure) -> DeadLetter | None:
