@@ -8,10 +8,10 @@ from uuid import UUID
 
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
-from integration.delivery.foreign import hold_foreign
+from integration.delivery.foreign import hold_foreign, passes
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, OpenBatch, Owned
-from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
+from integration.delivery.reading import RetryMarker, copied_failure, retry_marker_of
 from integration.delivery.rescued import take_rescued
 from integration.delivery.steps import Step
 from integration.delivery.stopping import arrive, before_stop
@@ -370,7 +370,7 @@ class Fetcher:
 
         What strangers put into an error queue is kept for a person.
         """
-        own = [is_own_copy(record, self.context.deployment) for record in records]
+        own = [passes(record, self.context.deployment) for record in records]
         foreign = [record for record, is_own in zip(records, own, strict=True) if not is_own]
         held = map(hold_foreign, self._read(owned, foreign))
         units = [

@@ -1,17 +1,22 @@
 """Error queues on the in-memory fakes: what strangers put there is held, whatever it does."""
 
 import json
+from uuid import uuid4
 
 import pytest
 
+from integration.delivery.reading import copy_headers
 from integration.formats.schema import Schema, SchemaFacts, SchemaKind
 from integration.formats.wire import HEADER_BYTES, framed
+from integration.values import Headers
+from tests.support.deliveries import a_record
 from tests.support.fake_world import Died, FakeWorld
 
 pytestmark = pytest.mark.fast
 
 BY_SPRING = [("kafka_dlt-original-topic", b"orders"), ("kafka_dlt-exception-fqcn", b"a.B")]
 SCHEMA_ID = 7
+DEPLOYMENT = "sluice"
 
 
 class Deadly:
@@ -74,3 +79,27 @@ def test_in_isolation_a_record_keeps_the_id_that_its_content_names():
     world.topic.append(value, headers=BY_SPRING)
     world.run()
     assert (world.row(0).code, world.row(0).message_id) == ("DEAD_LETTER", "A-1")
+
+
+def a_copy(headers: Headers) -> tuple[bytes, Headers]:
+    """A copy of this deployment's, of a message that had these headers."""
+    value = b'{"n": 1}'
+    return value, copy_headers(a_record(value=value, headers=headers), uuid4(), DEPLOYMENT)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_copy_that_another_application_gave_up_since_is_a_failure_of_its_own(sequential):
+    world = an_error_queue(sequential=sequential)
+    value, headers = a_copy([("tenant", b"north")])
+    world.topic.append(value, headers=[*headers, *BY_SPRING])
+    world.run()
+    assert (world.row(0).code, world.row(0).state) == ("DEAD_LETTER", "HOLD")
+
+
+def test_a_copy_of_what_had_been_given_up_before_passes():
+    world = an_error_queue()
+    value, headers = a_copy(BY_SPRING)
+    world.topic.append(value, headers=headers)
+    world.topic.append(value, headers=[*headers, ("trace", b"1")])
+    world.run()
+    assert (world.place().next_offset, world.database.errors) == (2, {})
