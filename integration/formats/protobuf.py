@@ -215,7 +215,7 @@ def _float(number: int | Decimal) -> float:
 def _text(value: object) -> str:
     """The text of a field. Only syntax 3 has it checked: in syntax 2 it may still be bytes."""
     if not isinstance(value, str):
-        raise UnreadableError(Flaw(FlawCode.NOT_UTF8, "A string is not written in UTF-8."))
+        raise UnreadableError(Flaw(FlawCode.NOT_UTF8, "A string is not UTF-8."))
     if "\0" in value:
         raise UnreadableError(Flaw(FlawCode.NUL_CHARACTER, "A string holds a NUL character."))
     return value
