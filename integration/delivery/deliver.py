@@ -7,6 +7,7 @@ from integration.delivery.attempt import Fenced, Settled, attempt
 from integration.delivery.batch_outcome import BatchOutcome
 from integration.delivery.context import RunContext
 from integration.delivery.dealing import shares_of, taken_up
+from integration.delivery.foreign import hold_foreign
 from integration.delivery.handler_transaction import FailedAt
 from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
@@ -85,6 +86,8 @@ def read_late(context: RunContext, units: Sequence[Unit]) -> None:
         if unit.known is UNREAD:
             context.manager.working()
             context.reader.fill(unit)
+            if context.queue.is_error_queue and unit.row is None:
+                hold_foreign(unit)
 
 
 def _must_stop(context: RunContext, owned: Owned, batch_outcomes: Sequence[BatchOutcome]) -> bool:

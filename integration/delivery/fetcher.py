@@ -8,10 +8,10 @@ from uuid import UUID
 
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
-from integration.delivery.foreign import foreign_failure
-from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
+from integration.delivery.foreign import hold_foreign, passes
+from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, OpenBatch, Owned
-from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
+from integration.delivery.reading import RetryMarker, copied_failure, retry_marker_of
 from integration.delivery.rescued import take_rescued
 from integration.delivery.steps import Step
 from integration.delivery.stopping import arrive, before_stop
@@ -317,7 +317,7 @@ class Fetcher:
 
     def units(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
         if self.context.queue.is_error_queue:
-            return self._copy_units(records)
+            return self._copy_units(owned, records)
         units = self._read(owned, records)
         if b"" in map(VALUE, records):
             markers = {
@@ -365,9 +365,18 @@ class Fetcher:
                 units[place].moves = True
                 units[place].at = record.offset
 
-    def _copy_units(self, records: Sequence[Record]) -> list[Unit]:
-        """Records of an error queue; in strict order the copy of an open failure is waited at."""
-        units = [self._copy_unit(record) for record in records]
+    def _copy_units(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
+        """Our own copies pass; in strict order the copy of an open failure is waited at.
+
+        What strangers put into an error queue is kept for a person.
+        """
+        own = [passes(record, self.context.deployment) for record in records]
+        foreign = [record for record, is_own in zip(records, own, strict=True) if not is_own]
+        held = map(hold_foreign, self._read(owned, foreign))
+        units = [
+            Unit(record, None, None, PASSED, "", "") if is_own else next(held)
+            for record, is_own in zip(records, own, strict=True)
+        ]
         if not self.context.queue.keeps_copies_in_order:
             return units
         copies = {
@@ -382,11 +391,3 @@ class Fetcher:
             if failure in open_:
                 units[place].known = Waits(failure)
         return units
-
-    def _copy_unit(self, record: Record) -> Unit:
-        """A record of an error queue: our own copy passes, a stranger's is kept for a person."""
-        if is_own_copy(record, self.context.deployment):
-            return Unit(record, None, None, PASSED, "", "")
-        unit = self.context.reader.unit(record)
-        unit.taker, unit.known = None, Failed(foreign_failure(record))
-        return unit

@@ -17,6 +17,8 @@ MOST_MESSAGE: Final = 2_000
 MOST_TRACE: Final = 8_000
 _INT_BYTES: Final = 4
 _LONG_BYTES: Final = 8
+# Kafka numbers partitions with four bytes, and so does the column that keeps the origin.
+_MOST_PARTITION: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def _of_spring(told: Mapping[str, bytes]) -> DeadLetter | None:
     return DeadLetter(
         framework=SPRING,
         topic=topic,
-        partition=_number(told, "kafka_dlt-original-partition", _INT_BYTES),
+        partition=_partition(told, "kafka_dlt-original-partition", _INT_BYTES),
         offset=_number(told, "kafka_dlt-original-offset", _LONG_BYTES),
         timestamp_ms=_number(told, "kafka_dlt-original-timestamp", _LONG_BYTES),
         reader=_text(told, "kafka_dlt-original-consumer-group", MOST_NAME),
@@ -89,7 +91,7 @@ def _of_connect(told: Mapping[str, bytes]) -> DeadLetter | None:
     return DeadLetter(
         framework=CONNECT,
         topic=topic,
-        partition=_number(told, "__connect.errors.partition", 0),
+        partition=_partition(told, "__connect.errors.partition", 0),
         offset=_number(told, "__connect.errors.offset", 0),
         timestamp_ms=None,
         reader=_text(told, "__connect.errors.connector.name", MOST_NAME),
@@ -102,6 +104,12 @@ def _of_connect(told: Mapping[str, bytes]) -> DeadLetter | None:
 def _text(told: Mapping[str, bytes], name: str, most: int) -> str:
     value = told.get(name, b"")
     return value[: 4 * most].decode("utf-8", "replace").replace("\0", "\ufffd")[:most]
+
+
+def _partition(told: Mapping[str, bytes], name: str, size: int) -> int | None:
+    """Return the number of a partition, None for what no partition has."""
+    number = _number(told, name, size)
+    return None if number is None or number > _MOST_PARTITION else number
 
 
 def _number(told: Mapping[str, bytes], name: str, size: int) -> int | None:

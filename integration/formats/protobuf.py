@@ -7,6 +7,7 @@ hundred levels deep.
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from math import isinf
 from typing import Any, Final
 
 from google.protobuf import json_format
@@ -25,6 +26,12 @@ _FIELD: Final = re.compile(r"[Ff]ailed to parse (\S+) field|no field named \"([^
 _KNOWN_TYPES: Final = "google.protobuf."
 _MOST_INDEXES: Final = 16
 _FIRST: Final = b"\0"
+# No integer of Protobuf is larger; only a double can be.
+_WIDEST: Final = 2**64
+# Fields that are not set are no values, but a look at them takes its time as well.
+_LOOKS_A_VALUE: Final = 4
+# What the library stumbles over, beside its own errors. Runs and pages read whatever comes.
+_STUMBLES: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _BAD: Final = Flaw(
     FlawCode.NOT_BY_SCHEMA, "The bytes are no message of the schema: cut short, or of another one."
 )
@@ -39,12 +46,12 @@ def coders(registered: Registered) -> Coders:
             descriptor, at = _message_type(pool, record)
             message = GetMessageClass(descriptor).FromString(record[at:])
             return _document(message, Allowance())
-        except (DecodeError, IndexError):
-            return _BAD
-        except RecursionError:
-            return TOO_DEEP
         except UnreadableError as e:
             return e.flaw
+        except RecursionError:
+            return TOO_DEEP
+        except (DecodeError, *_STUMBLES):
+            return _BAD
 
     def encode(document: object, like: bytes) -> bytes | Misfit:
         return _encoded(pool, document, like)
@@ -65,7 +72,7 @@ def _encoded(pool: PoolOfSchema, document: object, like: bytes) -> bytes | Misfi
         json_format.ParseDict(_plain(document), message, descriptor_pool=pool.pool)
     except json_format.ParseError as e:
         return _misfit(str(e))
-    except (UnreadableError, IndexError, RecursionError, ValueError, TypeError, AttributeError):
+    except (UnreadableError, RecursionError, *_STUMBLES):
         return Misfit("$", f"it is no {descriptor.full_name}.")
     return kind + bytes(message.SerializeToString(deterministic=True))
 
@@ -111,9 +118,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _document(message: Message, left: Allowance) -> Any:
     descriptor = message.DESCRIPTOR
     if descriptor.full_name.startswith(_KNOWN_TYPES):
-        return _known(message)
+        return _known(message, left)
     left.depth -= 1
-    left.values -= len(descriptor.fields)
     if left.depth < 0:
         raise UnreadableError(TOO_DEEP)
     document = {}
@@ -122,15 +128,21 @@ def _document(message: Message, left: Allowance) -> Any:
             continue
         document[field.name] = _member(field, getattr(message, field.name), left)
     left.depth += 1
+    unset = len(descriptor.fields) - len(document)
+    _spend(left, len(document) + unset // _LOOKS_A_VALUE)
     return document
+
+
+def _spend(left: Allowance, count: int) -> None:
+    left.values -= count
+    if left.values < 0:
+        raise UnreadableError(TOO_MANY)
 
 
 def _member(field: FieldDescriptor, value: Any, left: Allowance) -> Any:
     if not _is_repeated(field):
         return _single(field, value, left)
-    left.values -= len(value)
-    if left.values < 0:
-        raise UnreadableError(TOO_MANY)
+    _spend(left, len(value))
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
         return {_key(key): _single(inner, value[key], left) for key in value}
@@ -143,7 +155,9 @@ def _is_repeated(field: FieldDescriptor) -> bool:
 
 
 def _key(key: object) -> str:
-    return str(key).lower() if isinstance(key, bool) else _text(str(key))
+    if isinstance(key, bool):
+        return str(key).lower()
+    return str(key) if isinstance(key, int) else _text(key)
 
 
 def _single(field: FieldDescriptor, value: Any, left: Allowance) -> Any:
@@ -156,32 +170,52 @@ def _single(field: FieldDescriptor, value: Any, left: Allowance) -> Any:
     return value if shown is None else shown(value)
 
 
-def _known(message: Message) -> Any:
+def _known(message: Message, left: Allowance) -> Any:
     """A type of the library's own, in the form that its JSON mapping gives it."""
     try:
-        return _exact(json_format.MessageToDict(message))
-    except (json_format.Error, ValueError, TypeError, OverflowError):
+        return _exact(json_format.MessageToDict(message), left)
+    except (json_format.Error, *_STUMBLES):
         raise UnreadableError(_BAD) from None
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: Any, left: Allowance) -> Any:
     if isinstance(value, float):
         return values.decimal_of(value)
+    if isinstance(value, str):
+        return _text(value)
     if isinstance(value, dict):
-        return {name: _exact(member) for name, member in value.items()}
-    return [_exact(item) for item in value] if isinstance(value, list) else value
+        _spend(left, len(value))
+        return {_text(name): _exact(member, left) for name, member in value.items()}
+    if isinstance(value, list):
+        _spend(left, len(value))
+        return [_exact(item, left) for item in value]
+    return value
 
 
 def _plain(value: Any) -> Any:
-    """The document as the library takes it: it knows no Decimal."""
+    """The document as the library takes it: it knows no Decimal. Raises OverflowError."""
+    if isinstance(value, int):
+        return value if abs(value) <= _WIDEST else _float(value)
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        is_whole = abs(value) <= _WIDEST and value == value.to_integral_value()
+        return int(value) if is_whole else _float(value)
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _text(value: str) -> str:
+def _float(number: int | Decimal) -> float:
+    """Of a float, not of an int, the library asks whether its field can hold it."""
+    found = float(number)
+    if isinf(found):
+        raise OverflowError
+    return found
+
+
+def _text(value: object) -> str:
+    """The text of a field. Only syntax 3 has it checked: in syntax 2 it may still be bytes."""
+    if not isinstance(value, str):
+        raise UnreadableError(Flaw(FlawCode.NOT_UTF8, "A string is not UTF-8."))
     if "\0" in value:
         raise UnreadableError(Flaw(FlawCode.NUL_CHARACTER, "A string holds a NUL character."))
     return value

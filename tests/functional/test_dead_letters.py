@@ -57,6 +57,19 @@ def test_its_cause_and_origin_are_kept_and_it_can_be_applied_here(broker, letter
     assert (letter.state, list(Effect.objects.values_list("n", flat=True))) == ("RESOLVED", [1])
 
 
+def test_a_partition_that_no_column_holds_keeps_no_letter_from_being_stored(broker, letters):
+    strange = [*SPRING, ("kafka_dlt-original-partition", b"3000000000")]
+    broker.send(letters.topic, [{"n": 1}], headers=strange, partition=0)
+    run_queue(letters.pk)
+    letter = MessageError.objects.get(queue=letters)
+    assert (letter.code, letter.state) == ("DEAD_LETTER", "HOLD")
+    assert (letter.origin_topic, letter.origin_partition, letter.origin_offset) == (
+        "orders",
+        None,
+        42,
+    )
+
+
 def a_letter(broker: Kafka, queue: Queue, origin: bytes = b"orders") -> MessageError:
     headers = [*SPRING, ("kafka_dlt-original-topic", origin)]
     broker.send(queue.topic, [{"n": 1}], headers=headers, partition=0)

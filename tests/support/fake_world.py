@@ -17,6 +17,7 @@ from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
 from integration.delivery.tally import Tally
+from integration.formats.port import Schemas
 from integration.handlers import (
     Applied,
     BatchItemError,
@@ -112,6 +113,7 @@ class FakeWorld:
         self.forgiven: Counter[UUID] = Counter()
         self.repositories: list[MemoryRepository] = []
         self.error_queue: FakeWorld | None = None
+        self.schemas: Schemas | None = None
         known: dict[str, Any] = {
             "id": 1,
             "name": "q",
@@ -291,6 +293,7 @@ class FakeWorld:
                     monotonic=self.monotonic,
                     roll=lambda: 0.0,
                     threads=threads,
+                    schemas=self.schemas,
                     tell=self.tallies.append,
                 )
             )

@@ -75,6 +75,25 @@ def test_of_repeated_headers_the_last_counts_as_spring_appends_them():
     assert (letter.topic, letter.partition) == ("orders-copy", 7)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("kafka_dlt-original-partition", b"3000000000"),
+        ("__connect.errors.partition", b"2147483648"),
+        ("__connect.errors.partition", b"-1"),
+    ],
+)
+def test_a_number_that_no_partition_has_is_none(header):
+    letter = read([*(BY_SPRING if "kafka" in header[0] else BY_CONNECT), header])
+    assert (letter.topic, letter.partition) == ("orders", None)
+    assert letter.offset is not None
+
+
+def test_the_largest_number_of_a_partition_is_read():
+    letter = read([*BY_CONNECT, ("__connect.errors.partition", b"2147483647")])
+    assert letter.partition == 2**31 - 1
+
+
 @pytest.mark.parametrize("headers", [None, [], [("trace", b"1")], [("kafka_dlt-x", b"")]])
 def test_other_headers_are_no_dead_letter(headers):
     assert dead_letter_of(headers) is None
@@ -102,15 +121,17 @@ def test_the_failure_names_who_and_why_and_quotes_nothing():
     assert replace(failure, text="x").fingerprint != failure.fingerprint
 
 
+DIGITS = st.integers(0, 10**20).map(lambda number: str(number).encode())
 NAMES = st.sampled_from([name for name, _ in BY_SPRING + BY_CONNECT] + ["other"])
 
 
-@given(st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=40)), max_size=12))
+@given(st.lists(st.tuples(NAMES, st.none() | DIGITS | st.binary(max_size=40)), max_size=12))
 def test_no_bytes_in_them_do_any_harm(headers):
     letter = dead_letter_of(headers)
     if letter is not None:
         assert letter.topic or letter.cause
-        for number in (letter.partition, letter.offset, letter.timestamp_ms):
+        assert letter.partition is None or 0 <= letter.partition < 2**31
+        for number in (letter.offset, letter.timestamp_ms):
             assert number is None or 0 <= number < 2**63
         assert "\0" not in letter.topic + letter.cause + letter.message + letter.trace
     foreign_failure(a_record(headers=headers))

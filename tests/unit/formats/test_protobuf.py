@@ -1,6 +1,7 @@
 """Protobuf messages: by a source text or a serialized file, read as JSON and written back."""
 
 import base64
+import struct
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -143,6 +144,72 @@ def test_syntax_2_is_read():
 
 
 @pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("optional string s = 1;", b"\x0a\x01\xff"),
+        ("repeated string s = 1;", b"\x0a\x01\xff"),
+        ("map<string, int32> s = 1;", b"\x0a\x05\x0a\x01\xff\x10\x01"),
+        ("map<int32, string> s = 1;", b"\x0a\x05\x08\x01\x12\x01\xff"),
+    ],
+)
+def test_a_text_of_syntax_2_may_be_no_utf_8(field, body):
+    found = a_schema(f"message X {{ {field} }}", ()).decode(framed(7, b"\0" + body))
+    assert isinstance(found, Flaw)
+    assert found.code == "NOT_UTF8"
+
+
+KNOWN = """
+syntax = "proto3";
+import "google/protobuf/field_mask.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/wrappers.proto";
+message X {
+  string text = 1;
+  google.protobuf.StringValue wrapped = 2;
+  google.protobuf.Struct any = 3;
+  google.protobuf.FieldMask mask = 4;
+  double double = 5;
+  float float = 6;
+  google.protobuf.DoubleValue maybe = 7;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0a\x01\0",
+        b"\x12\x03\x0a\x01\0",
+        b"\x1a\x09\x0a\x07\x0a\x01\0\x12\x02\x08\0",
+        b"\x1a\x0a\x0a\x08\x0a\x01a\x12\x03\x1a\x01\0",
+        b"\x22\x03\x0a\x01\0",
+    ],
+)
+def test_a_nul_character_is_found_wherever_it_stands(body):
+    found = a_schema(KNOWN, ()).decode(framed(7, b"\0" + body))
+    assert isinstance(found, Flaw)
+    assert found.code == "NUL_CHARACTER"
+
+
+TOO_LARGE = [Decimal("1e400"), Decimal("-1e400"), pytest.param(10**400, id="whole")]
+
+
+@pytest.mark.parametrize("field", ["double", "float", "maybe", "any"])
+@pytest.mark.parametrize("number", TOO_LARGE)
+def test_a_number_that_is_too_large_does_not_fit(field, number):
+    value = {"n": number} if field == "any" else number
+    assert isinstance(a_schema(KNOWN, ()).encode({field: value}), Misfit)
+
+
+@pytest.mark.parametrize("number", [Decimal("1e39"), 10**39])
+def test_a_number_that_four_bytes_cannot_hold_is_not_written_as_infinite(number):
+    assert isinstance(a_schema(KNOWN, ()).encode({"float": number}), Misfit)
+    assert a_schema(KNOWN, ()).encode({"double": number}) == framed(
+        7, b"\0\x29" + struct.pack("<d", 1e39)
+    )
+
+
+@pytest.mark.parametrize(
     ("document", "path"),
     [
         ({"id": "x"}, "$.id"),
@@ -195,6 +262,37 @@ def test_deep_nesting_ends_in_a_flaw():
 def test_more_values_than_are_allowed_are_a_flaw():
     count = 1_100_000
     found = a_schema().decode(framed(7, b"\0" + b"\x22\0" * count))
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
+def of_lines(fields: str, count: int) -> object:
+    """What a record of so many empty lines comes to, a line having these fields."""
+    text = f'syntax = "proto3"; message X {{ repeated Line l = 1; }} message Line {{ {fields} }}'
+    return a_schema(text, ()).decode(framed(7, b"\0" + b"\x0a\0" * count))
+
+
+def test_values_that_a_message_has_without_being_given_them_count_as_well():
+    found = of_lines("int32 a = 1; int32 b = 2; int32 c = 3; int32 d = 4;", 900_000)
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
+def test_what_is_not_set_counts_as_little_as_it_takes_to_see_that():
+    optional = " ".join(f"optional int32 f{number} = {number};" for number in range(1, 101))
+    assert of_lines(optional, 11_000) == {"l": [{}] * 11_000}
+    found = of_lines(optional, 900_000)
+    assert isinstance(found, Flaw)
+    assert found.code == "TOO_MANY_VALUES"
+
+
+def test_values_of_the_librarys_own_lists_count_as_well():
+    text = (
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; '
+        "message X { google.protobuf.ListValue l = 1; }"
+    )
+    body = b"\x0a\0" * 1_048_576
+    found = a_schema(text, ()).decode(framed(7, b"\0\x0a\x80\x80\x80\x01" + body))
     assert isinstance(found, Flaw)
     assert found.code == "TOO_MANY_VALUES"
 
