@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.chaos.plan import KEYED, LINE
-from bench.chaos.producing import Fate
+from bench.chaos.producing import Fate, Ledger
 from bench.chaos.reading import Entry
 from bench.rig import Rig
 
@@ -109,14 +109,15 @@ class Untrue:
     seq: int
     fate: Fate | None
     count: int
+    told: str
 
 
-def untrue(fates: Mapping[tuple[str, int], Fate], book: Sequence[Entry]) -> list[Untrue]:
+def untrue(ledger: Ledger, book: Sequence[Entry]) -> list[Untrue]:
     """What Kafka has otherwise than the senders were told: then it is not ours to judge."""
-    there = Counter((entry.queue, entry.seq) for entry in book)
+    fates, there = ledger.fates, Counter((entry.queue, entry.seq) for entry in book)
     right = {Fate.COMMITTED: {1}, Fate.ABORTED: {0}, Fate.UNSURE: {0, 1}, None: set[int]()}
     return [
-        Untrue(*each, fate, there[each])
+        Untrue(*each, fate, there[each], ledger.told.get(each, ""))
         for each in sorted(fates.keys() | there.keys())
         if there[each] not in right[fate := fates.get(each)]
     ]

@@ -32,15 +32,20 @@ class Fate(StrEnum):
 
 
 class Ledger:
-    """Fates by (queue, seq); written by several senders."""
+    """Fates by (queue, seq); written by several senders.
+
+    `told` is what was said last of a message: by which sender, and where Kafka has put it.
+    """
 
     def __init__(self) -> None:
         self.fates: dict[tuple[str, int], Fate] = {}
+        self.told: dict[tuple[str, int], str] = {}
         self._turn = threading.Lock()
 
-    def note(self, messages: Sequence[Sent], fate: Fate) -> None:
+    def note(self, messages: Sequence[Sent], fate: Fate, told: str) -> None:
         with self._turn:
             self.fates.update({(sent.queue, sent.seq): fate for sent in messages})
+            self.told.update({(sent.queue, sent.seq): told for sent in messages})
 
     def count(self, fate: Fate) -> int:
         return sum(each is fate for each in self.fates.values())
@@ -91,9 +96,11 @@ class PlainSender(Sender):
         self._producer.put(**message.record, on_delivery=self._reported(message, brings))
 
     def _reported(self, message: Sent, brings: str | None) -> Report:
-        def note(error: object, _message: object) -> None:
+        def note(error: object, answered: Any) -> None:
             with contextlib.suppress(Exception):
-                self.ledger.note([message], Fate.COMMITTED if error is None else Fate.UNSURE)
+                fate = Fate.COMMITTED if error is None else Fate.UNSURE
+                where = f"{answered.partition()}@{answered.offset()}"
+                self.ledger.note([message], fate, f"{self.name}: {error or where}")
                 if error is not None and brings is not None:
                     self.plan.again(brings)
 
@@ -113,7 +120,8 @@ class TransactionalSender(Sender):
                 self.plan.message(self._chance.choice(INBOUND), self.name, may_fail=not is_aborted)
                 for _ in range(count)
             ]
-            self.ledger.note(messages, Fate.ABORTED if is_aborted else Fate.UNSURE)
+            fate = Fate.ABORTED if is_aborted else Fate.UNSURE
+            self.ledger.note(messages, fate, f"{self.name}: begun")
             try:
                 self._settle(messages, is_aborted=is_aborted)
             except KafkaException:
@@ -129,7 +137,7 @@ class TransactionalSender(Sender):
             self._producer.flush(5)
             self._until_answered(self._producer.abort_transaction)
         elif self._commit():
-            self.ledger.note(messages, Fate.COMMITTED)
+            self.ledger.note(messages, Fate.COMMITTED, f"{self.name}: committed")
 
     def _commit(self) -> bool:
         """Return whether it is committed; aborted if Kafka wants that."""

@@ -79,7 +79,7 @@ class ChaosRun:
         book = reading.book(self.rig.bootstrap, plan.INBOUND)
         accounting.remember(self.rig, book)
         interrupting.say(f"{len(book)} messages are in Kafka; waiting for what is left of them")
-        self.untrue = accounting.untrue(self.ledger.fates, book)
+        self.untrue = accounting.untrue(self.ledger, book)
         took = self._until_over()
         duty.ending.set()
         duty.join()

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from bench.chaos import accounting, duty, plan, reading, replies, verdict
-from bench.chaos.producing import Fate
+from bench.chaos.producing import Fate, Ledger
 from bench.chaos.reading import Entry
 from bench.faults.cards import Deck
 from integration.envelope import read
@@ -103,17 +103,19 @@ def test_posts_are_judged_by_the_order_of_their_rows():
 
 def test_what_kafka_has_otherwise_than_senders_were_told_is_counted():
     book = [Entry("q", seq, "k", 0, seq) for seq in (1, 3, 4)]
-    fates = {
+    ledger = Ledger()
+    ledger.fates = {
         ("q", 1): Fate.COMMITTED,
         ("q", 2): Fate.COMMITTED,
         ("q", 3): Fate.ABORTED,
         ("q", 5): Fate.UNSURE,
     }
+    ledger.told = {("q", 2): "plain: 0@7"}
     # 2 is missing, 3 should not be there, nobody knows of 4.
-    assert [(each.seq, each.fate, each.count) for each in accounting.untrue(fates, book)] == [
-        (2, Fate.COMMITTED, 0),
-        (3, Fate.ABORTED, 1),
-        (4, None, 1),
+    assert accounting.untrue(ledger, book) == [
+        accounting.Untrue("q", 2, Fate.COMMITTED, 0, "plain: 0@7"),
+        accounting.Untrue("q", 3, Fate.ABORTED, 1, ""),
+        accounting.Untrue("q", 4, None, 1, ""),
     ]
 
 
