@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 import psycopg
@@ -29,7 +28,7 @@ from integration.errors import IntegrationError
 from integration.sealed import masked
 from integration.selectors.deployment import may_act
 from integration.store import locks
-from integration.store.sessions import alias, database_now, raw_connection
+from integration.store.sessions import database_now, raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
@@ -162,16 +161,13 @@ def send(instance: CronInstance, scheduled_at: datetime, request: RunRequest | N
 def run_now(instance: CronInstance, request: RunRequest) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
-    Within a transaction it is sent once that is committed. Raises, or has the commit raise,
+    A queue's is a request, which is sent once it is committed. All else is sent at once: should the
+    caller's transaction be rolled back then, one run too many begins, and none is lost. Raises
     WorkersUnreachableError, CronInstance.DoesNotExist.
     """
     if instance.queue_id is not None:
         starts.ask_on_commit(instance.queue_id)
         return
-    transaction.on_commit(partial(_run_now, instance, request), using=alias())
-
-
-def _run_now(instance: CronInstance, request: RunRequest) -> None:
     try:
         if registry.named(instance.task).task.asks_only:
             tick(instance.pk, _own_moment(instance), request)

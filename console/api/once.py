@@ -14,7 +14,6 @@ from psycopg.types.json import Jsonb
 from console.api.errors import KeyReusedError
 from console.http_api.answers import REPEATED
 from console.http_api.reading import LONGEST_ID, header_in
-from crontasks.errors import WorkersUnreachableError
 from integration.actions.transaction import short_transaction
 from integration.store.sessions import execute, fetch_all
 
@@ -30,7 +29,6 @@ _TAKE: Final = """
 INSERT INTO console_actionreceipt (person_id, key, request_hash, status, answer, at)
 VALUES (%s, %s, %s, 0, 'null', clock_timestamp()) ON CONFLICT DO NOTHING RETURNING id"""
 _KEEP: Final = "UPDATE console_actionreceipt SET status = %s, answer = %s WHERE id = %s"
-_DROP: Final = "DELETE FROM console_actionreceipt WHERE id = %s"
 _EARLIER: Final = (
     "SELECT request_hash, status, answer FROM console_actionreceipt "
     "WHERE person_id = %s AND key = %s"
@@ -53,22 +51,15 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
         if key is None:
             return view(request, *args, **kwargs)
         person = request.user.pk
-        taken: list[tuple[Any, ...]] = []
-        try:
-            with short_transaction():
-                execute(_FORGET, [person])
-                taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
-                if not taken:
-                    return _repeated(request, key)
-                answer = view(request, *args, **kwargs)
-                # As it is sent now, to the character: moments are shortened by the same encoder.
-                sent = json.dumps(answer.model_dump(), cls=NinjaJSONEncoder)
-                execute(_KEEP, [status, Jsonb(json.loads(sent)), taken[0][0]])
-        except WorkersUnreachableError:
-            # It may be the commit's, which was to send something; what was rolled back left none.
-            for (receipt,) in taken:
-                execute(_DROP, [receipt])
-            raise
+        with short_transaction():
+            execute(_FORGET, [person])
+            taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
+            if not taken:
+                return _repeated(request, key)
+            answer = view(request, *args, **kwargs)
+            # As it is sent now, to the character: moments are shortened by the same encoder.
+            sent = json.dumps(answer.model_dump(), cls=NinjaJSONEncoder)
+            execute(_KEEP, [status, Jsonb(json.loads(sent)), taken[0][0]])
         return answer
 
     return acted

@@ -23,10 +23,9 @@ def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | N
     """Send a run to the workers, besides the schedule, and note who asked.
 
     `given` are parameters for this one run; what they leave out has its default. Asking twice is
-    harmless: a queue has one standing request, other tasks keep their overlap rule. Within a
-    transaction it is sent once that is committed. Raises CronInstance.DoesNotExist,
-    UnknownCronTaskError, BadParametersError, RunUnderWayError, WorkersUnreachableError (the last
-    one maybe by the commit).
+    harmless: a queue has one standing request, other tasks keep their overlap rule. Raises
+    CronInstance.DoesNotExist, UnknownCronTaskError, BadParametersError, RunUnderWayError,
+    WorkersUnreachableError.
     """
     instance = CronInstance.objects.get(pk=instance_id)
     kind = registry.named(instance.task).task.parameters

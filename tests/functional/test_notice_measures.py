@@ -229,10 +229,7 @@ class TestSchedules:
         assert "CRON_LATE" in kinds
 
     def test_a_killed_run_does_not_keep_a_person_from_the_next(
-        self,
-        cleanup: CronInstance,
-        monkeypatch: pytest.MonkeyPatch,
-        django_capture_on_commit_callbacks: Any,
+        self, cleanup: CronInstance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         sent: list[int] = []
         monkeypatch.setattr(ticks, "send", lambda instance, *_: sent.append(instance.pk))
@@ -245,8 +242,7 @@ class TestSchedules:
         finally:
             session.execute(locks.RELEASE_ALL)
             session.close()
-        with django_capture_on_commit_callbacks(execute=True):
-            actions.run_now(cleanup.pk, Author("otto"))
+        actions.run_now(cleanup.pk, Author("otto"))
         assert sent == [cleanup.pk]
         run.refresh_from_db()
         assert run.state == "LOST"

@@ -30,9 +30,7 @@ def test_one_that_meets_a_run_at_work_leaves_a_row_behind_it(other_session):
     assert "ada" in behind.log_excerpt
 
 
-def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(
-    monkeypatch, django_capture_on_commit_callbacks
-):
+def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(monkeypatch):
     instance = an_instance()
     ahead = database_time() + timedelta(seconds=3)
     CronInstance.objects.filter(pk=instance.pk).update(last_scheduled_at=ahead)
@@ -41,8 +39,7 @@ def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(
         tasks.tick.apply(arguments)
 
     monkeypatch.setattr(ticks.app, "send_task", send_task)
-    with django_capture_on_commit_callbacks(execute=True):
-        ticks.run_now(instance, ASKED)
+    ticks.run_now(instance, ASKED)
     run = CronRun.objects.get(instance=instance)
     assert run.counts == {"ran": 1}
     assert run.scheduled_at > ahead
@@ -71,15 +68,6 @@ def test_a_run_of_a_queue_is_sent_once_its_request_is_committed(monkeypatch, hea
     answer = a_program().post(f"/cron/{queue.instances.get().pk}/runs", **headers)
     assert answer.status_code == 202
     assert sent.seen == [True], "a worker that takes it finds a request"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_run_of_a_task_is_sent_once_it_cannot_be_rolled_back_any_more(monkeypatch):
-    instance = an_instance()
-    sent = Sent(monkeypatch, "SELECT count(*) = 1 FROM console_actionreceipt WHERE status = 202")
-    answer = a_program().post(f"/cron/{instance.pk}/runs", Idempotency_Key="k")
-    assert answer.status_code == 202
-    assert sent.seen == [True]
 
 
 @pytest.mark.django_db(transaction=True)
