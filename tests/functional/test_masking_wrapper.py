@@ -26,6 +26,7 @@ from integration.selectors.failures.lateness import newer_data
 from integration.selectors.failures.payload_search import search
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import masked_queues
+from integration.selectors.masking.tryout import try_out
 from integration.selectors.scope import EVERYTHING
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, page_of
@@ -163,3 +164,13 @@ def test_newer_data_of_a_wrapped_message_is_named() -> None:
     StoredObject.objects.create(**stored, arrival_batch=6, arrival_index=0)
     error = a_wrapped_failure(wrapped(TEXT), key=None, arrival_batch=5, arrival_index=0)
     assert newer_data(error) is not None
+
+
+@pytest.mark.parametrize(("wraps", "masked"), [(True, 1), (False, 0), (None, 1)])
+def test_a_rule_is_tried_on_a_wrapped_sample_as_its_queue_reads_it(
+    wraps: bool | None, masked: int
+) -> None:
+    queue = None if wraps is None else a_queue_row(retry_wrapper=wraps)
+    tried = try_out(wrapped(TEXT).decode(), a_rule(queue=queue))
+    assert tried.view is not None
+    assert tried.view.masked == masked
