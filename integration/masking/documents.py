@@ -17,10 +17,15 @@ def hidden_in(document: Document, mask: Mask, most: int | None = None) -> Hidden
 
     So is a text of more than `most` characters.
     """
-    text = text_to_mask(document)
-    if text is None or (most is not None and len(text) > most):
+    text, mask = text_to_mask(document), mask_for(document, mask)
+    if text is None or mask.hides_root or (most is not None and len(text) > most):
         return None
     return mask.document(text, is_xml=is_xml(document.body))
+
+
+def mask_for(document: object, mask: Mask) -> Mask:
+    """The mask as it is for this document."""
+    return mask.in_wrapper if isinstance(document, Unwrapped) else mask
 
 
 def text_to_mask(document: Document) -> str | None:

@@ -75,13 +75,31 @@ def test_a_message_that_cannot_be_read_is_hidden_whole() -> None:
     assert SECRET not in page_of(somebody(Right.REVEAL), error)
 
 
-def test_a_path_of_the_wrapper_itself_hides_there_too() -> None:
+@pytest.mark.parametrize("message", [DOCUMENT, TEXT])
+def test_a_path_that_begins_at_the_wrapper_hides_too(message: object) -> None:
     """Another queue may read the same topic without opening it."""
     a_rule("$.message.card")
-    error = a_wrapped_failure(wrapped(DOCUMENT))
+    error = a_wrapped_failure(wrapped(message))
     client = somebody(Right.REVEAL)
-    assert '"retryCount"' not in page_of(client, error), "it is not shown as it came"
+    assert SECRET not in page_of(client, error)
+    shown = editable(error.pk, EVERYTHING)
+    assert shown is not None
+    made = shown.composed((shown.text or "").replace('"order": 1', '"order": 2'))
+    new = json.loads(made)["message"]
+    assert (json.loads(new) if message is TEXT else new) == {**DOCUMENT, "order": 2}
     assert client.get(reverse("record", args=[error.pk])).status_code == 403
+
+
+@pytest.mark.parametrize("record", SHAPES)
+def test_so_does_a_path_of_all_that_is_wrapped(record: bytes) -> None:
+    a_rule("$.message")
+    assert SECRET not in page_of(somebody(Right.REVEAL), a_wrapped_failure(record))
+
+
+def test_a_path_into_an_envelope_in_a_wrapper_hides_too() -> None:
+    a_rule("$.message.payload.card")
+    record = wrapped({"INTERFACE": "ORDERS", "payload": DOCUMENT})
+    assert SECRET not in page_of(somebody(Right.REVEAL), a_wrapped_failure(record))
 
 
 def test_a_masked_text_is_not_found_and_another_is_however_it_is_wrapped() -> None:

@@ -13,7 +13,7 @@ from integration.errors import IntegrationError
 from integration.formats.documents import Decoded
 from integration.formats.schema import Misfit, Schema, SchemaKind
 from integration.formats.wire import HEADER_BYTES
-from integration.masking.documents import text_to_mask
+from integration.masking.documents import mask_for, text_to_mask
 from integration.masking.mask import NOTHING, PLACEHOLDER, Mask
 from integration.masking.restoring import Misplaced, restored
 from integration.models import MessageError
@@ -69,9 +69,9 @@ class Editable:
     `text` is what an editor shows of it: None for what is not text or too long for a text field,
     which can only be replaced by a file. `layers`: in how many wrappings its document stands.
     `written` is a message of a schema registry's: what is edited of it is its document, as JSON.
-    `cover` is what is hidden of it: placeholders stand in the text, and `true_text` has the values
-    that come back where those are left alone; `is_hidden`: none of it can be shown, so that it can
-    only be replaced.
+    `cover` is what is hidden of it, `mask` what of its text: placeholders stand there, and
+    `true_text` has the values that come back where those are left alone; `is_hidden`: none of it
+    can be shown, so that it can only be replaced.
     """
 
     error: MessageError
@@ -83,6 +83,7 @@ class Editable:
     layers: int = 0
     written: Written | None = None
     cover: Cover = UNCOVERED
+    mask: Mask = NOTHING
     true_text: str | None = None
     is_hidden: bool = False
     is_revealed: bool = False
@@ -177,7 +178,7 @@ class Editable:
 
     def _uncovers(self, text: str, record: bytes) -> bool:
         """Return whether the new record would show what is hidden of its text."""
-        mask, is_xml = self.cover.mask, (self.true_text or "").lstrip().startswith("<")
+        mask, is_xml = self.mask, (self.true_text or "").lstrip().startswith("<")
         meant = mask.document(text, is_xml=is_xml)
         if meant is not None and not meant.places:
             return False
@@ -192,7 +193,7 @@ class Editable:
         if self.true_text is None:
             return text
         is_xml = self.true_text.lstrip().startswith("<")
-        made = restored(text, self.true_text, self.cover.mask, is_xml=is_xml)
+        made = restored(text, self.true_text, self.mask, is_xml=is_xml)
         if isinstance(made, Misplaced):
             raise MaskMovedError(made.why)
         return made
@@ -251,7 +252,7 @@ def editable(
 
 def _masked(message: Editable, document: Document | Flaw | Failure, cover: Cover) -> Editable:
     """The same message with placeholders for what is hidden of it."""
-    message = replace(message, cover=cover)
+    message = replace(message, cover=cover, mask=mask_for(document, cover.mask))
     if not cover.mask.hides_payload or message.is_tombstone:
         return message
     hidden = hidden_in(document, cover.mask) if isinstance(document, Document) else None
