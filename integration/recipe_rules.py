@@ -24,8 +24,8 @@ NO_SCHEMAS: Final[Schemas] = MappingProxyType({})
 
 
 def rules_now(masked: Collection[int]) -> Rules:
-    """Read the rules in two queries; `masked` are the queues with hidden values in payloads."""
-    return Rules.of(structures_now(), defaults_now(), masked)
+    """Read the rules in three queries; `masked` are the queues with hidden values in payloads."""
+    return Rules.of(structures_now(), defaults_now(), masked, wrapped_now())
 
 
 def structures_now() -> dict[str, ObjectStructure]:
@@ -38,6 +38,11 @@ def defaults_now() -> dict[int, str]:
     """The service that takes messages which name none, by queue."""
     named = Queue.objects.exclude(default_service=None)
     return dict(named.values_list("pk", "default_service__interface"))
+
+
+def wrapped_now() -> list[int]:
+    """The queues whose messages come in a retry wrapper."""
+    return list(Queue.objects.filter(retry_wrapper=True).values_list("pk", flat=True))
 
 
 def place_of(queue_id: int, record: bytes | None) -> Place | None:

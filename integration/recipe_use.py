@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from integration.documents.exact_json import encode
 from integration.documents.structures import Plan, Structure, plan_for
-from integration.envelope import DEFAULT, XML, Flaw, read
+from integration.envelope import DEFAULT, XML, Document, Flaw, layers_of, read, read_unwrapped
 from integration.formats.documents import body_to_correct
 from integration.formats.port import MISFIT
 from integration.formats.schema import Misfit as SchemaMisfit
@@ -49,12 +49,14 @@ class Refused(Misfit):
 class Rules:
     """The structure whose schema and key a message has to fit, by the service that takes it.
 
-    `masked` are the queues of whose payloads a masking rule hides something.
+    `masked` are the queues of whose payloads a masking rule hides something, `wrapped` those whose
+    messages come in a retry wrapper.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)
     masked: frozenset[int] = frozenset()
+    wrapped: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -62,6 +64,7 @@ class Rules:
         structures: Mapping[str, Structure],
         defaults: Mapping[int, str],
         masked: Collection[int] = (),
+        wrapped: Collection[int] = (),
     ) -> "Rules":
         """The rules of these structures, by service; `defaults` are services by queue."""
         plans: dict[str, Plan] = {}
@@ -70,11 +73,16 @@ class Rules:
                 plans[interface] = plan_for(structure)
             except BadPath:
                 continue  # The engine names what is wrong with the structure at the next message.
-        return cls(plans, defaults, frozenset(masked))
+        return cls(plans, defaults, frozenset(masked), frozenset(wrapped))
 
     def objection(self, interface: str, queue_id: int, body: object) -> Failure | None:
         plan = self.plans.get(interface or self.defaults.get(queue_id, ""))
         return None if plan is None else plan.objection(body)
+
+    def read(self, subject: "Subject", record: bytes) -> Document | Flaw:
+        """Read a record of the subject's queue, as the engine does."""
+        read_as = read_unwrapped if subject.queue_id in self.wrapped else read
+        return read_as(record, subject.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class _Opened(NamedTuple):
 
 def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misfit:
     """Change one message; nothing is stored. Never raises, whatever the bytes are."""
-    opened = _opened(subject)
+    opened = _opened(subject, rules)
     if isinstance(opened, Misfit):
         return opened
     before = encode(opened.body)
@@ -121,12 +129,12 @@ def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misf
 def _unfit(subject: Subject, rules: Rules, record: bytes) -> Refused | None:
     if len(record) > DEFAULT.max_bytes:
         return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
-    if subject.queue_id in rules.masked and _rewraps(subject, record):
+    if subject.queue_id in rules.masked and _rewraps(subject, rules, record):
         return Refused(REWRAPPED)
     return None
 
 
-def _rewraps(subject: Subject, record: bytes) -> bool:
+def _rewraps(subject: Subject, rules: Rules, record: bytes) -> bool:
     """Return whether the change makes an envelope of a document, or the other way round.
 
     Masking hides what is in the payload of an envelope: beside it, true values would be seen.
@@ -134,11 +142,13 @@ def _rewraps(subject: Subject, record: bytes) -> bool:
     if isinstance(subject.schema, Schema):
         return False
     records = (subject.record or b"", record)
-    before, after = (read(one, subject.headers) for one in records)
-    return isinstance(after, Flaw) or isinstance(before, Flaw) or before.wrapped != after.wrapped
+    before, after = (rules.read(subject, one) for one in records)
+    if isinstance(after, Flaw) or isinstance(before, Flaw):
+        return True
+    return layers_of(before) != layers_of(after)
 
 
-def _opened(subject: Subject) -> _Opened | Misfit:
+def _opened(subject: Subject, rules: Rules) -> _Opened | Misfit:
     record = subject.record
     if record is None:
         return Misfit("It has no value: it is a tombstone.")
@@ -146,7 +156,7 @@ def _opened(subject: Subject) -> _Opened | Misfit:
         return _by_schema(subject.schema, record)
     if isinstance(subject.schema, Failure):
         return Misfit(f"{subject.schema.code}: {cause_of(subject.schema)}")
-    document = read(record, subject.headers)
+    document = rules.read(subject, record)
     if isinstance(document, Flaw):
         return Misfit(f"It cannot be read ({document.code}); edit it singly.")
     if document.mimetype == XML:

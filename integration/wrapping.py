@@ -4,20 +4,19 @@ import json
 from decimal import Decimal
 
 from integration.documents.exact_json import encode
-from integration.envelope import Document, Flaw, read
-
-
-def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) -> bytes:
-    """Return the record with `text` as its document, envelope kept where there is one.
-
-    The document is written as plain text: an envelope that said "compressed" no longer does.
-    A record that cannot be read is replaced as a whole.
-    """
-    return with_text(record, read(record, headers), text)
+from integration.envelope import Document, Flaw, Unwrapped
+from integration.envelope.retry_wrapper import with_message
 
 
 def with_text(record: bytes, document: Document | Flaw, text: str) -> bytes:
-    """Wrap like rewrap a record that has been read already."""
+    """Return the record with `text` in place of its document, which was read from it.
+
+    Envelope and retry wrapper are kept where there are any. The document is written as plain
+    text: an envelope that said "compressed" no longer does. A record that cannot be read is
+    replaced as a whole.
+    """
+    if isinstance(document, Unwrapped):
+        return with_message(record, with_text(document.message, document.inner, text))
     if isinstance(document, Flaw) or not document.wrapped:
         return text.encode()
     envelope = json.loads(record, parse_float=Decimal)

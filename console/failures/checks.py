@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from integration.actions.check import Check, DocumentChange, Ending
+from integration.envelope import read_unwrapped
 from integration.policy.failure import FailureClass
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.failure import sentence_of
@@ -114,7 +115,8 @@ def _change(change: DocumentChange | None, cover: Cover, made: Made | None) -> D
 
 def _sent(row: Outgoing, cover: Cover, made: Made | None) -> tuple[str, str, PayloadView]:
     mask = cover.mask if made is None else made.of_sent(row)
-    view = show(row.value, list(row.headers), mask=mask)
+    # Its channel may have put it into a retry wrapper.
+    view = show(row.value, list(row.headers), read_unwrapped, mask=mask)
     covered_view = replace(view, pretty=cover.text(view.pretty), raw=cover.text(view.raw))
     return row.topic, cover.words.hide(mask.key_text(bytes_as_text(row.key))), covered_view
 

@@ -83,6 +83,7 @@ class MaskingRuleForm(SetupForm):
         """What the values of this form, saved or not, hide of its sample."""
         given = self.cleaned_data
         rule = MaskingRule(**{name: given.get(name, "") for name in ("part", "path", "style")})
+        rule.queue = given.get("queue")
         return tryout.try_out(given.get("sample", ""), rule)
 
 

@@ -1,7 +1,8 @@
 """Dead-letter resend: finds dead-letter topics by a pattern and sends back what is in them."""
 
+import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -39,6 +40,8 @@ NAME_LENGTH: Final = 60
 PAGE_ROWS: Final = 500
 MOST_LOOKED_AT: Final = 100_000
 WAITING: Final = "WAITING"
+# Topics that cannot be registered are tried anew in each run; so many for each queue it may make.
+TRIES_PER_QUEUE: Final = 10
 NOW: Final = "SELECT clock_timestamp()"
 
 
@@ -220,7 +223,10 @@ def _letters(provider: Provider, parameters: ResendParameters) -> Iterator[Lette
 
 
 def _register_all(provider: Provider, parameters: ResendParameters, context: Context) -> int:
-    """Make an error queue of each topic that fits and no queue has. Raises ProviderError."""
+    """Make an error queue of each topic that fits and no queue has, up to `most_queues`.
+
+    Those that cannot be registered take no other's place. Raises ProviderError.
+    """
     pattern = group_pattern(parameters.pattern)
     taken = set(Queue.objects.filter(provider=provider).values_list("topic", flat=True))
     found = [
@@ -233,12 +239,20 @@ def _register_all(provider: Provider, parameters: ResendParameters, context: Con
     system = None
     if parameters.system:
         system = _named(ExternalSystem, "external system", parameters.system)
-    made = 0
-    for topic in found[: parameters.most_queues]:
+    made = tried = 0
+    for topic in _some(found, parameters.most_queues * TRIES_PER_QUEUE):
+        if made == parameters.most_queues or context.should_stop():
+            break
+        tried += 1
         made += _register(_error_queue(provider, topic, system), context)
-    if len(found) > parameters.most_queues:
+    if len(found) > tried:
         context.say(f"{len(found)} topics fit the pattern; the others follow with the next runs.")
     return made
+
+
+def _some(topics: Sequence[str], most: int) -> Sequence[str]:
+    """All of them; of more than `most` others in each run, so that each has its turn."""
+    return topics if len(topics) <= most else sorted(random.sample(topics, most))
 
 
 def _register(queue: Queue, context: Context) -> bool:

@@ -169,6 +169,8 @@ def _refuse_replay(parameters: Mapping[str, Any]) -> None:
     chosen = parameters["chosen"]
     places = Queue.objects.filter(pk=parameters["queue"]).values_list("pk", "system")
     mask = masks().joined(places, [name for name in (chosen["interface"],) if name])
+    if parameters.get("retry_wrapper"):
+        mask = mask.in_wrapper
     (header, asks_header, _), (path, asks_path, _) = (
         chosen[name].partition("=") for name in ("header", "path")
     )

@@ -16,6 +16,7 @@ from integration.delivery.key_order import KeyOrder, moving_keys, read_order_key
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Good, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, UnitOfWork, nothing
+from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.spans import NO_SPANS, BatchSpans, NoSpans
 from integration.delivery.steps import Step
 from integration.delivery.tracked import new_tuple
@@ -132,7 +133,7 @@ def _in_transaction(
     spans.begin(units, work.arrival)
     keys = _key_order(context, owned, units)
     if context.queue.dedupe:
-        _find_duplicates(work, units)
+        _find_duplicates(context.queue, work, units)
     outcomes = _handled(context, owned, units, opened, keys, mode=mode)
     context.observer.step(Step.HANDLED)
     if work.is_lost():
@@ -148,7 +149,7 @@ def _in_transaction(
     result.batch_result.outgoing += outbound.rows
     result.batch_result.arrivals += outbound.arrivals
     if context.queue.dedupe:
-        _remember_ids(result, units, outcomes)
+        _remember_ids(context.queue, result, units, outcomes)
     if context.manager.is_lost() or not work.settle(result.batch_result):
         return Fenced()
     context.observer.step(Step.SETTLED)
@@ -269,7 +270,7 @@ def _success_between(owned: Owned, settled: Settled) -> None:
         owned.failure_streak.saw_success()
 
 
-def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
+def _find_duplicates(queue: QueueSnapshot, work: UnitOfWork, units: Sequence[Unit]) -> None:
     """Same id, same content: DUPLICATE. Same id, other content: held, never dropped.
 
     A failure that is tried again may have a repetition that was applied in another partition while
@@ -281,17 +282,22 @@ def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
     if again:
         applied = work.seen([unit.message_id for unit in again], with_open=False)
         for unit in again:
-            if content_hash(unit.record.value) in applied.get(unit.message_id, ()):
+            if _is_in(applied.get(unit.message_id, frozenset()), queue, unit):
                 unit.known = DUPLICATE
     hashes_by_id = dict(work.seen([unit.message_id for unit in fresh])) if fresh else {}
     for unit in fresh:
-        own = content_hash(unit.record.value)
         hashes = hashes_by_id.get(unit.message_id, frozenset())
-        hashes_by_id[unit.message_id] = hashes | {own}
-        if own in hashes:
+        hashes_by_id[unit.message_id] = hashes | {queue.hash_of(unit.record.value)}
+        if _is_in(hashes, queue, unit):
             unit.known = DUPLICATE
         elif hashes:
             unit.known = Failed(_reused(unit.message_id))
+
+
+def _is_in(hashes: frozenset[bytes], queue: QueueSnapshot, unit: Unit) -> bool:
+    """Return whether the content is among these; as a whole, too, as it was once remembered."""
+    value = unit.record.value
+    return bool(hashes) and (queue.hash_of(value) in hashes or content_hash(value) in hashes)
 
 
 def _reused(message_id: str) -> Failure:
@@ -299,10 +305,15 @@ def _reused(message_id: str) -> Failure:
     return Failure(FailureClass.PERMANENT, "ID_REUSED", text)
 
 
-def _remember_ids(result: BatchOutcome, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
+def _remember_ids(
+    queue: QueueSnapshot,
+    result: BatchOutcome,
+    units: Sequence[Unit],
+    outcomes: Sequence[Outcome],
+) -> None:
     for unit, outcome in zip(units, outcomes, strict=False):
         if isinstance(outcome, Good) and unit.known is None:
-            value = content_hash(unit.record.value)
+            value = queue.hash_of(unit.record.value)
             must_be_new = unit.row is None
             seen = (unit.message_id, value, unit.record.offset, must_be_new)
             result.batch_result.seen.append(seen)

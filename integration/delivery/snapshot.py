@@ -6,10 +6,12 @@ from typing import Any
 
 from integration.delivery.tracked import Following, Writer
 from integration.delivery.tracked import Reader as Texts
+from integration.envelope.retry_wrapper import unwrap
 from integration.handlers.registry import Registration
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy, RetryRule, RetrySource, choose
+from integration.values import content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,14 @@ class QueueSnapshot:
     def keeps_copies_in_order(self) -> bool:
         """Return whether this is an error queue with strict order."""
         return self.is_error_queue and self.sequential
+
+    def hash_of(self, value: bytes | None) -> bytes:
+        """Return what tells a repetition of a message from another one under the same id.
+
+        Whoever sends a message again counts in its retry wrapper: only what is wrapped counts here.
+        """
+        wrapped = unwrap(value) if self.retry_wrapper else None
+        return content_hash(value if wrapped is None else wrapped[1])
 
     def endpoint_for(self, interface: str) -> EndpointSnapshot | None:
         """Return where messages of `interface` are delivered; None: partners read the topic."""

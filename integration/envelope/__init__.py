@@ -12,6 +12,7 @@ from integration.envelope.document import (
 )
 from integration.envelope.flaw import Flaw, FlawCode
 from integration.envelope.reading import body_of, parse, read
+from integration.envelope.unwrapping import Unwrapped, layers_of, read_unwrapped
 from integration.envelope.writing import Alike, Outgoing, UnwritableMessage, write
 
 __all__ = [
@@ -26,10 +27,13 @@ __all__ = [
     "FoundingId",
     "Limits",
     "Outgoing",
+    "Unwrapped",
     "UnwritableMessage",
     "body_of",
+    "layers_of",
     "parse",
     "parse_founding_id",
     "read",
+    "read_unwrapped",
     "write",
 ]

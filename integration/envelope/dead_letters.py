@@ -1,4 +1,11 @@
-"""The headers in which other frameworks tell of a record that they gave up."""
+"""The headers in which other frameworks tell of a record that they gave up.
+
+The names are those of the frameworks' sources: Spring's are the constants of
+`org.springframework.kafka.support.KafkaHeaders`. DeadLetterPublishingRecoverer writes `DLT_…`
+(`kafka_dlt-original-topic`); for `@RetryableTopic` DeadLetterPublishingRecovererFactory (package
+`retrytopic`) has it write the same without DLT: `ORIGINAL_…` (`kafka_original-topic`),
+`EXCEPTION_…` and `KEY_EXCEPTION_…`, beside RetryTopicHeaders (`retry_topic-attempts`).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +18,10 @@ CONNECT: Final = "Kafka Connect"
 # With these an application tells of a failure; sent back, a record has none of them. The last is of
 # Spring's retry topics: with it, a record would be given up at once again.
 TELLING: Final = ("kafka_dlt-", "__connect.errors.", "retry_topic-")
+_DLT: Final = "kafka_dlt-"
+# What retry topics tell. Others may use names like these: they are no telling without the former.
+_BY_RETRY_TOPICS: Final = ("kafka_original-topic", "retry_topic-")
+_RETRY_TELLING: Final = ("kafka_original-", "kafka_exception-", "kafka_key-exception-")
 MOST_TOPIC: Final = 249
 MOST_NAME: Final = 200
 MOST_MESSAGE: Final = 2_000
@@ -50,12 +61,27 @@ def dead_letter_of(headers: Headers | None) -> DeadLetter | None:
     Of repeated headers the last one counts: it is the last failure's. Never raises.
     """
     told = {name: value for name, value in headers or () if value is not None}
-    return _of_spring(told) or _of_connect(told)
+    return _of_spring(_as_dlt(told)) or _of_connect(told)
 
 
 def without_telling(headers: Headers | None) -> Iterator[tuple[str, bytes | None]]:
     """Return the headers that the record had before anybody told of a failure."""
-    return (pair for pair in headers or () if not pair[0].startswith(TELLING))
+    pairs = headers or ()
+    of_retries = any(name.startswith(_BY_RETRY_TOPICS) for name, _ in pairs)
+    telling = TELLING + _RETRY_TELLING if of_retries else TELLING
+    return (pair for pair in pairs if not pair[0].startswith(telling))
+
+
+def _as_dlt(told: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """The same, with what retry topics tell under the names of the others, which come first."""
+    if not any(name.startswith(_BY_RETRY_TOPICS) for name in told):
+        return told
+    by_retries = {
+        _DLT + name.removeprefix("kafka_"): value
+        for name, value in told.items()
+        if name.startswith(_RETRY_TELLING)
+    }
+    return {**by_retries, **told}
 
 
 def _of_spring(told: Mapping[str, bytes]) -> DeadLetter | None:

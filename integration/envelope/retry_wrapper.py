@@ -13,7 +13,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 RETRY_COUNT: Final = "retryCount"
 MESSAGE: Final = "message"
 MOST: Final = 1_000_000
-_NAME: Final = RETRY_COUNT.encode()
+NAME: Final = RETRY_COUNT.encode()
 
 
 def unwrap(value: bytes | None) -> tuple[int, bytes] | None:
@@ -47,8 +47,25 @@ def wrap(value: bytes, count: int) -> bytes:
             return value
         is_json = not isinstance(parse_json(text, DEFAULT.max_depth), Flaw)
         member = text if is_json else json.dumps(text, ensure_ascii=False)
-    wrapped = f'{{"{RETRY_COUNT}":{count},"{MESSAGE}":{member}}}'.encode()
-    return value if _opened(wrapped) is None else wrapped
+    return _made(count, member) or value
+
+
+def with_message(record: bytes, message: bytes) -> bytes:
+    """Return a wrapper with another message in it: its count is kept, and a text stays a text.
+
+    What could not be read there again is returned as it is, as by `wrap`.
+    """
+    opened = _opened(record)
+    try:
+        text = message.decode()
+    except UnicodeDecodeError:
+        return message
+    if opened is None:
+        return message
+    count, before, _ = opened
+    is_text = isinstance(before, str) or isinstance(parse_json(text, DEFAULT.max_depth), Flaw)
+    member = json.dumps(text, ensure_ascii=False) if is_text else text
+    return _made(count, member) or message
 
 
 def resends(value: bytes | None, headers: Headers | None) -> int:
@@ -63,6 +80,12 @@ def with_resends(headers: Headers | None, count: int) -> list[tuple[str, bytes |
     return [*rest, (RETRY_COUNT, str(count).encode())]
 
 
+def _made(count: int, member: str) -> bytes | None:
+    """The wrapper around a member as JSON has it; None where that could not be read again."""
+    wrapped = f'{{"{RETRY_COUNT}":{count},"{MESSAGE}":{member}}}'.encode()
+    return None if _opened(wrapped) is None else wrapped
+
+
 def _in_headers(headers: Headers | None) -> int:
     said = [value for name, value in headers or () if name == RETRY_COUNT and value]
     return max((_count(int(v)) for v in said if v.isdigit() and len(v) < 12), default=0)
@@ -74,7 +97,7 @@ def _count(number: int) -> int:
 
 def _opened(value: bytes | None) -> tuple[int, object, str] | None:
     """Return count, message and text of a wrapper; a quick look tells most others apart."""
-    if value is None or _NAME not in value or len(value) > DEFAULT.max_bytes:
+    if value is None or NAME not in value or len(value) > DEFAULT.max_bytes:
         return None
     try:
         text = value.decode()

@@ -9,6 +9,7 @@ from lxml import etree
 
 from integration.envelope import DEFAULT, XML, Document, Flaw, FlawCode, Limits, read
 from integration.envelope.json_text import element_texts
+from integration.envelope.retry_wrapper import unwrap
 from integration.http_api.body_errors import BodyTooLargeError
 from integration.http_api.errors import (
     NestedEnvelopeError,
@@ -134,6 +135,7 @@ def _is_set(element: Any) -> bool:
 def _opened(part: bytes, document: Document, service: str, limits: Limits) -> Piece:
     """The payload out of its envelope: what goes on carries its facts in headers."""
     if not document.wrapped:
+        _refuse_in_wrapper(part)
         return Piece(part)
     if document.interface is not None and document.interface != service:
         raise OtherServiceError(named=document.interface, service=service)
@@ -142,7 +144,16 @@ def _opened(part: bytes, document: Document, service: str, limits: Limits) -> Pi
     # What the engine would open again could name another service than the token allows.
     if _sound(read(inner, None, limits), limits.max_bytes).wrapped:
         raise NestedEnvelopeError
+    _refuse_in_wrapper(inner)
     return Piece(inner, document.user)
+
+
+def _refuse_in_wrapper(payload: bytes) -> None:
+    """Refuse an envelope in a retry wrapper: a queue that has the wrapper would open it, too."""
+    wrapped = unwrap(payload)
+    document = None if wrapped is None else read(wrapped[1])
+    if isinstance(document, Document) and document.wrapped:
+        raise NestedEnvelopeError
 
 
 def _sound(document: Document | Flaw, most_bytes: int, where: str = "") -> Document:

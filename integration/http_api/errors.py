@@ -222,11 +222,11 @@ class OtherServiceError(HttpApiError):
 
 
 class NestedEnvelopeError(HttpApiError):
-    """The payload of an envelope is an envelope again."""
+    """An envelope is the payload of an envelope, or stands in a retry wrapper."""
 
     code = "NESTED_ENVELOPE"
     status = 422
-    says = "The payload inside the envelope is an envelope again."
+    says = "There is an envelope inside of an envelope or of a retry wrapper."
     advice = "Send one envelope, or the payload alone."
 
 

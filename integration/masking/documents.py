@@ -4,7 +4,8 @@ from typing import Final
 
 from lxml import etree
 
-from integration.envelope import Document
+from integration.envelope import Document, Unwrapped
+from integration.envelope.retry_wrapper import MESSAGE
 from integration.masking.mask import Hidden, Mask
 from integration.masking.places import json_places
 
@@ -16,10 +17,15 @@ def hidden_in(document: Document, mask: Mask, most: int | None = None) -> Hidden
 
     So is a text of more than `most` characters.
     """
-    text = text_to_mask(document)
-    if text is None or (most is not None and len(text) > most):
+    text, mask = text_to_mask(document), mask_for(document, mask)
+    if text is None or mask.hides_root or (most is not None and len(text) > most):
         return None
     return mask.document(text, is_xml=is_xml(document.body))
+
+
+def mask_for(document: object, mask: Mask) -> Mask:
+    """The mask as it is for this document."""
+    return mask.in_wrapper if isinstance(document, Unwrapped) else mask
 
 
 def text_to_mask(document: Document) -> str | None:
@@ -49,7 +55,17 @@ def hides_beside(record: bytes, document: Document, mask: Mask, most: int | None
     text = record.decode().removeprefix("\ufeff")
     if most is not None and len(text) > most:
         return True
-    return any(place.path[:1] != ("payload",) for place in json_places(text, mask.json))
+    places = json_places(text, mask.json)
+    if not isinstance(document, Unwrapped):
+        return any(place.path[:1] != ("payload",) for place in places)
+    inner = document.inner
+    if hides_beside(document.message, inner, mask, most):
+        return True
+    # Who reads the topic without the wrapper has paths that begin at its root.
+    hidden = hidden_in(document, mask, most)
+    root = (MESSAGE, "payload") if inner.wrapped else (MESSAGE,)
+    seen = set() if hidden is None else {(*root, *place.path) for place in hidden.places}
+    return any(place.path not in seen for place in places)
 
 
 def is_xml(body: object) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import AnyStr, Final, NamedTuple
 from xml.parsers.expat import ExpatError
 
+from integration.envelope.retry_wrapper import MESSAGE
 from integration.masking.matcher import Matcher, State, Style, matcher_of
 from integration.masking.places import Path, Place, json_places, xml_places
 from integration.masking.steps import ANY, ANY_ATTRIBUTE, Steps, steps_of
@@ -71,6 +72,23 @@ class Mask:
     def hides_payload(self) -> bool:
         """Return whether a rule speaks of the document: what cannot be read is hidden whole."""
         return self.json is not None or self.xml is not None
+
+    @cached_property
+    def in_wrapper(self) -> "Mask":
+        """The mask of a document that stands in a retry wrapper.
+
+        Paths begin at the document, and so do those that were written for the wrapper around it.
+        """
+        if self.json is None:
+            return self
+        message = self.json.member(self.json.start, MESSAGE)
+        start = self.json.start | message | self.json.member(message, "payload")
+        return replace(self, json=replace(self.json, start=start))
+
+    @cached_property
+    def hides_root(self) -> bool:
+        """Return whether all of a JSON document is hidden, as a value of what is around it."""
+        return self.json is not None and self.json.style(self.json.start) is not None
 
     def document(self, text: str, *, is_xml: bool) -> Hidden | None:
         """The text of a document that could be read; None where it cannot be gone through."""

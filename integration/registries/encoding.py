@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from integration.formats.compiling import compiled
@@ -18,6 +18,7 @@ from integration.registries.errors import (
     RegistryRefusedError,
     SchemaNotFoundError,
 )
+from integration.registries.known import AGAIN_SECONDS
 from integration.store.sessions import alias
 
 # So long the latest version of a subject counts as the latest.
@@ -39,7 +40,26 @@ class _Chosen:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """The answer that a registry did not give, as an outage tells it."""
+
+    text: str
+    code: str
+    at: float
+
+
+@dataclass(slots=True)
+class _Registry:
+    """A provider's registry: one thread asks it, the others wait for what it says."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    away: _Away | None = None
+
+
 _chosen: Final[OrderedDict[Place, _Chosen]] = OrderedDict()
+_registries: Final[dict[int, _Registry]] = {}
+# Nobody is asked while it is held: a registry that hangs keeps nobody from what is known.
 _lock: Final = threading.Lock()
 
 
@@ -57,25 +77,51 @@ def forget_subjects() -> None:
     """Ask again for every subject, as a new process does."""
     with _lock:
         _chosen.clear()
+        _registries.clear()
 
 
 def _schema(place: Place) -> Schema:
+    known = _fresh(place)
+    if known is not None:
+        return known
+    with _lock:
+        registry = _registries.setdefault(place[0], _Registry())
+    with registry.lock:
+        # Whoever had the lock may have asked for it meanwhile.
+        return _fresh(place) or _found(place, registry)
+
+
+def _fresh(place: Place) -> Schema | None:
+    """Return a schema that still counts as the latest; asks nobody."""
     with _lock:
         known = _chosen.get(place)
-        if known is not None and time.monotonic() - known.at < LATEST_SECONDS:
-            return known.schema
+    is_fresh = known is not None and time.monotonic() - known.at < LATEST_SECONDS
+    return known.schema if known is not None and is_fresh else None
+
+
+def _found(place: Place, registry: _Registry) -> Schema:
+    """Ask for a schema, unless the registry did not answer just now."""
+    away = registry.away
+    if away is None or time.monotonic() - away.at >= AGAIN_SECONDS:
         try:
-            schema = _asked(place)
+            return _keep(place, _asked(place))
         except (RegistryAwayError, RegistryRefusedError) as e:
-            if known is None:
-                raise OutageError(str(e), code=e.code) from e
-            # A version never changes; whether there is a later one is asked again in a while.
-            schema = known.schema
+            away = registry.away = _Away(str(e), e.code, time.monotonic())
+    with _lock:
+        known = _chosen.get(place)
+    if known is None:
+        raise OutageError(away.text, code=away.code)
+    # A version never changes; whether there is a later one is asked again in a while.
+    return _keep(place, known.schema)
+
+
+def _keep(place: Place, schema: Schema) -> Schema:
+    with _lock:
         _chosen[place] = _Chosen(schema, time.monotonic())
         _chosen.move_to_end(place)
         while len(_chosen) > MOST_SUBJECTS:
             _chosen.popitem(last=False)
-        return schema
+    return schema
 
 
 def _asked(place: Place) -> Schema:

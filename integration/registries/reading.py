@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from integration.envelope import Document, Flaw, read
+from integration.envelope import Document, Flaw, read, read_unwrapped
 from integration.formats.documents import Decoded, decoded
 from integration.formats.port import no_registry
 from integration.formats.schema import Schema
@@ -25,13 +25,22 @@ class Written(NamedTuple):
 
 
 def reading_of(queue: Queue) -> Reading:
-    """Return how records of this queue are read for people. It asks the registry if need be."""
+    """Return how records of this queue are read for people, without a retry wrapper it has.
+
+    It asks the registry if need be.
+    """
+    read_plain = plain_reading_of(queue)
 
     def opened(record: bytes, headers: Headers) -> Document | Flaw | Failure:
         written = written_by_schema(queue, record, headers)
-        return read(record, headers) if written is None else written.content
+        return read_plain(record, headers) if written is None else written.content
 
     return opened
+
+
+def plain_reading_of(queue: Queue) -> Callable[[bytes, Headers], Document | Flaw]:
+    """Return how records of this queue are read that are in no registry's format."""
+    return read_unwrapped if queue.retry_wrapper else read
 
 
 def written_by_schema(queue: Queue, record: bytes | None, headers: Headers) -> Written | None:

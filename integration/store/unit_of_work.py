@@ -26,7 +26,6 @@ from integration.store import (
 from integration.store.open_transaction import BEGIN, OpenTransaction
 from integration.store.partition_state import STATE, state_parameters
 from integration.store.queue_stops import KEEPS_STOP
-from integration.values import content_hash
 
 BEGIN_WITH_ARRIVAL: Final = BEGIN + b"; SELECT nextval('integration_arrival')"
 # Of a batch that is worked side by side the number is known. Which transaction this is, is not to
@@ -147,7 +146,8 @@ class DatabaseUnitOfWork(OpenTransaction):
         values = [self.queue.id, list(ids)]
         hashes: dict[str, frozenset[bytes]] = {}
         for id_, value in self._run(OPEN_IDS, values).fetchall() if with_open else ():
-            hashes[id_] = hashes.get(id_, frozenset()) | {content_hash(value)}
+            own = self.queue.hash_of(None if value is None else bytes(value))
+            hashes[id_] = hashes.get(id_, frozenset()) | {own}
         for id_, value in self._run(SEEN_IDS, values).fetchall():
             hashes[id_] = hashes.get(id_, frozenset()) | {bytes(value)}
         return hashes

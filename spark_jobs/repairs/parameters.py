@@ -64,7 +64,8 @@ class RepairParameters(JobParameters):
     """`structures` judge what comes of the change, by service; `defaults` are services by queue.
 
     `schemas` are what messages of registries are read and written by: a job asks no registry.
-    `masked` are the queues of whose payloads a masking rule hides something.
+    `masked` are the queues of whose payloads a masking rule hides something, `wrapped` those whose
+    messages come in a retry wrapper.
     Without `release` the changed messages stay on hold. `rate` is in messages a second, None for
     any; `query` is the selection as a list of failures asks for it.
     """
@@ -76,6 +77,7 @@ class RepairParameters(JobParameters):
     defaults: Mapping[int, str] = field(default_factory=dict)
     schemas: tuple[Writing, ...] = ()
     masked: tuple[int, ...] = ()
+    wrapped: tuple[int, ...] = ()
     release: bool = True
     late: bool = False
     rate: int | None = None
@@ -94,4 +96,4 @@ class RepairParameters(JobParameters):
             ) from e
 
     def rules(self) -> Rules:
-        return Rules.of(self.structures, self.defaults, self.masked)
+        return Rules.of(self.structures, self.defaults, self.masked, self.wrapped)

@@ -31,8 +31,8 @@ _HOLDS: Final = sql.SQL(
 def condition(selection: Selection) -> tuple[sql.Composed, dict[str, Any]]:
     """The condition and its parameters.
 
-    Where a text is looked for it also lets envelopes through that may hide it: what is in them is
-    looked at when they are judged.
+    Where a text is looked for it also lets envelopes and retry wrappers through that may hide it:
+    what is in them is looked at when they are judged.
     """
     values: dict[str, Any] = {"queues": list(selection.queues)}
     parts: list[sql.Composable] = [_ALWAYS]
@@ -45,5 +45,5 @@ def condition(selection: Selection) -> tuple[sql.Composed, dict[str, Any]]:
         values["interface"] = selection.interface
     if selection.text:
         parts.append(_HOLDS)
-        values["needles"] = [*needles(selection.text), PACKED]
+        values["needles"] = [*needles(selection.text), *PACKED]
     return sql.SQL(" AND ").join(parts), values

@@ -54,6 +54,7 @@ class Chooser:
         path, has_value, value = self._wanted.path.partition("=")
         self._text = text_reader(compile_path(path), _LONGEST) if path else None
         self._value = value if has_value else None
+        self._unwraps = parameters.retry_wrapper
         self._order_texts = order_texts(parameters.order_path)
 
     def columns(self) -> list[str]:
@@ -137,7 +138,7 @@ class Chooser:
             yield f"exists(headers, h -> h.key = decode({_binary(name)}, 'UTF-8'){same})"
 
     def _read(self, record: Record, value: bytes | None) -> Chosen:
-        interface, own_id, body, text = _said(value, record.headers)
+        interface, own_id, body, text = _said(value, record.headers, unwraps=self._unwraps)
         return Chosen(
             record,
             own_id or f"{self._prefix}{record.partition}~{record.offset}",
@@ -151,14 +152,14 @@ class Chooser:
 Said = tuple[str | None, str | None, object, str | bytes]
 
 
-def _said(value: bytes | None, headers: Headers) -> Said:
+def _said(value: bytes | None, headers: Headers, *, unwraps: bool) -> Said:
     """Service, id, body and payload's text, as the engine reads them."""
     if value is None:
         fields = addressed_by_headers(headers)
         if isinstance(fields, envelope.Flaw):
             return None, None, fields, b""
         return fields[_INTERFACE], fields[_MESSAGE_ID], None, b""
-    read = envelope.read(value, headers)
+    read = (envelope.read_unwrapped if unwraps else envelope.read)(value, headers)
     if isinstance(read, envelope.Flaw):
         fields = addressed_by_headers(headers)
         named = [None] * len(FIELDS) if isinstance(fields, envelope.Flaw) else fields

@@ -38,7 +38,8 @@ class ReplayParameters(Wanted):
     `provider_name` and `default_interface` name messages that do not say who they are. With a
     reason in `apply_as_newest` messages are applied as if they had come now; `arrival` is the
     run's number for those that have none. `as_of` leaves out what was applied after that time.
-    `order_path` tells where in a document the queue finds the key whose order it keeps.
+    `order_path` tells where in a document the queue finds the key whose order it keeps,
+    `retry_wrapper` that its messages come wrapped.
     """
 
     JOB: ClassVar[str] = "replay"
@@ -49,6 +50,7 @@ class ReplayParameters(Wanted):
     arrival: int
     default_interface: str = ""
     order_path: str = ""
+    retry_wrapper: bool = False
     target: str = ""
     structure: Structure | None = None
     chosen: Filter = Filter()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from integration.envelope import Flaw, read
+from integration.envelope import Flaw, read_unwrapped
 from integration.masking.documents import hidden_in, hides_beside
 from integration.masking.mask import HIDDEN, Mask, Part, Rule, mask_of
 from integration.masking.matcher import Style
@@ -25,8 +25,12 @@ def mask_by(rules: Iterable[Masking]) -> Mask:
 
 
 def masked_record(mask: Mask, record: bytes) -> bytes:
-    """A record with placeholders. What cannot be read is hidden whole, as on pages."""
-    document = read(record)
+    """A record with placeholders. What cannot be read is hidden whole, as on pages.
+
+    Of which queue it is nobody knows here: what is in a retry wrapper, and the wrapper as a
+    document of its own, are both masked.
+    """
+    document = read_unwrapped(record)
     hidden = None if isinstance(document, Flaw) else hidden_in(document, mask)
     if hidden is None or isinstance(document, Flaw):
         return HIDDEN.encode()

@@ -82,6 +82,20 @@ def test_topics_are_found_as_they_appear_and_go_back_to_what_their_name_says(bro
     assert dict(decode_headers(sent.headers)) == {"retryCount": b"1"}
 
 
+def test_a_topic_that_cannot_be_registered_takes_no_place_of_another(broker, name, monkeypatch):
+    for letter in "ab":
+        broker.topic(name=f"{name}.{letter}-dlq", **{"retention.ms": "500"})
+    broker.topic(name=f"{name}.c-dlq")
+    assert resend(name, most_queues=1).counts == {"queues": 1}
+    assert Queue.objects.get().topic == f"{name}.c-dlq"
+    assert resend(name, most_queues=1).counts == {}
+    # Where there are too many to try all of them, each has its turn.
+    monkeypatch.setattr(dead_letters, "TRIES_PER_QUEUE", 1)
+    broker.topic(name=f"{name}.d-dlq")
+    assert any(resend(name, most_queues=1).counts for _ in range(50))
+    assert resend(name, most_queues=0).counts == {}
+
+
 @pytest.mark.parametrize("keeps_headers", [True, False])
 def test_what_fails_again_and_again_is_left_to_people(broker, name, keeps_headers):
     """Also where the application that dead-letters it keeps nothing of what it was sent."""

@@ -141,3 +141,32 @@ def test_a_failure_whose_repetition_was_applied_in_another_partition_is_not_appl
     run_queue(queue.pk)
     row = MessageError.objects.get()
     assert (row.state, row.ended, Effect.objects.count()) == ("RESOLVED", "DUPLICATE", 0)
+
+
+def test_a_message_that_is_sent_again_with_another_count_is_a_repetition(broker: Kafka) -> None:
+    queue = a_queue(broker, dedupe=True, retry_wrapper=True, max_retries=0)
+
+    def send(name: str, count: int, message: dict[str, Any]) -> None:
+        wrapped = {"retryCount": count, "message": message}
+        broker.send(queue.topic, [wrapped], headers=[("MEAMessageID", name.encode())])
+
+    for count in range(2):
+        send("in-one-batch", count, {"n": 1})
+        send("failed", count, {"n": 2, "do": "bug"})
+    drain(queue)
+    send("in-one-batch", 2, {"n": 1})
+    send("failed", 2, {"n": 2, "do": "bug"})
+    send("in-one-batch", 3, {"n": 3})
+    drain(queue)
+    codes = dict(MessageError.objects.values_list("offset", "code"))
+    assert codes == {1: "KEY_ERROR", 6: "ID_REUSED"}
+    assert ended() == {"APPLIED": 1, "HOLD": 2, "DUPLICATE": 4}
+
+
+def test_what_was_remembered_with_its_wrapper_is_a_repetition_as_a_whole(broker: Kafka) -> None:
+    queue = a_queue(broker, dedupe=True, retry_wrapper=True)
+    wrapped = {"retryCount": 0, "message": {"n": 1}}
+    applied_elsewhere(queue, "twice", wrapped)
+    broker.send(queue.topic, [wrapped], headers=[("MEAMessageID", b"twice")])
+    drain(queue)
+    assert ended() == {"DUPLICATE": 1}

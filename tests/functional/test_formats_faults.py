@@ -1,10 +1,13 @@
 """A registry that fails, and messages that are worse: each ends on its own message, with a code."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 
 import pytest
+from django.db import connections
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -194,3 +197,52 @@ def test_what_publishes_waits_for_an_absent_registry(channel, small_registry):
     with pytest.raises(OutageError) as told:
         publish("ORDERS", {"n": 1})
     assert told.value.failure_code == "REGISTRY_AWAY"
+
+
+def asked_by(count: int, provider: Provider, seconds: list[float]) -> list[threading.Thread]:
+    """Threads that write by a subject of the provider's; each notes how long it took."""
+
+    def ask() -> None:
+        begun = time.monotonic()
+        with closing(connections["default"]), suppress(OutageError):
+            encoding.encode(provider.pk, "t-value", None, {"n": 1})
+        seconds.append(time.monotonic() - begun)
+
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(servers, small_registry):
+    small_registry.put(9, ORDER, subject="t-value")
+    healthy = Provider.objects.create(name="healthy", registry_url=small_registry.url)
+    encoding.encode(healthy.pk, "t-value", None, {"n": 1})
+    hanging = SmallRegistry()
+    hanging.status, hanging.delay_seconds = 503, 1.0
+    away = Provider.objects.create(name="away", registry_url=hanging.url)
+    seconds: list[float] = []
+    threads = asked_by(3, away, seconds)
+    try:
+        while not hanging.asked:
+            time.sleep(0.01)
+        begun = time.monotonic()
+        encoding.encode(healthy.pk, "t-value", None, {"n": 2})
+        assert time.monotonic() - begun < 0.5
+    finally:
+        for thread in threads:
+            thread.join()
+        hanging.close()
+    assert len(hanging.asked) == 1, "the others believe what the first was told"
+    assert max(seconds) < 2.5
+
+
+def test_a_registry_that_came_back_is_asked_again_in_a_second(channel, small_registry):
+    small_registry.status = 503
+    for _ in range(2):
+        with pytest.raises(OutageError):
+            publish("ORDERS", {"n": 1})
+    assert len(small_registry.asked) == 1
+    small_registry.status = 200
+    time.sleep(known.AGAIN_SECONDS + 0.1)
+    publish("ORDERS", {"n": 1})

@@ -1,6 +1,7 @@
 """Posts into a queue: durable before they are answered, in the right queue, all or nothing."""
 
 import base64
+import json
 from decimal import Decimal
 
 import pytest
@@ -74,6 +75,11 @@ class TestOnePost:
         nested = {"INTERFACE": SERVICE, "payload": '{"INTERFACE": "Secret", "payload": {}}'}
         problem(partner.post(nested), 422, "NESTED_ENVELOPE")
         problem(partner.post([{"n": 1}, inner]), 422, "OTHER_SERVICE")
+        for message in (inner, json.dumps(inner)):
+            wrapped = {"retryCount": 0, "message": message}
+            enclosed = {"INTERFACE": SERVICE, "payload": wrapped}
+            for body in (wrapped, enclosed, [{"n": 1}, wrapped]):
+                problem(partner.post(body), 422, "NESTED_ENVELOPE")
         assert not OutboxRow.objects.exists()
 
 

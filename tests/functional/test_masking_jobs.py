@@ -118,6 +118,14 @@ class TestReplays:
                 look(entry, wanted, otto)
             assert refused.value.job_code == "MASKED_SOURCE"
 
+    def test_nor_does_one_by_a_path_of_what_a_rule_hides_in_a_retry_wrapper(self) -> None:
+        a_rule("$.message.card")
+        queue = a_queue_row("continuous", retry_wrapper=True)
+        wanted = {"queue": queue.name, "into": "queue", "path": f"$.card={SECRET}"}
+        with pytest.raises(BulkError) as refused:
+            ask_in_console(CATALOGUE["replay"], wanted, Asker(name="otto"), number=uuid4())
+        assert refused.value.job_code == "MASKED_SOURCE"
+
 
 class TestImports:
     """What jobs wrote is read by nobody to whom it would be masked where it came from."""

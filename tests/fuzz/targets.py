@@ -71,6 +71,7 @@ READER: Final = Reader(
 NAMES: Final = (
     *("sluice-interface", "sluice-user", "sluice-ticket", "sluice-retry", "sluice-cause"),
     *("MEAMessageID", "INTERFACE", "kafka_dlt-original-topic", "kafka_dlt-exception-message"),
+    *("kafka_original-topic", "kafka_exception-message", "retry_topic-attempts"),
     *("kafka_dlt-original-partition", "kafka_dlt-original-offset", "__connect.errors.topic"),
     *("__connect.errors.exception.stacktrace", "__connect.errors.partition", "retryCount", "x"),
 )

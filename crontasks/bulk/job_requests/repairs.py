@@ -19,6 +19,7 @@ from integration.recipe_rules import (
     defaults_now,
     registered_of,
     structures_now,
+    wrapped_now,
 )
 from integration.selectors.masking.rules import masked_queues
 from integration.store.operations import held_beginnings
@@ -98,6 +99,8 @@ class RepairRequest:
             parameters["schemas"] = [asdict(one) for one in schemas]
         if masked := sorted({*masked_queues()}.intersection(queues)):
             parameters["masked"] = masked
+        if wrapped := sorted({*wrapped_now()}.intersection(queues)):
+            parameters["wrapped"] = wrapped
         RepairParameters.of(parameters)
         return parameters
 

@@ -92,6 +92,9 @@ class ReplayRequest:
             "chosen": as_given(self, "key", "header", "path", "interface"),
             "apply_as_newest": self.apply_as_newest.strip(),
         }
+        # A driver of the release before takes a run that says nothing of wrappers.
+        if queue.retry_wrapper:
+            parameters["retry_wrapper"] = True
         ReplayParameters.of(parameters)
         return parameters
 

@@ -8,17 +8,23 @@ from uuid import UUID
 
 from integration.codec import decode_headers
 from integration.documents.layout import laid_out
-from integration.envelope import Document, Flaw, body_of, read
+from integration.envelope import Document, Flaw, body_of, layers_of, read
 from integration.errors import IntegrationError
 from integration.formats.documents import Decoded
 from integration.formats.schema import Misfit, Schema, SchemaKind
 from integration.formats.wire import HEADER_BYTES
-from integration.masking.documents import text_to_mask
+from integration.masking.documents import mask_for, text_to_mask
 from integration.masking.mask import NOTHING, PLACEHOLDER, Mask
 from integration.masking.restoring import Misplaced, restored
 from integration.models import MessageError
 from integration.policy.failure import Failure
-from integration.registries.reading import Reading, Written, reading_of, written_by_schema
+from integration.registries.reading import (
+    Reading,
+    Written,
+    plain_reading_of,
+    reading_of,
+    written_by_schema,
+)
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, is_json
 from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
@@ -26,7 +32,7 @@ from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import any_rules
 from integration.selectors.scope import Scope
-from integration.wrapping import document_text, rewrap, with_text
+from integration.wrapping import document_text, with_text
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20
@@ -61,10 +67,11 @@ class Editable:
     """`content` is the part as it is written, None when its bytes are not text.
 
     `text` is what an editor shows of it: None for what is not text or too long for a text field,
-    which can only be replaced by a file. `written` is a message of a schema registry's: what is
-    edited of it is its document, as JSON. `cover` is what is hidden of it: placeholders stand in
-    the text, and `true_text` has the values that come back where those are left alone;
-    `is_hidden`: none of it can be shown, so that it can only be replaced.
+    which can only be replaced by a file. `layers`: in how many wrappings its document stands.
+    `written` is a message of a schema registry's: what is edited of it is its document, as JSON.
+    `cover` is what is hidden of it, `mask` what of its text: placeholders stand there, and
+    `true_text` has the values that come back where those are left alone; `is_hidden`: none of it
+    can be shown, so that it can only be replaced.
     """
 
     error: MessageError
@@ -73,8 +80,10 @@ class Editable:
     content: str | None
     text: str | None
     headers: Headers
+    layers: int = 0
     written: Written | None = None
     cover: Cover = UNCOVERED
+    mask: Mask = NOTHING
     true_text: str | None = None
     is_hidden: bool = False
     is_revealed: bool = False
@@ -158,14 +167,18 @@ class Editable:
         if self.schema is not None:
             record = self._encoded(self.schema, text)
         else:
-            record = rewrap(self.record, self.headers, text) if is_document else text.encode()
+            record = self._in_record(text) if is_document else text.encode()
         if self.true_text is not None and self._uncovers(text, record):
             raise MaskMovedError(UNCOVERED_PLACE)
         return record
 
+    def _in_record(self, text: str) -> bytes:
+        document = plain_reading_of(self.error.queue)(self.record, self.headers)
+        return with_text(self.record, document, text)
+
     def _uncovers(self, text: str, record: bytes) -> bool:
         """Return whether the new record would show what is hidden of its text."""
-        mask, is_xml = self.cover.mask, (self.true_text or "").lstrip().startswith("<")
+        mask, is_xml = self.mask, (self.true_text or "").lstrip().startswith("<")
         meant = mask.document(text, is_xml=is_xml)
         if meant is not None and not meant.places:
             return False
@@ -174,13 +187,13 @@ class Editable:
         if hidden is None or meant is None or not isinstance(document, Document):
             return False  # All of it is hidden.
         moved = Counter(p.path for p in meant.places) - Counter(p.path for p in hidden.places)
-        return bool(moved) or document.wrapped != self.has_envelope
+        return bool(moved) or layers_of(document) != self.layers
 
     def _with_true_values(self, text: str) -> str:
         if self.true_text is None:
             return text
         is_xml = self.true_text.lstrip().startswith("<")
-        made = restored(text, self.true_text, self.cover.mask, is_xml=is_xml)
+        made = restored(text, self.true_text, self.mask, is_xml=is_xml)
         if isinstance(made, Misplaced):
             raise MaskMovedError(made.why)
         return made
@@ -219,7 +232,7 @@ def editable(
     if written is not None:
         message = _encoded(error, headers, written)
         return _masked(replace(message, is_revealed=is_revealed), written.content, cover)
-    document = read(record, headers)
+    document = plain_reading_of(error.queue)(record, headers)
     has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
@@ -231,6 +244,7 @@ def editable(
         content=content,
         text=_for_a_field(content),
         headers=headers,
+        layers=layers_of(document) if isinstance(document, Document) else 0,
         is_revealed=is_revealed,
     )
     return _masked(message, document, cover)
@@ -238,7 +252,7 @@ def editable(
 
 def _masked(message: Editable, document: Document | Flaw | Failure, cover: Cover) -> Editable:
     """The same message with placeholders for what is hidden of it."""
-    message = replace(message, cover=cover)
+    message = replace(message, cover=cover, mask=mask_for(document, cover.mask))
     if not cover.mask.hides_payload or message.is_tombstone:
         return message
     hidden = hidden_in(document, cover.mask) if isinstance(document, Document) else None

@@ -138,7 +138,10 @@ def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
     for needle in needles(text):
         has |= Q(_holds(needle))
     plain = set(failures.filter(has).values_list("id", flat=True))
-    packed = failures.filter(_holds(PACKED)).values_list("id", flat=True)
+    may_hide = Q()
+    for mark in PACKED:
+        may_hide |= Q(_holds(mark))
+    packed = failures.filter(may_hide).values_list("id", flat=True)
     found = plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
     return found - hidden_hits(found, text) if found else found
 

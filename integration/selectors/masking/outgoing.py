@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from integration.codec import decode_headers
-from integration.envelope import read
+from integration.envelope import read, read_unwrapped
 from integration.handlers.outgoing import INTERFACE
 from integration.masking.mask import Mask, Rule, mask_of
 from integration.models import OutboxRow, Queue
+from integration.registries.reading import Reading
 from integration.selectors.failures.payloads import Contents, contents_of
 from integration.selectors.masking.covers import words_for
 from integration.selectors.masking.rules import Masks, masks
@@ -26,15 +27,26 @@ def mask_of_row(row: OutboxRow) -> Mask:
 
 def contents_of_row(row: OutboxRow, mask: Mask) -> Contents:
     """Payload, key and headers of an outgoing message, laid out for reading."""
-    shown = contents_of(row.value, row.key, row.headers, mask=mask)
+    reading = reading_of_topic(row.provider_id, row.topic)
+    shown = contents_of(row.value, row.key, row.headers, reading, mask=mask)
     if mask.is_empty:
         return shown
     records = [] if row.value is None else [bytes(row.value)]
     key = None if row.key is None else bytes(row.key)
-    words = words_for(records, decode_headers(row.headers), key, mask=mask, reading=read)
+    words = words_for(records, decode_headers(row.headers), key, mask=mask, reading=reading)
     # A header may repeat what is in the payload.
     headers = tuple((name, words.hide(value)) for name, value in shown.headers)
     return replace(shown, headers=headers, key=words.hide(shown.key))
+
+
+def reading_of_topic(provider: int | None, topic: str) -> Reading:
+    """How a message that goes to this topic is read.
+
+    Out of its retry wrapper, unless the topic has queues and none of them has the wrapper.
+    """
+    wrappers = Queue.objects.filter(provider=provider, topic=topic).values_list("retry_wrapper")
+    known = {wraps for (wraps,) in wrappers}
+    return read if known == {False} else read_unwrapped
 
 
 def mask_of_topic(

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from integration.envelope import read_unwrapped
 from integration.masking.mask import Part, mask_of
 from integration.models import MaskingRule
+from integration.registries.reading import plain_reading_of
 from integration.selectors.failures.payloads import PayloadView, show
 from integration.selectors.setup.tryout import MAX_BYTES
 
@@ -17,7 +19,7 @@ class Tryout:
 
 
 def try_out(sample: str, rule: MaskingRule) -> Tryout:
-    """Show the sample as a page would."""
+    """Show the sample as a page of the rule's queue would; of no queue, out of a retry wrapper."""
     if rule.part != Part.PAYLOAD:
         return Tryout(
             problem="A sample is a payload: rules for headers and keys cannot be tried here."
@@ -26,4 +28,5 @@ def try_out(sample: str, rule: MaskingRule) -> Tryout:
         return Tryout(problem="Paste a message into the sample first.")
     if len(sample.encode()) > MAX_BYTES:
         return Tryout(problem=f"The sample is longer than {MAX_BYTES // 1_024} KiB; shorten it.")
-    return Tryout(show(sample.encode(), [], mask=mask_of(frozenset({rule.rule}))))
+    reading = read_unwrapped if rule.queue is None else plain_reading_of(rule.queue)
+    return Tryout(show(sample.encode(), [], reading, mask=mask_of(frozenset({rule.rule}))))

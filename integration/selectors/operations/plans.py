@@ -242,7 +242,9 @@ def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
             texts = [made.before, made.after]
             if id_ in found:
                 cover = found[id_]
-                masked = [masked_text(text, cover.mask) for text in texts]
+                is_wrapped = contents[id_].queue_id in rules.wrapped
+                mask = cover.mask.in_wrapper if is_wrapped else cover.mask
+                masked = [masked_text(text, mask) for text in texts]
                 if None in masked:
                     continue
                 # A value that the edit puts elsewhere is hidden there, too.

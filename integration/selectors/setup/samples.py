@@ -15,9 +15,10 @@ from uuid import UUID
 from lxml import etree
 
 from integration.codec import decode_headers
-from integration.envelope import Flaw, read
+from integration.envelope import Flaw
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.policy.states import Ended, ErrorState
+from integration.registries.reading import plain_reading_of
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.masking.covers import mask_of_error
 from integration.selectors.scope import Scope
@@ -91,9 +92,10 @@ def _is_applied(state: str, ended: str) -> bool:
 
 def _text(stored: MessageError) -> str | None:
     record, headers = stored.current_payload or b"", decode_headers(stored.headers)
-    if isinstance(read(record, headers), Flaw):
+    reading = plain_reading_of(stored.queue)
+    if isinstance(reading(record, headers), Flaw):
         return None
-    return text_of(record, headers, Part.DOCUMENT, mask=mask_of_error(stored))
+    return text_of(record, headers, Part.DOCUMENT, reading, mask=mask_of_error(stored))
 
 
 def _origin(stored: MessageError) -> str:

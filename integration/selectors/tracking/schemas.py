@@ -1,6 +1,6 @@
 """The schemas that tracked messages were written by."""
 
-from integration.envelope import read
+from integration.envelope import read_unwrapped
 from integration.models import Queue, RegistrySchema
 from integration.registries.reading import Reading, reading_of
 from integration.selectors.tracking.rows import TrackRow
@@ -25,8 +25,11 @@ def schema_of(track: TrackRow | None) -> RegistrySchema | None:
 
 
 def reading_for(track: TrackRow | None) -> Reading:
-    """Return how the payload of a tracked message is read for people."""
-    if track is None or track.schema_id is None:
-        return read
+    """Return how the payload of a tracked message is read for people.
+
+    Where its queue is not known, a retry wrapper is one whatever queue it was.
+    """
+    if track is None:
+        return read_unwrapped
     queue = Queue.objects.select_related("provider").filter(pk=track.queue_id).first()
-    return read if queue is None else reading_of(queue)
+    return read_unwrapped if queue is None else reading_of(queue)

@@ -33,6 +33,11 @@ BY_SPRING = [
     ("kafka_dlt-original-consumer-group", b"billing"),
     ("retry_topic-attempts", struct.pack(">i", 4)),
 ]
+# As it writes them for @RetryableTopic; older ones have the group under the first name.
+BY_RETRIES = [
+    (name if "group" in name else name.replace("kafka_dlt-", "kafka_"), value)
+    for name, value in BY_SPRING
+]
 # As the reporter of a sink connector writes them.
 BY_CONNECT = [
     ("__connect.errors.topic", b"orders"),
@@ -60,6 +65,21 @@ def test_spring_kafkas_headers_are_read():
     assert (letter.topic, letter.partition, letter.offset) == ("orders", 3, 5_000_000_000)
     assert letter.timestamp_ms == 1_700_000_000_000
     assert letter.cause == "java.lang.IllegalStateException"
+
+
+def test_so_are_those_of_its_retry_topics():
+    assert read(BY_RETRIES) == read(BY_SPRING)
+    later = [("kafka_dlt-original-topic", b"orders-retry"), *BY_RETRIES]
+    assert read(later).topic == "orders-retry"
+    key = [("kafka_original-topic", b"orders"), ("kafka_key-exception-fqcn", b"a.BadKey")]
+    assert read(key).cause == "a.BadKey"
+    assert list(without_telling([("a", b"1"), *BY_RETRIES, *key])) == [("a", b"1")]
+
+
+def test_alone_such_a_name_is_anybodys():
+    headers = [("kafka_exception-message", b"ours"), ("kafka_original-sender", b"me")]
+    assert dead_letter_of(headers) is None
+    assert list(without_telling(headers)) == headers
 
 
 def test_kafka_connects_headers_are_read():
@@ -122,7 +142,7 @@ def test_the_failure_names_who_and_why_and_quotes_nothing():
 
 
 DIGITS = st.integers(0, 10**20).map(lambda number: str(number).encode())
-NAMES = st.sampled_from([name for name, _ in BY_SPRING + BY_CONNECT] + ["other"])
+NAMES = st.sampled_from([name for name, _ in BY_SPRING + BY_RETRIES + BY_CONNECT] + ["other"])
 
 
 @given(st.lists(st.tuples(NAMES, st.none() | DIGITS | st.binary(max_size=40)), max_size=12))
