@@ -17,6 +17,7 @@ from console.layout.access import ROLES, Right, scope_of
 from console.people import limits, sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
+from integration.actions.shown_once import just_before
 from integration.errors import IntegrationError
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.selectors.scope import Scope
@@ -63,6 +64,17 @@ def named(name: str, *, alike: bool = False) -> User | None:
     how = "__iexact" if alike else ""
     name = model.normalize_username(name)
     return model._default_manager.filter(**{f"{model.USERNAME_FIELD}{how}": name}).first()
+
+
+def sent_twice(name: str, by: User | AnonymousUser) -> User | None:
+    """The account that `by` made of this name a moment ago, if nobody has come in by it yet."""
+    known = named(name)
+    if known is None or known.last_login is not None:
+        return None
+    made = ConfigurationChange.objects.filter(
+        kind="user", subject=str(known.pk), action="create", actor=by.get_username()
+    )
+    return known if made.filter(at__gt=just_before()).exists() else None
 
 
 def login_backend() -> str:

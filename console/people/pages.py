@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -16,7 +17,7 @@ from console.layout.answers import actor_of, see, tell_problem
 from console.people import accounts, personal_tokens, sessions
 from console.people.accounts import PersonProtectedError
 from console.people.company import connecting, entering
-from console.people.forms import PersonForm
+from console.people.forms import NAME, PersonForm
 from console.people.second import factors
 from integration.actions.configuration import Author
 
@@ -51,8 +52,15 @@ def add_person(request: HttpRequest) -> HttpResponse:
     refuse_limited(request)
     if accounts.unasked():
         raise PermissionDenied(MADE_ELSEWHERE.format(", ".join(accounts.unasked())))
-    form = PersonForm(request.POST or None, initial={"is_active": True})
-    return _answered(request, None, form)
+    if request.method != "POST":
+        return _answered(request, None, PersonForm(initial={"is_active": True}))
+    with transaction.atomic():
+        # Of a form that is sent twice the second waits for the first.
+        accounts.locked(cast("User", request.user))
+        again = None
+        if not request.POST.get("password"):
+            again = accounts.sent_twice(request.POST.get(NAME, ""), request.user)
+        return _answered(request, again, PersonForm(request.POST, instance=again), is_new=True)
 
 
 @needs(Right.PEOPLE)
@@ -121,7 +129,9 @@ def refuse_limited(request: HttpRequest) -> None:
         raise PermissionDenied(LIMITED)
 
 
-def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> HttpResponse:
+def _answered(
+    request: HttpRequest, known: User | None, form: PersonForm, *, is_new: bool = False
+) -> HttpResponse:
     history = accounts.history(known.pk) if known is not None else []
     # The form writes what was typed onto its account; the page speaks of the stored one.
     name = known.get_username() if known is not None and not form.is_bound else ""
@@ -141,7 +151,7 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
     if not form.is_valid():
         return render(request, "console/people/person.html", context, status=422)
     wanted = form.wanted()
-    made = "" if known is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
+    made = "" if not is_new or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
     try:
         account = accounts.store(known, wanted, request.user, form.cleaned_data["why"])
