@@ -12,14 +12,16 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from console.forms.setup_form import compared
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.people import accounts, personal_tokens, sessions
-from console.people.accounts import PersonProtectedError
+from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import connecting, entering
 from console.people.forms import NAME, PersonForm
 from console.people.second import factors
 from integration.actions.configuration import Author
+from integration.actions.errors import ChangedMeanwhileError
 
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
@@ -136,7 +138,7 @@ def _answered(
     # The form writes what was typed onto its account; the page speaks of the stored one.
     name = known.get_username() if known is not None and not form.is_bound else ""
     tokens = [one for one in personal_tokens.tokens_of(known) if one.is_valid] if known else []
-    context = {
+    context: dict[str, object] = {
         "form": form,
         "person": known,
         "history": history,
@@ -145,6 +147,7 @@ def _answered(
         "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else [],
         "identity": entering.identity_of(known) if known else None,
         "factors": factors.factors_of(known) if known else [],
+        "seen": _seen(request, known, is_new=is_new),
     }
     if request.method != "POST":
         return render(request, "console/people/person.html", context)
@@ -154,7 +157,11 @@ def _answered(
     made = "" if not is_new or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
     try:
-        account = accounts.store(known, wanted, request.user, form.cleaned_data["why"])
+        why, seen = form.cleaned_data["why"], _seen(request, known, is_new=is_new)
+        account = accounts.store(known, wanted, request.user, why, seen=seen)
+    except ChangedMeanwhileError as problem:
+        context |= _conflict(problem, known, wanted)
+        return render(request, "console/people/person.html", context, status=409)
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, "console/people/person.html", context, status=422)
@@ -163,3 +170,22 @@ def _answered(
         return render(request, "console/people/made.html", {"person": account, "password": made})
     messages.success(request, f"{account.get_username()} was saved.")
     return see("people")
+
+
+def _conflict(
+    problem: ChangedMeanwhileError, known: User | None, wanted: Wanted
+) -> dict[str, object]:
+    """The stored account beside what was entered. Raises Http404 where it is gone."""
+    stored = None if known is None else accounts.person(str(known.pk))
+    if stored is None:
+        raise Http404(str(problem)) from problem
+    theirs, ours = accounts.compared(stored, wanted)
+    seen = {"seen": accounts.stamp(stored)}
+    return seen | compared(problem, "user", stored.pk, theirs, ours)
+
+
+def _seen(request: HttpRequest, known: User | None, *, is_new: bool) -> str | None:
+    """The stamp of the account that the form was made from; of a new one there is none."""
+    if known is None or is_new:
+        return None
+    return accounts.stamp(known) if request.method != "POST" else request.POST.get("seen", "")
