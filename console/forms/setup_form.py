@@ -13,7 +13,7 @@ from django.http import Http404
 from django.utils.html import escape
 
 from integration.actions import configuration
-from integration.actions.configuration import Author
+from integration.actions.configuration import Author, Facts
 from integration.actions.errors import ChangedMeanwhileError
 from integration.errors import IntegrationError
 from integration.selectors import changes
@@ -158,11 +158,18 @@ def conflict_of(problem: ChangedMeanwhileError, mine: Model) -> dict[str, object
         raise Http404(str(problem))
     kind = mine._meta.model_name or ""
     theirs, ours = configuration.facts(problem.stored), configuration.facts(mine)
+    seen = configuration.stamp(problem.stored)
+    return {"seen": seen, **compared(problem, kind, problem.stored.pk, theirs, ours)}
+
+
+def compared(
+    problem: ChangedMeanwhileError, kind: str, number: Any, theirs: Facts, ours: Facts
+) -> dict[str, object]:
+    """Context of the table that shows what is stored beside what was entered."""
     return {
-        "seen": configuration.stamp(problem.stored),
         "conflict": problem,
         "differing": [d for d in changes.differences(theirs, ours) if d.before != d.after],
-        "last": next(iter(changes.history_of(kind, problem.stored.pk, 1)), None),
+        "last": next(iter(changes.history_of(kind, number, 1)), None),
     }
 
 

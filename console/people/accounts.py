@@ -17,6 +17,8 @@ from console.layout.access import ROLES, Right, scope_of
 from console.people import limits, sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
+from integration.actions.errors import ChangedMeanwhileError
+from integration.actions.shown_once import just_before
 from integration.errors import IntegrationError
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.selectors.scope import Scope
@@ -65,6 +67,17 @@ def named(name: str, *, alike: bool = False) -> User | None:
     return model._default_manager.filter(**{f"{model.USERNAME_FIELD}{how}": name}).first()
 
 
+def sent_twice(name: str, by: User | AnonymousUser) -> User | None:
+    """The account that `by` made of this name a moment ago, if nobody has come in by it yet."""
+    known = named(name)
+    if known is None or known.last_login is not None:
+        return None
+    made = ConfigurationChange.objects.filter(
+        kind="user", subject=str(known.pk), action="create", actor=by.get_username()
+    )
+    return known if made.filter(at__gt=just_before()).exists() else None
+
+
 def login_backend() -> str:
     """The backend of the project that knows who is logged in, where no password was asked for."""
     known = list(settings.AUTHENTICATION_BACKENDS)
@@ -92,8 +105,19 @@ def systems_of(scope: Scope) -> list[str]:
     return list(ExternalSystem.objects.filter(scope.within("pk")).values_list("name", flat=True))
 
 
-def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
-    """Store a new or changed account. Raises PersonProtectedError."""
+def store(
+    known: User | None,
+    wanted: Wanted,
+    by: User | AnonymousUser,
+    reason: str,
+    *,
+    seen: str | None = None,
+) -> User:
+    """Store a new or changed account.
+
+    `seen` is the stamp() of what the change was made from. Raises PersonProtectedError,
+    ChangedMeanwhileError.
+    """
     if known is not None:
         refuse_above(known, by)
         _refuse_lockout(known, wanted, by)
@@ -101,6 +125,8 @@ def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
     with transaction.atomic():
         account = locked(known)
         before = None if known is None else facts(account)
+        if seen is not None and configuration.stamp_of(before) != seen:
+            raise ChangedMeanwhileError(account.get_username(), account)
         _write(account, wanted.name, wanted.email)
         account.is_active = wanted.is_active
         if wanted.password is not None:
@@ -153,6 +179,24 @@ def facts(account: User) -> Facts:
         "active": account.is_active,
         "password": configuration.SET if account.has_usable_password() else configuration.NOT_SET,
     }
+
+
+def stamp(account: User) -> str:
+    """Return what a form carries, so that a change made meanwhile is noticed; see `store`."""
+    return configuration.stamp_of(facts(account))
+
+
+def compared(account: User, wanted: Wanted) -> tuple[Facts, Facts]:
+    """What is stored of an account, and what is wanted of it."""
+    ours = {
+        "name": wanted.name,
+        "email": wanted.email,
+        "roles": sorted(role.name for role in wanted.roles),
+        "systems": EVERY_SYSTEM if wanted.systems is None else _names(wanted.systems),
+        "active": wanted.is_active,
+    }
+    theirs = facts(account)
+    return {name: theirs[name] for name in ours}, ours
 
 
 def _everybody() -> QuerySet[User]:

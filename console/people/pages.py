@@ -8,17 +8,20 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from console.forms.setup_form import compared
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.people import accounts, personal_tokens, sessions
-from console.people.accounts import PersonProtectedError
+from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import connecting, entering
-from console.people.forms import PersonForm
+from console.people.forms import NAME, PersonForm
 from console.people.second import factors
 from integration.actions.configuration import Author
+from integration.actions.errors import ChangedMeanwhileError
 
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
@@ -51,8 +54,15 @@ def add_person(request: HttpRequest) -> HttpResponse:
     refuse_limited(request)
     if accounts.unasked():
         raise PermissionDenied(MADE_ELSEWHERE.format(", ".join(accounts.unasked())))
-    form = PersonForm(request.POST or None, initial={"is_active": True})
-    return _answered(request, None, form)
+    if request.method != "POST":
+        return _answered(request, None, PersonForm(initial={"is_active": True}))
+    with transaction.atomic():
+        # Of a form that is sent twice the second waits for the first.
+        accounts.locked(cast("User", request.user))
+        again = None
+        if not request.POST.get("password"):
+            again = accounts.sent_twice(request.POST.get(NAME, ""), request.user)
+        return _answered(request, again, PersonForm(request.POST, instance=again), is_new=True)
 
 
 @needs(Right.PEOPLE)
@@ -121,12 +131,14 @@ def refuse_limited(request: HttpRequest) -> None:
         raise PermissionDenied(LIMITED)
 
 
-def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> HttpResponse:
+def _answered(
+    request: HttpRequest, known: User | None, form: PersonForm, *, is_new: bool = False
+) -> HttpResponse:
     history = accounts.history(known.pk) if known is not None else []
     # The form writes what was typed onto its account; the page speaks of the stored one.
     name = known.get_username() if known is not None and not form.is_bound else ""
     tokens = [one for one in personal_tokens.tokens_of(known) if one.is_valid] if known else []
-    context = {
+    context: dict[str, object] = {
         "form": form,
         "person": known,
         "history": history,
@@ -135,16 +147,21 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
         "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else [],
         "identity": entering.identity_of(known) if known else None,
         "factors": factors.factors_of(known) if known else [],
+        "seen": _seen(request, known, is_new=is_new),
     }
     if request.method != "POST":
         return render(request, "console/people/person.html", context)
     if not form.is_valid():
         return render(request, "console/people/person.html", context, status=422)
     wanted = form.wanted()
-    made = "" if known is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
+    made = "" if not is_new or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
     try:
-        account = accounts.store(known, wanted, request.user, form.cleaned_data["why"])
+        why, seen = form.cleaned_data["why"], _seen(request, known, is_new=is_new)
+        account = accounts.store(known, wanted, request.user, why, seen=seen)
+    except ChangedMeanwhileError as problem:
+        context |= _conflict(problem, known, wanted)
+        return render(request, "console/people/person.html", context, status=409)
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, "console/people/person.html", context, status=422)
@@ -153,3 +170,22 @@ def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> Htt
         return render(request, "console/people/made.html", {"person": account, "password": made})
     messages.success(request, f"{account.get_username()} was saved.")
     return see("people")
+
+
+def _conflict(
+    problem: ChangedMeanwhileError, known: User | None, wanted: Wanted
+) -> dict[str, object]:
+    """The stored account beside what was entered. Raises Http404 where it is gone."""
+    stored = None if known is None else accounts.person(str(known.pk))
+    if stored is None:
+        raise Http404(str(problem)) from problem
+    theirs, ours = accounts.compared(stored, wanted)
+    seen = {"seen": accounts.stamp(stored)}
+    return seen | compared(problem, "user", stored.pk, theirs, ours)
+
+
+def _seen(request: HttpRequest, known: User | None, *, is_new: bool) -> str | None:
+    """The stamp of the account that the form was made from; of a new one there is none."""
+    if known is None or is_new:
+        return None
+    return accounts.stamp(known) if request.method != "POST" else request.POST.get("seen", "")

@@ -15,6 +15,7 @@ from console.layout.access import Right, has, narrow
 from console.models import CompanyIdentity, PersonalToken
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.shown_once import is_unseen
 from integration.errors import IntegrationError
 from integration.http_api.errors import HttpApiError
 from integration.http_api.tokens import hash_of, is_token, new_token, prefix_of
@@ -110,22 +111,21 @@ def make(
 
     A right that the person does not have is worth nothing in a token, now and later.
     """
-    new = new_token()
+    new, words = new_token(), sorted(right.word for right in rights)
     with transaction.atomic():
         # Of two that are made under one name at once, one is told.
         get_user_model()._default_manager.select_for_update().get(pk=person.pk)
-        if PersonalToken.objects.filter(person=person, name=name).exists():
+        token = PersonalToken.objects.filter(person=person, name=name).first()
+        if token is not None and not (token.rights == words and is_unseen(token)):
             raise PersonalTokenTakenError(name)
-        token = PersonalToken(
-            person=person,
-            name=name,
-            prefix=new.prefix,
-            token_hash=new.token_hash,
-            rights=sorted(right.word for right in rights),
-            created_at=database_now(),
-            expires_at=database_now() + valid_for,
+        # Of a form that is sent twice the first text is replaced: nobody has seen it.
+        token = token or PersonalToken(
+            person=person, name=name, rights=words, created_at=database_now()
         )
+        token.prefix, token.token_hash = new.prefix, new.token_hash
+        token.expires_at = database_now() + valid_for
         configuration.save(token, Author(person.get_username(), reason))
+        PersonalToken.objects.filter(pk=token.pk).update(token_hash=new.token_hash)
     return Made(PersonalToken.objects.get(pk=token.pk), new.text)
 
 

@@ -28,6 +28,7 @@ from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.kafka.errors import ProviderError
 from integration.models import ExternalSystem, MessageError, Provider, Queue
+from integration.policy.moves import FAILED_AGAIN
 from integration.policy.retry import Backoff, RetryPolicy, pause
 from integration.policy.states import ErrorState
 from integration.store import returned
@@ -139,8 +140,8 @@ class Letter:
             why = f"It came from {origin}, which is a dead-letter topic itself: it would go round."
             return self._give_up("RESEND_LOOP", why, context)
         if self.sent >= parameters.most_resends:
-            why = f"It was sent back {self.sent} times and has failed again. {row.text}".strip()
-            return self._give_up("RESENDS_SPENT", why, context)
+            why = f"It was sent back {self.sent} times and {FAILED_AGAIN}"
+            return self._give_up("RESENDS_SPENT", why, context, quoted=row.text)
         if self.age < _pause(parameters, self.sent):
             return WAITING
         return self._send(origin, context)
@@ -162,10 +163,17 @@ class Letter:
             return e.code
         return "RETURNED"
 
-    def _give_up(self, code: str, text: str, context: Context) -> str:
-        version, actor = self.row.version, context.actor
+    def _give_up(self, code: str, why: str, context: Context, quoted: str = "") -> str:
+        """Leave it to people; `quoted` is what a failure says, which is in no decision."""
         try:
-            dead_letters.give_up(self.row.pk, version=version, actor=actor, code=code, text=text)
+            dead_letters.give_up(
+                self.row.pk,
+                version=self.row.version,
+                actor=context.actor,
+                code=code,
+                text=f"{why} {quoted}".strip(),
+                reason=why,
+            )
         except IntegrationError as e:
             context.say(f"{self.row.pk}: {e.code}: {e.sentence}")
             return e.code

@@ -18,8 +18,7 @@ from crontasks.problems.queues import SOON_SHARE
 from integration.counting import listed, so_many
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
-from integration.selectors.masking.covers import covers_of
-from integration.selectors.masking.partitions import covered
+from integration.selectors.masking.partitions import StateText, covered
 from integration.selectors.outbox.branches import (
     CommitInDoubt,
     HeldByOthers,
@@ -50,7 +49,8 @@ SETTLED_KINDS: Final = frozenset(
 
 _STATES: Final = f"""
     SELECT CASE WHEN {IS_HELD_BACK} THEN 'OUTAGE' ELSE p.state END,
-           q.name || '[' || p.partition || ']', p.state_code, p.state_text, p.state_error
+           q.name || '[' || p.partition || ']',
+           q.id, p.state, p.state_code, p.state_text, p.state_error
     FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
     WHERE q.enabled AND NOT q.paused
       AND (p.state IN ('BLOCKED', 'BRAKED') OR {IS_HELD_BACK} OR (p.state IN ('OUTAGE', 'WAITING')
@@ -190,10 +190,10 @@ def _of_all(kind: NoticeKind, situation: Situation) -> Condition:
 def _states(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_STATES)
     rows = cursor.fetchall()
+    told = [StateText(*of_state) for _, _, *of_state in rows]
     # A notice is mailed and logged: nobody can mask it afterwards.
-    covers = covers_of([error for *_, error in rows if error is not None]) if rows else {}
-    for state, subject, code, told, error in rows:
-        reason = f"{code}: {covered(told, error, covers)}"
+    for (state, subject, _, _, code, *_), text in zip(rows, covered(told), strict=True):
+        reason = f"{code}: {text}"
         if code == TRANSACTION_HANGS:
             reason += (
                 f". `manage.py check_flow {subject.partition('[')[0]}` gives the commands that "

@@ -72,7 +72,12 @@ def stamp(subject: models.Model) -> str:
         for field in subject._meta.concrete_fields
         if isinstance(field, SecretField | models.JSONField)
     }
-    text = json.dumps([facts(subject), secrets], sort_keys=True)
+    return stamp_of([facts(subject), secrets])
+
+
+def stamp_of(told: object) -> str:
+    """The same of facts that are JSON, where a thing is kept in more than its row."""
+    text = json.dumps(told, sort_keys=True)
     return salted_hmac("integration.configuration.stamp", text, algorithm="sha256").hexdigest()[:32]
 
 

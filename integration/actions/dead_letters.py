@@ -49,12 +49,13 @@ def send_back(
     leave_request(row.queue_id)
 
 
-def give_up(error_id: UUID, *, version: int, actor: str, code: str, text: str) -> None:
+def give_up(error_id: UUID, *, version: int, actor: str, code: str, text: str, reason: str) -> None:
     """Leave a dead letter to people, with a code that says why it is not sent back any more.
 
+    `text` is the failure's, and masked as such; `reason` is shown as it is, and outlives it.
     Raises StateMismatchError, RowBusyError.
     """
-    request = Request(GIVE_UP, actor, text)
+    request = Request(GIVE_UP, actor, reason)
     with short_transaction():
         row = as_seen(error_id, version, request)
         carry_out(row, request, {"code": code, "text": text})

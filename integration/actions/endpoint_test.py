@@ -57,7 +57,9 @@ def run_test(endpoint: Endpoint, author: Author, sample: Sample | None) -> Endpo
     )
     test.refresh_from_db()
     if sample is not None:
-        configuration.record(test, None, configuration.facts(test), author)
+        # The audit outlives the endpoint, and is read without the right to see payloads.
+        told = {n: v for n, v in configuration.facts(test).items() if n != "excerpt"}
+        configuration.record(test, None, told, author)
     return test
 
 

@@ -1,6 +1,7 @@
 """Tokens of the HTTP API: made, rotated and revoked, each with its row of audit."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -10,6 +11,7 @@ from django.db.models.functions import Least
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.shown_once import is_unseen
 from integration.errors import IntegrationError
 from integration.http_api import callers
 from integration.http_api.tokens import new_token
@@ -19,7 +21,7 @@ from integration.selectors.setup.tokens import names_to_limit_to
 from integration.store.sessions import database_now
 
 MOST_VALID: Final = 2
-INHERITED: Final = (
+RIGHTS: Final = (
     "system",
     "may_post",
     "may_call",
@@ -27,8 +29,8 @@ INHERITED: Final = (
     "may_publish",
     "services",
     "users",
-    "expires_at",
 )
+INHERITED: Final = (*RIGHTS, "expires_at")
 # What a rotation adds to a name. No name that people give has a dot: `erp-7` and `erp-2024` are two
 # tokens, and not one that was rotated.
 _NUMBER: Final = re.compile(r"\.\d+$")
@@ -50,10 +52,12 @@ class TooManyValidError(IntegrationError):
 
     code = "TOO_MANY_VALID_TOKENS"
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], *, is_newest_used: bool) -> None:
+        older = "Revoke the older one first, when nobody uses it any more."
+        newest = f"Nobody has used {names[-1]} yet: if its text is lost, revoke that one."
         super().__init__(
             f"{' and '.join(names)} are both valid.",
-            next_step="Revoke the older one first, when nobody uses it any more.",
+            next_step=older if is_newest_used else f"{newest} Else: {older}",
         )
 
 
@@ -91,16 +95,21 @@ def make(
 ) -> Made:
     """Store a new token; `scope` is the author's, `valid_for` None = until it is revoked.
 
-    Raises TokenNameTakenError, TokenReachesOthersError.
+    Of a form that is sent twice the first text is replaced. Raises TokenNameTakenError,
+    TokenReachesOthersError.
     """
     _refuse_reach(token, scope)
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
         ExternalSystem.objects.select_for_update().get(pk=token.system_id)
-        if ApiToken.objects.filter(system=token.system_id, name=token.name).exists():
+        known = ApiToken.objects.filter(system=token.system_id, name=token.name).first()
+        if known is not None and not _is_again(known, token, author):
             raise TokenNameTakenError(token.name)
+        token = known or token
         token.expires_at = None if valid_for is None else database_now() + valid_for
-        return _made(token, author)
+        made = _made(token, author)
+    callers.forget()
+    return made
 
 
 def rotate(
@@ -111,7 +120,8 @@ def rotate(
     That of `erp` is `erp.2`.
 
     An end that was set once is nobody's to put off by changing the text: the successor ends when
-    the old one would have ended, and the old one no later.
+    the old one would have ended, and the old one no later. Of a form that is sent twice there is
+    one successor, and the first text is replaced.
 
     Raises TokenOverError, TooManyValidError while its predecessor is valid, too, and
     TokenReachesOthersError: who makes a text knows it.
@@ -122,20 +132,18 @@ def rotate(
         locked = ApiToken.objects.select_for_update(of=("self",)).select_related("system")
         old = locked.get(pk=token.pk)
         _refuse_reach(old, scope)
-        base = _NUMBER.sub("", old.name)
-        family = _family(old.system, base)
-        valid = [token.name for token in family.filter(_valid()).order_by("pk")]
-        if old.name not in valid:
+        family = _family(old.system, _NUMBER.sub("", old.name))
+        valid = list(family.filter(_valid()).order_by("pk"))
+        if old.pk not in {one.pk for one in valid}:
             raise TokenOverError(old.name)
-        if len(valid) >= MOST_VALID:
-            raise TooManyValidError(valid)
-        taken = set(family.values_list("name", flat=True))
-        number = next(n for n in range(2, len(taken) + 3) if f"{base}.{n}" not in taken)
-        same = {column: getattr(old, column) for column in INHERITED}
-        made = _made(ApiToken(name=f"{base}.{number}", **same), author)
-        # Without an end of its own (NULL) it is the overlap's.
-        old.expires_at = Least(F("expires_at"), database_now() + overlap)
-        configuration.save(old, author)
+        newest = valid[-1]
+        if newest.created_at > old.created_at and _is_again(newest, old, author):
+            made = _made(newest, author)
+        else:
+            made = _succeeded(old, valid, family, author)
+            # Without an end of its own (NULL) it is the overlap's.
+            old.expires_at = Least(F("expires_at"), database_now() + overlap)
+            configuration.save(old, author)
     callers.forget()
     return made
 
@@ -160,11 +168,34 @@ def _refuse_reach(token: ApiToken, scope: Scope) -> None:
         raise TokenReachesOthersError
 
 
+def _succeeded(
+    old: ApiToken, valid: Sequence[ApiToken], family: QuerySet[ApiToken], author: Author
+) -> Made:
+    if len(valid) >= MOST_VALID:
+        is_used = valid[-1].last_used_at is not None
+        raise TooManyValidError([one.name for one in valid], is_newest_used=is_used)
+    base = _NUMBER.sub("", old.name)
+    taken = set(family.values_list("name", flat=True))
+    number = next(n for n in range(2, len(taken) + 3) if f"{base}.{n}" not in taken)
+    same = {column: getattr(old, column) for column in INHERITED}
+    return _made(ApiToken(name=f"{base}.{number}", **same), author)
+
+
+def _is_again(known: ApiToken, asked: ApiToken, author: Author) -> bool:
+    """Return whether the same form made `known` a moment ago, so that nobody has seen its text."""
+    is_same = all(getattr(known, one) == getattr(asked, one) for one in RIGHTS)
+    return is_same and known.created_by == author.actor and is_unseen(known)
+
+
 def _made(token: ApiToken, author: Author) -> Made:
-    new = new_token()
+    """Store a new token, or one that there is with another text."""
+    new, is_known = new_token(), token.pk is not None
     token.prefix, token.token_hash = new.prefix, new.token_hash
-    token.created_at, token.created_by = database_now(), author.actor
+    if not is_known:
+        token.created_at, token.created_by = database_now(), author.actor
     configuration.save(token, author)
+    if is_known:
+        ApiToken.objects.filter(pk=token.pk).update(token_hash=new.token_hash)
     return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
 
 

@@ -17,7 +17,12 @@ from integration.paths import BadPath, plain_steps
 
 # What stands for a hidden value, numbered inside a document so that an editor can put it back.
 HIDDEN: Final = "⟦masked⟧"
-PLACEHOLDER: Final = re.compile(r"⟦masked (\d{1,7})(?:: …\w{4})?⟧")
+# Serializers that write nothing but ASCII escape its brackets, as JSON or as XML has it.
+PLACEHOLDER: Final = re.compile(
+    r"(?:⟦|\\u27e6|&#10214;|&#x27e6;)masked (\d{1,7})"
+    r"(?:: (?:…|\\u2026|&#8230;|&#x2026;)\w{4})?(?:⟧|\\u27e7|&#10215;|&#x27e7;)",
+    re.IGNORECASE,
+)
 # Of shorter values the last four would be most of them.
 LONG_ENOUGH: Final = 8
 ALL_HEADERS: Final = "*"

@@ -41,6 +41,8 @@ ARRIVED: Final = Move("arrived", frozenset({ErrorState.HOLD}), ErrorState.RESOLV
 SEND_BACK: Final = Move("send back", frozenset({ErrorState.HOLD}), ErrorState.RESOLVED)
 # Of one that was sent back too often, or cannot be: it is left to people.
 GIVE_UP: Final = Move("give up", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
+# How the reason ends where it came back too often.
+FAILED_AGAIN: Final = "has failed again."
 # Of the head of a sequential queue: it stays on hold, and the queue goes on past it.
 PARK: Final = Move("park", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
 EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)

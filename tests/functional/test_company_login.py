@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import CompanyIdentity, ConsoleSession, Limit
-from console.people import limits
+from console.people import accounts, limits
 from console.people.company import entering
 from console.people.company.rechecks import CHECKED
 from console.people.session_limits import BEGAN
@@ -288,7 +288,8 @@ def test_an_account_that_is_switched_off_stays_out_and_is_out_at_once(
     administrator = Client()
     administrator.force_login(a_person("Administrators"))
     place = reverse("person", args=[olga.pk])
-    answer = administrator.post(place, {"username": "olga", "roles": []})
+    form = {"username": "olga", "roles": [], "seen": accounts.stamp(olga)}
+    answer = administrator.post(place, form)
     assert answer.status_code == 303
     assert client.get(reverse("account")).status_code == 302
     assert not ConsoleSession.objects.filter(person=olga).exists()

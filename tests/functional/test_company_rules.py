@@ -10,6 +10,7 @@ from django.urls import reverse
 from console.layout.access import Right
 from console.models import CompanyIdentity, GroupRule, Limit
 from console.people import accounts
+from console.people.company import rules
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.company_login import a_rule, systems_of
 from tests.support.identity_provider import IdentityProvider, logged_in_by
@@ -44,7 +45,8 @@ def test_a_rule_is_written_changed_and_removed_and_each_counts_at_once(
     assert systems_of("olga") == {"eam"}
     rule = GroupRule.objects.get(group="/cafeteria")
     place = reverse("company-group", args=[rule.pk])
-    assert client.post(place, asked("/cafeteria", "Viewers")).status_code == 303
+    viewers = asked("/cafeteria", "Viewers", seen=rules.stamp(rule))
+    assert client.post(place, viewers).status_code == 303
     assert roles_of("olga") == {"Operators", "Viewers"}
     assert systems_of("olga") is None
     client.post(reverse("company-group-delete", args=[rule.pk]), {"reason": "closed"})
@@ -92,6 +94,26 @@ def test_a_changed_rule_counts_for_the_groups_of_a_login_that_was_faster(
     client.post(reverse("company-group-new"), asked("/new", "Editors"))
     assert roles_of("olga") == {"Operators", "Editors"}
     assert CompanyIdentity.objects.get().groups == ["/ops", "/new"]
+
+
+def test_an_old_form_does_not_give_back_what_a_newer_one_took() -> None:
+    client = logged_in(a_person("Administrators", "adam"))
+    rule = a_rule("/board", "Editors")
+    place = reverse("company-group", args=[rule.pk])
+    seen = client.get(place).context["seen"]
+    taken = asked("/board", "Viewers", seen=seen, reason="no longer")
+    assert client.post(place, taken).status_code == 303
+    old = client.post(place, asked("/management", "Editors", seen=seen))
+    assert old.status_code == 409
+    for told in ("changed by somebody else", "no longer", "Viewers", "Save mine"):
+        assert told in old.text
+    assert str(GroupRule.objects.get().role) == "Viewers"
+    mine = asked("/management", "Editors", seen=old.context["seen"])
+    assert client.post(place, mine).status_code == 303
+    assert (GroupRule.objects.get().group, GroupRule.objects.get().role.name) == (
+        "/management",
+        "Editors",
+    )
 
 
 def test_nobody_writes_a_rule_for_more_than_they_have(idp: IdentityProvider) -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import Limit
+from console.people import accounts
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.rows import PASSWORD, a_person
 
@@ -59,9 +60,9 @@ def test_an_account_is_made_with_a_password_that_is_shown_once() -> None:
 def test_roles_and_limits_are_changed_and_told_before_and_after() -> None:
     otto = a_person("Viewers", "otto")
     otto.sluice_limit = Limit.objects.create(person=otto)
+    data = {"username": "otto", "is_active": "on", "roles": [role("Editors")], "password": ""}
     answer = administrator().post(
-        reverse("person", args=[otto.pk]),
-        {"username": "otto", "is_active": "on", "roles": [role("Editors")], "password": ""},
+        reverse("person", args=[otto.pk]), {**data, "seen": accounts.stamp(otto)}
     )
     assert answer.status_code == 303
     [change] = ConfigurationChange.objects.all()
@@ -75,11 +76,36 @@ def test_a_new_password_ends_the_sessions_of_that_person() -> None:
     his = Client()
     his.force_login(otto)
     data = {"username": "otto", "is_active": "on", "roles": [role("Viewers")]}
+    data["seen"] = accounts.stamp(otto)
     place = reverse("person", args=[otto.pk])
     administrator().post(place, {**data, "password": "quite-another-1"})
     assert his.get(reverse("overview")).status_code == 302
     [change] = ConfigurationChange.objects.all()
     assert change.after == {"password": "set anew"}
+
+
+def test_an_old_form_does_not_give_back_what_a_newer_one_took() -> None:
+    bob, ann, carl = a_person("Operators", "bob"), administrator("ann"), administrator("carl")
+    place, system = reverse("person", args=[bob.pk]), ExternalSystem.objects.create(name="erp")
+    known = {
+        "username": "bob",
+        "roles": [role("Operators")],
+        "seen": ann.get(place).context["seen"],
+    }
+    limit = {"is_limited": "on", "systems": [system.pk], "why": "he has left"}
+    assert carl.post(place, {**known, **limit}).status_code == 303
+    mine = {**known, "is_active": "on", "email": "bob@erp.example"}
+    old = ann.post(place, mine)
+    assert old.status_code == 409
+    for told in ("changed by somebody else", "carl", "he has left", "bob@erp.example", "Save mine"):
+        assert told in old.text
+    bob.refresh_from_db()
+    assert (bob.is_active, bob.email) == (False, "")
+    assert [*bob.sluice_limit.systems.all()] == [system]
+    assert ann.post(place, {**mine, "seen": "", "is_active": ""}).status_code == 409
+    assert ann.post(place, {**mine, "seen": old.context["seen"]}).status_code == 303
+    bob.refresh_from_db()
+    assert (bob.is_active, bob.email) == (True, "bob@erp.example")
 
 
 def test_a_password_that_is_too_short_is_told_beside_its_field() -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import ConsoleSession
+from console.people import accounts
 from console.people.session_limits import BEGAN
 from integration.models import ConfigurationChange
 from tests.support.rows import PASSWORD, a_person, an_address
@@ -92,7 +93,9 @@ def test_a_new_password_keeps_this_session_and_ends_the_others() -> None:
 def test_who_is_switched_off_is_out_at_once() -> None:
     olga = a_person("Viewers", "olga")
     hers, adams = logged_in(olga), logged_in(a_person("Administrators"))
-    adams.post(reverse("person", args=[olga.pk]), {"username": "olga"})
+    adams.post(
+        reverse("person", args=[olga.pk]), {"username": "olga", "seen": accounts.stamp(olga)}
+    )
     assert not is_in(hers)
     assert not ConsoleSession.objects.filter(person=olga).exists()
 

@@ -23,6 +23,9 @@ from integration.codec import decode_headers
 from integration.documents.patterns import BadPattern, whole
 from integration.models import ConfigurationChange, MessageError, OutboxRow, Provider, Queue
 from integration.runs.queues import run_queue
+from integration.selectors.failures.failure import detail
+from integration.selectors.scope import EVERYTHING
+from integration.selectors.tracking.story import story
 from integration.store import returned
 from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
@@ -114,6 +117,33 @@ def test_what_fails_again_and_again_is_left_to_people(broker, name, keeps_header
     left = MessageError.objects.get(state="HOLD")
     assert left.code == "RESENDS_SPENT"
     assert left.changes.get().action == "give up"
+
+
+def test_what_a_foreign_application_says_of_it_is_in_no_decision(broker, name):
+    """Decisions are kept when the failure is gone, and no masking rule covers what people say."""
+    dlq = broker.topic(1, f"{name}.orders-dlq")
+    resend(name)
+    told = b"account DE89ABCX is locked for Smith"
+    headers = [("kafka_dlt-original-topic", f"{name}.orders".encode())]
+    broker.send(dlq, [{"n": 1}], headers=[*headers, ("kafka_dlt-exception-message", told)])
+    drained(dlq)
+    assert resend(name, most_resends=0).counts == {"RESENDS_SPENT": 1}
+    left = MessageError.objects.get()
+    change = left.changes.get()
+    assert "Smith" in left.text
+    assert change.reason == "It was sent back 0 times and has failed again."
+    change.reason = left.text
+    change.save()
+    shown = detail(left.pk, EVERYTHING)
+    assert shown is not None
+    assert [one.reason for one in shown.changes] == [
+        "It was sent back 0 times and has failed again."
+    ]
+    whole_story = story(left.message_id, EVERYTHING)
+    assert whole_story is not None
+    told = [event.text for event in whole_story.events if "sent back 0" in event.text]
+    assert "It was sent back 0 times and has failed again." in told
+    assert told.count(left.text) < 2, "as its failure's text, which is masked, if at all"
 
 
 @pytest.mark.parametrize("origin", ["{name}.orders-dlq", "{name}.other-dlq"])

@@ -189,6 +189,24 @@ def test_a_test_is_kept_with_what_it_found(client: Client) -> None:
     assert ConfigurationChange.objects.filter(kind="endpointtest").count() == 2
 
 
+def test_what_a_partner_answered_is_for_who_may_see_payloads(client: Client) -> None:
+    partner = HttpPartner()
+    row = made(client, url=f"{partner.address}/status-422", private_network="on")
+    try_it(client, row, kind="sample", body='{"order": 7}')
+    partner.close()
+    found = EndpointTest.objects.get()
+    assert "as asked" in found.excerpt, (found.code, found.text)
+    noted = ConfigurationChange.objects.get(kind="endpointtest")
+    assert noted.after["code"] == EndpointTest.objects.get().code
+    assert "as asked" not in str(noted.after)
+    ConfigurationChange.objects.filter(pk=noted.pk).update(after={"excerpt": "as asked"})
+    own = reverse("endpoint", args=[row.pk])
+    told = [own, reverse("changes"), reverse("change", args=[noted.pk])]
+    viewer = logged_in("Viewers")
+    assert [one for one in told if "as asked" in viewer.get(one).text] == []
+    assert [one for one in told if "as asked" in client.get(one).text] == [own]
+
+
 @pytest.mark.parametrize("body", ["", "no json", "x" * 300_000])
 def test_a_sample_that_cannot_be_sent_is_told(client: Client, body: str) -> None:
     row = made(client)

@@ -14,7 +14,13 @@ from django.urls import reverse
 from console.layout.access import Right
 from crontasks.notices.conditions import seen_by_workers
 from devstack.servers import Servers
-from integration.models import ConfigurationChange, StoredObject
+from integration.models import (
+    ConfigurationChange,
+    MaskingRule,
+    Queue,
+    QueuePartition,
+    StoredObject,
+)
 from tests.functional.test_console_failure_edit import textarea
 from tests.functional.test_operator_api_rights import every_operation
 from tests.support.every_page import a_cluster_for_it, every_address
@@ -132,6 +138,17 @@ def test_outgoing_and_tracked_messages_are_revealed_as_failures_are(
     assert ConfigurationChange.every.filter(action="reveal", reason="the partner asks").exists()
     client.post(unescape(to[1]), {"to": "mask"})
     assert not is_in(client.get(address).content)
+
+
+def test_what_the_engine_words_itself_of_an_outage_stays(planted: Planted) -> None:
+    own = "No broker answers"
+    places = QueuePartition.objects.filter(partition=5)
+    places.update(state_code="KAFKA_UNAVAILABLE", state_text=own)
+    rules()
+    assert own in str(seen_by_workers(is_settled=False))
+    other = Queue.objects.exclude(pk=planted.queue.pk)[0]
+    MaskingRule.objects.update(queue=other)
+    assert is_in(str(seen_by_workers(is_settled=False)).encode()), "the rules are for another queue"
 
 
 def test_notices_and_stored_documents_have_it_not(planted: Planted) -> None:

@@ -57,6 +57,21 @@ def test_what_was_chosen_beyond_the_most_that_one_takes_is_told(monkeypatch, cho
     assert (operation.total, operation.is_capped) == (2, is_capped)
 
 
+def test_a_successor_reads_no_more_than_one_operation_takes(monkeypatch):
+    """Repairs make larger operations than the console does."""
+    rows = some_held(5)
+    operation = started(plan())
+    run(operation)
+    MessageError.objects.update(state="HOLD", last_failed_at=timezone.now())
+    monkeypatch.setattr(operations, "MOST_ITEMS", 2)
+    monkeypatch.setattr(found, "MOST_COUNTED", 2)
+    chosen = found.again(operation, found.Show.FAILED)
+    assert list(chosen) == [row.pk for row in rows[:3]]
+    number = operations.plan_chosen(chosen, verb="release", actor="otto", retry_of=operation.pk)
+    successor = Operation.objects.get(pk=number)
+    assert (successor.total, successor.is_capped) == (2, True)
+
+
 def test_every_message_is_changed_once_told_once_and_counted():
     some_held(5)
     operation = started(plan(), reason="partner is up again")

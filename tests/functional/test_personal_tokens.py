@@ -160,6 +160,7 @@ def test_who_manages_people_ends_the_tokens_of_others_but_not_of_those_above() -
 def test_a_name_is_taken_once() -> None:
     client = logged_in(a_person("Viewers"))
     client.post(reverse("personal-token-new"), {**ASKED, "rights": []})
+    PersonalToken.objects.update(created_at=timezone.now() - timedelta(minutes=1))
     answer = client.post(reverse("personal-token-new"), {**ASKED, "rights": []})
     assert answer.status_code == 422
     assert "already" in answer.text

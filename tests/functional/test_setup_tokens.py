@@ -98,6 +98,7 @@ def test_mistakes_make_no_token(client: Client, partner: http_api.Partner) -> No
         assert said in unescape(answer.text)
     assert not ApiToken.objects.exists()
     made(client, partner)
+    ApiToken.objects.update(created_at=timezone.now() - timedelta(minutes=1))
     again = client.post(address, ASKED)
     assert again.status_code == 422
     assert "already" in again.text
@@ -136,6 +137,8 @@ def test_tokens_of_two_programs_are_rotated_apart_whatever_numbers_their_names_h
     )
     assert tokens.rotate(first, author, overlap=week).token.name == "erp-7.2"
     assert tokens.rotate(second, author, overlap=week).token.name == "erp-2024.2"
+    # Else a second rotation would be taken for the same form, sent twice.
+    ApiToken.objects.filter(name="erp-7.2").update(last_used_at=timezone.now())
     with pytest.raises(tokens.TooManyValidError, match=r"^erp-7 and erp-7\.2 are both valid"):
         tokens.rotate(first, author, overlap=week)
     tokens.revoke(first, author)
@@ -208,7 +211,7 @@ def test_the_token_of_a_limited_person_reaches_no_further_than_they(
     made(client, partner, name="wide", **{doing: "on"})
     wide = ApiToken.objects.get(name="wide")
     within.post(reverse("token-rotate", args=[partner.system.pk, wide.pk]), {"days": "1"})
-    assert not ApiToken.objects.filter(name="wide-2").exists()
+    assert not ApiToken.objects.filter(name="wide.2").exists()
 
 
 def test_a_token_is_found_under_its_own_system_only(

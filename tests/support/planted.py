@@ -117,6 +117,7 @@ def a_planted_world() -> Planted:
     }
     MessageError.objects.filter(pk=head.pk).update(**fields)
     QueuePartition.objects.filter(state_error=head.pk).update(state_text=QUOTED)
+    _stopped(queue)
     ErrorAttempt.objects.filter(error=head).update(text=QUOTED, detail=f"Traceback\n{QUOTED}")
     a_held(queue, 12, **{**fields, "message_id": "plant/EAM/12", "edited_payload": None})
     ErrorChange.objects.create(
@@ -132,6 +133,26 @@ def a_planted_world() -> Planted:
     _calls(samples, head)
     _elsewhere(samples, queue, structure, record, headers)
     return Planted(samples, queue, head, head.message_id)
+
+
+def _stopped(queue: Queue) -> None:
+    """Partitions that stopped at messages of which there is no failure, with a handler's words."""
+    since = timezone.now() - timedelta(minutes=5)
+    for number, state, code in (
+        (5, "OUTAGE", "OUTAGE"),
+        (6, "OUTAGE", "LEDGER_CLOSED"),
+        (7, "BRAKED", "SAME_FAILURE_IN_A_ROW"),
+    ):
+        QueuePartition.objects.create(
+            queue=queue,
+            partition=number,
+            topic_uuid=TOPIC_UUID,
+            next_offset=1,
+            state=state,
+            state_code=code,
+            state_text=QUOTED,
+            state_since=since,
+        )
 
 
 def _calls(samples: dict[str, Any], head: MessageError) -> None:

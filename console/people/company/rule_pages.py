@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from console.forms.setup_form import inner_helper, reason_field
+from console.forms.setup_form import compared, inner_helper, reason_field
 from console.layout.access import Right, needs
 from console.layout.answers import see, tell_problem
 from console.models import GroupRule
@@ -18,6 +18,7 @@ from console.people.accounts import PersonProtectedError
 from console.people.company import rules
 from console.people.forms import RoleField
 from console.people.pages import refuse_limited
+from integration.actions.errors import ChangedMeanwhileError
 from integration.models import ExternalSystem
 
 
@@ -125,7 +126,11 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 def _answered(request: HttpRequest, known: GroupRule | None, form: RuleForm) -> HttpResponse:
-    context = {"form": form, "rule": known, "told": rules.told_groups()}
+    context: dict[str, object] = {"form": form, "rule": known, "told": rules.told_groups()}
+    seen = None
+    if known is not None:
+        is_sent = request.method == "POST"
+        seen = context["seen"] = request.POST.get("seen", "") if is_sent else rules.stamp(known)
     page = "console/people/company_group_form.html"
     if request.method != "POST":
         return render(request, page, context)
@@ -133,12 +138,26 @@ def _answered(request: HttpRequest, known: GroupRule | None, form: RuleForm) -> 
         return render(request, page, context, status=422)
     given = form.cleaned_data
     try:
-        rules.store(known, form.instance, given["systems"], request.user, given["reason"])
+        systems, why = given["systems"], given["reason"]
+        rules.store(known, form.instance, systems, request.user, why, seen=seen)
+    except ChangedMeanwhileError as problem:
+        context |= _conflict(problem, form)
+        return render(request, page, context, status=409)
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, page, context, status=422)
     messages.success(request, f"The rule for {given['group']} was saved.")
     return see("company-groups")
+
+
+def _conflict(problem: ChangedMeanwhileError, form: RuleForm) -> dict[str, object]:
+    """The stored rule beside the one that was entered. Raises Http404 where it is gone."""
+    stored = rules.rule(form.instance.pk)
+    if stored is None:
+        raise Http404(str(problem)) from problem
+    theirs, ours = rules.compared(stored, form.instance, form.cleaned_data["systems"])
+    seen = {"seen": rules.stamp(stored)}
+    return seen | compared(problem, "grouprule", stored.pk, theirs, ours)
 
 
 def _known(rule_id: int) -> GroupRule:

@@ -10,6 +10,7 @@ from console.models import CompanyIdentity, GroupRule
 from console.people import accounts, limits
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
+from integration.actions.errors import ChangedMeanwhileError
 from integration.models import ExternalSystem
 from integration.store.sessions import database_now
 
@@ -68,15 +69,18 @@ def store(
     systems: Sequence[ExternalSystem],
     by: User | AnonymousUser,
     reason: str,
+    *,
+    seen: str | None = None,
 ) -> None:
     """Store a new or changed rule, and apply it to everybody who has come by the company login.
 
-    Raises PersonProtectedError where it would give, or take, what `by` does not have.
+    `seen` is the stamp() of what the change was made from. Raises PersonProtectedError where it
+    would give, or take, what `by` does not have; ChangedMeanwhileError.
     """
     accounts.refuse_more([wanted.role, *([known.role] if known else [])], by)
     author = Author(by.get_username(), reason)
     with transaction.atomic():
-        before = None if known is None else facts(known)
+        before = None if known is None else _locked_facts(known, seen)
         wanted.save()
         wanted.systems.set(systems if wanted.is_limited else ())
         configuration.record(wanted, before, facts(wanted), author)
@@ -95,15 +99,38 @@ def delete(known: GroupRule, by: User | AnonymousUser, reason: str) -> None:
         _apply_to_all(author)
 
 
+def stamp(known: GroupRule) -> str:
+    """Return what a form carries, so that a change made meanwhile is noticed; see `store`."""
+    return configuration.stamp_of(facts(known))
+
+
+def compared(stored: GroupRule, wanted: GroupRule, systems: Sequence[Any]) -> tuple[Facts, Facts]:
+    """What is stored of a rule, and what is wanted of it."""
+    return facts(stored), _facts(wanted, systems)
+
+
 def facts(known: GroupRule) -> Facts:
     """The facts of a rule for the audit."""
     stored: Any = GroupRule.objects.get(pk=known.pk)
-    systems = sorted(stored.systems.values_list("name", flat=True))
+    return _facts(stored, stored.systems.all())
+
+
+def _facts(rule_: GroupRule, systems: Iterable[ExternalSystem]) -> Facts:
+    names = sorted(system.name for system in systems)
     return {
-        "group": stored.group,
-        "role": stored.role.name,
-        "systems": systems if stored.is_limited else accounts.EVERY_SYSTEM,
+        "group": rule_.group,
+        "role": rule_.role.name,
+        "systems": names if rule_.is_limited else accounts.EVERY_SYSTEM,
     }
+
+
+def _locked_facts(known: GroupRule, seen: str | None) -> Facts:
+    """The facts of a rule that nobody changes from now on. Raises ChangedMeanwhileError."""
+    stored = GroupRule.objects.select_for_update().filter(pk=known.pk).first()
+    before = None if stored is None else facts(stored)
+    if before is None or (seen is not None and configuration.stamp_of(before) != seen):
+        raise ChangedMeanwhileError(f"The rule for {known.group}", stored)
+    return before
 
 
 def touch(identity: CompanyIdentity) -> None:

@@ -6,17 +6,20 @@ import re
 import secrets
 import time
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 import pyotp
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from console.models import SecondFactor
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.shown_once import just_before
 from integration.store.sessions import database_now
 
 Kind = SecondFactor.Kind
@@ -77,6 +80,14 @@ def add_app(person: User, secret: str, code: str, name: str) -> bool:
     return True
 
 
+def is_sent_twice(person: User, code: str, name: str) -> bool:
+    """Whether an app of this name was added a moment ago, by this code."""
+    recent = SecondFactor.objects.filter(
+        person=person, kind=Kind.APP, name=name, created_at__gt=just_before()
+    )
+    return any(_step_of(str(row.secret), _plain(code)) is not None for row in recent)
+
+
 def add_passkey(person: User, key: str, name: str) -> None:
     """Keep a passkey, by its public key as `passkeys` writes it."""
     _add(person, SecondFactor(kind=Kind.PASSKEY, name=name, data={"key": key}))
@@ -92,8 +103,12 @@ def new_codes(person: User) -> list[str]:
     return ["-".join(re.findall("....", code)) for code in codes]
 
 
-def has_codes(person: User) -> bool:
-    return SecondFactor.objects.filter(person=person, kind=Kind.CODES).exists()
+def has_codes(person: User, *, before: datetime | None = None) -> bool:
+    """Whether there are recovery codes; with `before`, ones that were made by then, or used."""
+    rows = SecondFactor.objects.filter(person=person, kind=Kind.CODES)
+    if before is not None:
+        rows = rows.filter(Q(created_at__lte=before) | Q(last_used_at__isnull=False))
+    return rows.exists()
 
 
 def keys_of(person: User) -> list[str]:

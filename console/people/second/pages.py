@@ -7,6 +7,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -18,6 +19,7 @@ from console.people.pages import refuse_limited
 from console.people.recent import needs_recent
 from console.people.second import enforcing, factors, passkeys
 from integration.actions.configuration import Author
+from integration.actions.shown_once import just_before
 from integration.counting import so_many
 from integration.sealed import seal, unseal
 
@@ -57,10 +59,14 @@ def add_app(request: HttpRequest) -> HttpResponse:
     kept = request.session.get(BEGUN)
     secret = unseal(kept) if kept else factors.new_secret()
     if form.is_valid():
-        given = form.cleaned_data
-        if kept and factors.add_app(person, secret, given["code"], given["name"]):
-            del request.session[BEGUN]
-            return _added(request, person, given["name"])
+        code, name = form.cleaned_data["code"], form.cleaned_data["name"]
+        with transaction.atomic():
+            # Of a form that is sent twice the second waits for the first.
+            accounts.locked(person)
+            is_again = factors.is_sent_twice(person, code, name)
+            if is_again or (kept and factors.add_app(person, secret, code, name)):
+                request.session.pop(BEGUN, None)
+                return _added(request, person, name, is_again=is_again)
         form.add_error("code", "That code is not valid now. Enter the next one.")
     request.session[BEGUN] = seal(secret)
     picture = segno.make(factors.address_for(secret, person)).svg_data_uri(scale=5, border=4)
@@ -132,10 +138,13 @@ def remove_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
     return see("person", person_id)
 
 
-def _added(request: HttpRequest, person: User, name: str) -> HttpResponse:
+def _added(
+    request: HttpRequest, person: User, name: str, *, is_again: bool = False
+) -> HttpResponse:
     enforcing.note(request, person)
     messages.success(request, f"{name} was added; it is asked for after the password from now on.")
-    if factors.has_codes(person):
+    # Codes that the answer to the same form has just shown were seen by nobody.
+    if factors.has_codes(person, before=just_before() if is_again else None):
         return see("second-factors")
     codes = factors.new_codes(person)
     return render(request, "console/people/recovery_codes.html", {"codes": codes})

@@ -27,7 +27,14 @@ from integration.registries.reading import (
 )
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, is_json
-from integration.selectors.masking.covers import UNCOVERED, Cover, cover_of, mask_of_error
+from integration.selectors.masking.covers import (
+    UNCOVERED,
+    Content,
+    Cover,
+    cover_of,
+    mask_of_error,
+    unknown_cover,
+)
 from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.selectors.masking.errors import MaskMovedError
 from integration.selectors.masking.rules import any_rules
@@ -39,6 +46,11 @@ FIELD_CHARACTERS: Final = 2**20
 UNCOVERED_PLACE: Final = (
     "The record would be read in another way, in which hidden values were seen: an envelope was "
     "put around the document, or taken away."
+)
+
+NO_VALUE: Final = (
+    "stands for no value: where the text is from, values were masked in another way. Open the "
+    "message again."
 )
 
 
@@ -71,7 +83,8 @@ class Editable:
     `written` is a message of a schema registry's: what is edited of it is its document, as JSON.
     `cover` is what is hidden of it, `mask` what of its text: placeholders stand there, and
     `true_text` has the values that come back where those are left alone; `is_hidden`: none of it
-    can be shown, so that it can only be replaced.
+    can be shown, so that it can only be replaced. `masked` is a revealed message as it stands
+    without the reveal: a text may be older than that.
     """
 
     error: MessageError
@@ -87,6 +100,7 @@ class Editable:
     true_text: str | None = None
     is_hidden: bool = False
     is_revealed: bool = False
+    masked: "Editable | None" = None
 
     @property
     def is_masked(self) -> bool:
@@ -135,6 +149,8 @@ class Editable:
 
         Raises MisfitTextError, MaskMovedError.
         """
+        if self.masked is not None and self.masked.part is self.part and self._stray(text):
+            return self.masked.composed(text)
         # A browser sends every line end as CR LF, whatever the text had.
         if self.text is not None and _lines(text) == _lines(self.text):
             return self.record
@@ -152,16 +168,23 @@ class Editable:
             text = file.decode("utf-8-sig")
         except UnicodeDecodeError:
             return None
+        if self.masked is not None and self._stray(text):
+            return self.masked.with_document(file)
         if text == self.content:
             return self.record
         return self._made(self._with_true_values(text), is_document=True)
 
     def replaced_by(self, record: bytes) -> bytes:
         """These bytes instead of the whole record. Raises MaskMovedError for a placeholder."""
-        stray = PLACEHOLDER.search(record.decode(errors="replace"))
-        if stray is not None and not self.cover.mask.is_empty:
-            raise MaskMovedError(f"“{stray[0]}” stands in a file that replaces the whole record.")
+        came = "" if self.cover.mask.hides_payload else self.record.decode(errors="replace")
+        stray = _beyond(record.decode(errors="replace"), came)
+        if stray:
+            raise MaskMovedError(f"“{stray}” stands in a file that replaces the whole record.")
         return record
+
+    def _stray(self, text: str) -> str:
+        """A placeholder that is none of the message's own texts; empty without one."""
+        return _beyond(text, self.content or "")
 
     def _made(self, text: str, *, is_document: bool) -> bytes:
         if self.schema is not None:
@@ -191,6 +214,9 @@ class Editable:
 
     def _with_true_values(self, text: str) -> str:
         if self.true_text is None:
+            stray = self._stray(text)
+            if stray:
+                raise MaskMovedError(f"“{stray}” {NO_VALUE}")
             return text
         is_xml = self.true_text.lstrip().startswith("<")
         made = restored(text, self.true_text, self.mask, is_xml=is_xml)
@@ -224,20 +250,31 @@ def editable(
     error = failures.filter(pk=error_id).first()
     if error is None:
         return None
-    mask = mask_of_error(error) if error.has_rules and not is_revealed else NOTHING
-    cover = cover_of(error, mask)
+    rules = mask_of_error(error) if error.has_rules else NOTHING
+    cover = UNCOVERED if is_revealed else cover_of(error, rules)
     error.text = cover.text(error.text, error.code)
     record, headers = error.current_payload or b"", decode_headers(error.headers)
     written = written_by_schema(error.queue, record, headers)
+    content: Content
     if written is not None:
-        message = _encoded(error, headers, written)
-        return _masked(replace(message, is_revealed=is_revealed), written.content, cover)
-    document = plain_reading_of(error.queue)(record, headers)
+        message, content = _encoded(error, headers, written), written.content
+    else:
+        content = plain_reading_of(error.queue)(record, headers)
+        message = _plain(error, headers, content, part)
+    message = replace(message, is_revealed=is_revealed)
+    if is_revealed and rules.hides_payload:
+        return replace(message, masked=_masked(message, content, unknown_cover(rules)))
+    return _masked(message, content, cover)
+
+
+def _plain(
+    error: MessageError, headers: Headers, document: Document | Flaw, part: Part | None
+) -> Editable:
     has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
-    content = _content(document, record, part)
-    message = Editable(
+    content = _content(document, error.current_payload or b"", part)
+    return Editable(
         error=error,
         part=part,
         has_envelope=has_envelope,
@@ -245,12 +282,10 @@ def editable(
         text=_for_a_field(content),
         headers=headers,
         layers=layers_of(document) if isinstance(document, Document) else 0,
-        is_revealed=is_revealed,
     )
-    return _masked(message, document, cover)
 
 
-def _masked(message: Editable, document: Document | Flaw | Failure, cover: Cover) -> Editable:
+def _masked(message: Editable, document: Content, cover: Cover) -> Editable:
     """The same message with placeholders for what is hidden of it."""
     message = replace(message, cover=cover, mask=mask_for(document, cover.mask))
     if not cover.mask.hides_payload or message.is_tombstone:
@@ -342,7 +377,17 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _content(document: Document | Flaw | Failure, record: bytes, part: Part) -> str | None:
+def _beyond(text: str, own: str) -> str:
+    """The first placeholder of a number that stands in `text` more often than in `own`, or ""."""
+    left = Counter(PLACEHOLDER.findall(own))
+    for said in PLACEHOLDER.finditer(text):
+        if not left[said[1]]:
+            return said[0]
+        left[said[1]] -= 1
+    return ""
+
+
+def _content(document: Content, record: bytes, part: Part) -> str | None:
     if isinstance(document, Decoded):
         return document.payload
     if isinstance(document, Document) and document.wrapped and part is Part.DOCUMENT:

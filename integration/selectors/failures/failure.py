@@ -18,6 +18,7 @@ from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
 from integration.registries.reading import reading_of
 from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice_for
+from integration.selectors.failures.decisions import in_own_words
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.lateness import why_late
@@ -189,7 +190,7 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
         ahead=ahead,
         behind=_behind(error, place),
         tries=tries,
-        changes=tuple(error.changes.defer("payload_before")),
+        changes=tuple(in_own_words(error.changes.defer("payload_before"))),
         cover=cover,
     )
 

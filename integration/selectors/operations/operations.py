@@ -328,9 +328,12 @@ def released(operation: Operation) -> list[tuple[Queue, list[int]]]:
 
 
 def again(operation: Operation, show: Show) -> dict[UUID, int]:
-    """The failed or the skipped part as it stands now, to be frozen by an operation of its own."""
+    """The failed or the skipped part as it stands now, to be frozen by an operation of its own.
+
+    No more than one takes, and one more, which tells that there are more.
+    """
     sql = (
         f"SELECT e.id, e.version {_JOINED} WHERE i.operation_id = %s AND {_SHOWN[show]} "
-        "AND e.id IS NOT NULL AND e.state = 'HOLD' ORDER BY i.place"
+        "AND e.id IS NOT NULL AND e.state = 'HOLD' ORDER BY i.place LIMIT %s"
     )
-    return dict(fetch_all(sql, [operation.pk]))
+    return dict(fetch_all(sql, [operation.pk, MOST_COUNTED + 1]))

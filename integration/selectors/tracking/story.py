@@ -19,6 +19,7 @@ from integration.models import (
 )
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.policy.states import DeliveryState, Ended, ErrorState
+from integration.selectors.failures.decisions import in_own_words
 from integration.selectors.failures.timeline import (
     ENDS,
     ENGINE,
@@ -200,7 +201,7 @@ def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) ->
         queues = Queue.objects.filter(scope.within("system"))
         apart &= Q(queue_name__in=queues.values("name"))
     changes = ErrorChange.objects.filter(Q(error__in=failures) | apart)
-    return list(changes.order_by("at")[:MOST])
+    return in_own_words(changes.order_by("at")[:MOST])
 
 
 def _receipts(message_id: str, scope: Scope) -> list[Receipt]:
