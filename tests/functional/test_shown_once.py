@@ -63,7 +63,7 @@ def test_what_is_no_second_press_makes_no_other_text(client: Client) -> None:
     assert client.post(rotate, {"days": "7"}).status_code == 200
     ApiToken.objects.filter(name="erp.2").update(created_at=timezone.now() - timedelta(seconds=45))
     told = client.get(client.post(rotate, {"days": "7"})["Location"]).text
-    assert "Nobody has used erp-2 yet: if its text is lost, revoke that one." in unescape(told)
+    assert "Nobody has used erp.2 yet: if its text is lost, revoke that one." in unescape(told)
 
 
 def test_a_personal_token() -> None:
