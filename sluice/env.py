@@ -174,7 +174,7 @@ class Env(Engine):
             )
         super().__init__(r)
         self.log_level = r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO")
-        self.email_url = r.text("SLUICE_EMAIL_URL", "")
+        self.email_url = r.mail("SLUICE_EMAIL_URL")
         self.from_email = r.text("SLUICE_FROM_EMAIL", "sluice@localhost")
         self.secret_key = r.text("SLUICE_SECRET_KEY")
         self.secret_key_fallbacks = r.words("SLUICE_SECRET_KEY_FALLBACKS")

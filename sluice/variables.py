@@ -22,6 +22,7 @@ S3_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 # Hosts that are reached without a network: an identity provider there may go without TLS.
 AT_HOME: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
+MAIL_SCHEMES: Final = frozenset({"smtp", "smtp+tls", "smtps"})
 # The names that this libpq knows; an older one knows fewer.
 OF_LIBPQ: Final = frozenset(one.keyword.decode() for one in Conninfo.get_defaults())
 
@@ -206,6 +207,23 @@ class Reader:
             "username": unquote(parts.username or ""),
             "password": unquote(parts.password or ""),
         }
+
+    def mail(self, name: str) -> str:
+        """The URL of a mail server; empty: none. A wrong one is told without its password."""
+        value = self.text(name, "")
+        try:
+            parts = urlsplit(value)
+            is_good = parts.scheme in MAIL_SCHEMES and bool(parts.hostname) and parts.port != 0
+            is_whole = not (parts.path.strip("/") or parts.query or parts.fragment)
+        except ValueError:
+            is_good = is_whole = False
+        if value and not (is_good and is_whole):
+            self.mistakes.append(
+                f"{name} is no address of a mail server; write smtp://user:password@host:port, "
+                "smtp+tls:// for STARTTLS or smtps:// for TLS from the start, with special "
+                "characters of user and password percent-encoded"
+            )
+        return value
 
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)

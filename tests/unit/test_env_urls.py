@@ -89,3 +89,44 @@ def test_a_piece_of_a_password_is_not_told_as_an_option() -> None:
     assert "hunter2" not in str(mistakes("SLUICE_DATABASE_URL", "postgresql://u:1?hunter2=@db/s"))
     assert "hunter2" not in str(mistakes("SLUICE_DATABASE_URL", "postgresql://u:1/?hunter2=@db/s"))
     assert "%23" in str(mistakes("SLUICE_DATABASE_URL", f"{URL}?sslrootcert=/etc/ssl#hunter2"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "smtp://mail.example.org",
+        "smtp+tls://us%40er:hunter2@mail.example.org:2587",
+        "smtps://user:hunter2@[::1]:465/",
+    ],
+)
+def test_a_mail_server_is_read_as_it_is_named(value: str) -> None:
+    assert env.read({**example(), "SLUICE_EMAIL_URL": value}).email_url == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "mail.example.org",
+        "mail.example.org:25",
+        "hunter2@mail.example.org",
+        "smtp:mail.example.org",
+        "smtp://",
+        "smtp://user:hunter2@",
+        "smtp+ssl://user:hunter2@mail.example.org",
+        "smtp+starttls://user:hunter2@mail.example.org",
+        "https://user:hunter2@mail.example.org",
+        "smtp://mail.example.org:port25",
+        "smtp://mail.example.org:0",
+        "smtp://mail.example.org:70000",
+        "smtp://user:2/hunter2@mail.example.org",
+        "smtp://user:2?hunter2@mail.example.org",
+        "smtp://user:2#hunter2@mail.example.org",
+        "smtp://[hunter2",
+    ],
+)
+def test_what_is_no_mail_server_is_told_without_its_password(value: str) -> None:
+    [mistake] = mistakes("SLUICE_EMAIL_URL", value)
+    assert mistake.startswith("SLUICE_EMAIL_URL ")
+    assert "smtp+tls://" in mistake
+    assert "hunter2" not in mistake
