@@ -1,0 +1,34 @@
+"""The commands on the pages for installing, upgrading and backing up: in step with what is shipped.
+
+What they do is tried by people; here stands what a reader could not see is missing.
+"""
+
+import re
+
+import pytest
+
+from tests.support.deployed import ROOT
+
+pytestmark = pytest.mark.fast
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def commands(text: str) -> list[str]:
+    """The lines of its blocks of code, without comments."""
+    blocks = re.findall(r"(?ms)^ *```\n(.*?)^ *```$", text)
+    lines = (re.sub(r"\s+#.*", "", line).strip() for block in blocks for line in block.split("\n"))
+    return [line for line in lines if line]
+
+
+def test_a_backup_is_restored_as_what_the_role_of_the_installation_owns() -> None:
+    lines = commands(page("backup"))
+    made = [line for line in lines if line.startswith("createdb")]
+    restored = [line for line in lines if line.startswith("pg_restore")]
+    assert len(made) == len(restored) == 2, "one to restore, one to rehearse"
+    # The role itself may make no database, and what another one restores is closed to it.
+    assert all("--owner=sluice" in line for line in made)
+    assert all("--role=sluice" in line for line in restored)
+    assert all("--exit-on-error" in line for line in restored)
