@@ -32,3 +32,8 @@ def test_a_backup_is_restored_as_what_the_role_of_the_installation_owns() -> Non
     assert all("--owner=sluice" in line for line in made)
     assert all("--role=sluice" in line for line in restored)
     assert all("--exit-on-error" in line for line in restored)
+
+
+@pytest.mark.parametrize("name", ["backup", "install", "upgrade"])
+def test_no_command_shows_the_databases_password_in_the_list_of_processes(name: str) -> None:
+    assert not re.findall(r"\$\{?SLUICE_DATABASE_URL", page(name))
