@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.support.deployed import ROOT
+from tests.support.deployed import OURS, ROOT, SERVICES
 
 pytestmark = pytest.mark.fast
 
@@ -37,3 +37,29 @@ def test_a_backup_is_restored_as_what_the_role_of_the_installation_owns() -> Non
 @pytest.mark.parametrize("name", ["backup", "install", "upgrade"])
 def test_no_command_shows_the_databases_password_in_the_list_of_processes(name: str) -> None:
     assert not re.findall(r"\$\{?SLUICE_DATABASE_URL", page(name))
+
+
+@pytest.mark.parametrize("name", ["install", "upgrade"])
+def test_an_image_with_handlers_is_built_on_ours_and_never_by_compose(name: str) -> None:
+    text = page(name)
+    own = [line for line in commands(text) if line.startswith("docker build ")]
+    for service in OURS:
+        image = SERVICES[service]["image"].partition(":")[0]
+        target = SERVICES[service]["build"]["target"]
+        [base] = {
+            found[1]
+            for line in own
+            if (found := re.search(rf"--target {target} --tag ({image}:\S+|{image}:<.*>) \.", line))
+        }
+        # What is built on it has another tag, under which the compose file starts it.
+        built = [line for line in own if f"--tag {image}:plant-" in line]
+        assert built, f"{image} with handlers"
+        assert all(f"BASE={base}" in line or base == example_base() for line in built)
+    assert "docker compose build" in text, "it says where not to"
+    assert "under your tag" in text
+
+
+def example_base() -> str:
+    """What the Dockerfile of an image with handlers is built on where nothing is said."""
+    [base] = re.findall(r"(?m)^ARG BASE=(\S+)$", page("install"))
+    return str(base)
