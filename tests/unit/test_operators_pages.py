@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.support.deployed import OURS, ROOT, SERVICES
+from tests.support.deployed import OURS, ROOT, SERVICES, UNITS
 
 pytestmark = pytest.mark.fast
 
@@ -63,3 +63,11 @@ def example_base() -> str:
     """What the Dockerfile of an image with handlers is built on where nothing is said."""
     [base] = re.findall(r"(?m)^ARG BASE=(\S+)$", page("install"))
     return str(base)
+
+
+def test_an_upgrade_restarts_every_process() -> None:
+    lines = commands(page("upgrade"))
+    started = {word for line in lines if "docker compose" in line for word in line.split()}
+    assert set(OURS) <= started
+    restarted = " ".join(line for line in lines if "systemctl" in line)
+    assert not [file.stem for file in UNITS if file.stem not in restarted]
