@@ -71,3 +71,13 @@ def test_an_upgrade_restarts_every_process() -> None:
     assert set(OURS) <= started
     restarted = " ".join(line for line in lines if "systemctl" in line)
     assert not [file.stem for file in UNITS if file.stem not in restarted]
+
+
+def test_nothing_is_asked_of_pods_before_they_are_there() -> None:
+    lines = commands(page("kubernetes"))
+    deployed = {service for service in OURS - {"migrate"} if "profiles" not in SERVICES[service]}
+    for applied in (place for place, line in enumerate(lines) if "apply -k" in line):
+        after = lines[applied + 1 :]
+        waited = next(place for place, line in enumerate(after) if "rollout status" in line)
+        assert not [line for line in after[:waited] if " exec " in line]
+        assert deployed <= set(re.findall(r"\w+", after[waited]))
