@@ -89,12 +89,12 @@ DATABASES = {
     for alias, where in {"default": ENV.database, **ENV.other_databases}.items()
 }
 for _alias in ENV.other_databases:
-    complete_session(DATABASES[_alias])
+    complete_session(DATABASES[_alias], ENV.server_options)
 # A standby that pages may read; only `console.layout.standby` ever asks for it.
 if ENV.replica:
     _options = {**_OPTIONS, **ENV.replica["OPTIONS"]}
     DATABASES[ENV.REPLICA] = {**ENV.replica, **_SESSIONS, "OPTIONS": _options}
-    complete_session(DATABASES[ENV.REPLICA])
+    complete_session(DATABASES[ENV.REPLICA], ENV.server_options)
     SLUICE_REPLICA = ENV.REPLICA
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -66,6 +66,8 @@ class Engine:
         self.environment = r.text("SLUICE_ENVIRONMENT")
         self.deployment = r.text("SLUICE_DEPLOYMENT", "sluice")
         self.installed_integrations = r.words("SLUICE_INTEGRATIONS")
+        # libpq's own variable: what one command says of its sessions.
+        self.server_options = r.text("PGOPTIONS", "")
         self.lease_seconds = r.seconds("SLUICE_LEASE_SECONDS", 10.0)
         # The alias of a standby that pages may read.
         self.replica_alias = r.text("SLUICE_REPLICA", "")
