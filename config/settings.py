@@ -85,15 +85,16 @@ _SESSIONS = {
 _OPTIONS = {"server_side_binding": True, "prepare_threshold": 5}
 # Those beside the first take part in two-phase commits; Sluice has no tables in them.
 DATABASES = {
-    alias: {**where, **_SESSIONS, "OPTIONS": dict(_OPTIONS)}
+    alias: {**where, **_SESSIONS, "OPTIONS": {**_OPTIONS, **where["OPTIONS"]}}
     for alias, where in {"default": ENV.database, **ENV.other_databases}.items()
 }
 for _alias in ENV.other_databases:
-    complete_session(DATABASES[_alias])
+    complete_session(DATABASES[_alias], ENV.server_options)
 # A standby that pages may read; only `console.layout.standby` ever asks for it.
 if ENV.replica:
-    DATABASES[ENV.REPLICA] = {**ENV.replica, **_SESSIONS, "OPTIONS": dict(_OPTIONS)}
-    complete_session(DATABASES[ENV.REPLICA])
+    _options = {**_OPTIONS, **ENV.replica["OPTIONS"]}
+    DATABASES[ENV.REPLICA] = {**ENV.replica, **_SESSIONS, "OPTIONS": _options}
+    complete_session(DATABASES[ENV.REPLICA], ENV.server_options)
     SLUICE_REPLICA = ENV.REPLICA
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

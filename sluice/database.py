@@ -23,11 +23,14 @@ ON_THE_WAY: Final = (
 )
 
 
-def complete_session(database: MutableMapping[str, Any]) -> None:
-    """Add what the engine needs of sessions to an entry; what it says itself stands."""
+def complete_session(database: MutableMapping[str, Any], of_command: str = "") -> None:
+    """Add what the engine needs of sessions to an entry; what it says itself stands.
+
+    `of_command` is PGOPTIONS, which libpq itself no longer looks at where an entry has options.
+    """
     said = database.get("OPTIONS", {})
     # Of an option that is given twice the last one counts.
-    server = f"{SERVER_OPTIONS} {said.get('options', '')}".strip()
+    server = f"{of_command} {SERVER_OPTIONS} {said.get('options', '')}".strip()
     database["OPTIONS"] = {**SESSION_OPTIONS, **said, "options": server}
 
 

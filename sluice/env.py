@@ -66,6 +66,8 @@ class Engine:
         self.environment = r.text("SLUICE_ENVIRONMENT")
         self.deployment = r.text("SLUICE_DEPLOYMENT", "sluice")
         self.installed_integrations = r.words("SLUICE_INTEGRATIONS")
+        # libpq's own variable: what one command says of its sessions.
+        self.server_options = r.text("PGOPTIONS", "")
         self.lease_seconds = r.seconds("SLUICE_LEASE_SECONDS", 10.0)
         # The alias of a standby that pages may read.
         self.replica_alias = r.text("SLUICE_REPLICA", "")
@@ -174,7 +176,7 @@ class Env(Engine):
             )
         super().__init__(r)
         self.log_level = r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO")
-        self.email_url = r.text("SLUICE_EMAIL_URL", "")
+        self.email_url = r.mail("SLUICE_EMAIL_URL")
         self.from_email = r.text("SLUICE_FROM_EMAIL", "sluice@localhost")
         self.secret_key = r.text("SLUICE_SECRET_KEY")
         self.secret_key_fallbacks = r.words("SLUICE_SECRET_KEY_FALLBACKS")

@@ -96,7 +96,7 @@ def sluice_settings(
     for name, value in {**FIXED, **celery}.items():
         project.setdefault(name, value)
     project["INSTALLED_APPS"] = around.apps(project["INSTALLED_APPS"], env.installed_integrations)
-    complete_session(project["DATABASES"]["default"])
+    complete_session(project["DATABASES"]["default"], env.server_options)
     if env.replica_alias:
         # Before a project's own: they know nothing of it.
         others = [one for one in project.get("DATABASE_ROUTERS", ()) if one != ROUTER]

@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from psycopg.pq import Conninfo
+
+from sluice.database import ON_THE_WAY
+
 ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
 PAGE: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 S3_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 # Hosts that are reached without a network: an identity provider there may go without TLS.
 AT_HOME: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
+MAIL_SCHEMES: Final = frozenset({"smtp", "smtp+tls", "smtps"})
+# The names that this libpq knows; an older one knows fewer.
+OF_LIBPQ: Final = frozenset(one.keyword.decode() for one in Conninfo.get_defaults())
 
 
 class Reader:
@@ -201,6 +208,23 @@ class Reader:
             "password": unquote(parts.password or ""),
         }
 
+    def mail(self, name: str) -> str:
+        """The URL of a mail server; empty: none. A wrong one is told without its password."""
+        value = self.text(name, "")
+        try:
+            parts = urlsplit(value)
+            is_good = parts.scheme in MAIL_SCHEMES and bool(parts.hostname) and parts.port != 0
+            is_whole = not (parts.path.strip("/") or parts.query or parts.fragment)
+        except ValueError:
+            is_good = is_whole = False
+        if value and not (is_good and is_whole):
+            self.mistakes.append(
+                f"{name} is no address of a mail server; write smtp://user:password@host:port, "
+                "smtp+tls:// for STARTTLS or smtps:// for TLS from the start, with special "
+                "characters of user and password percent-encoded"
+            )
+        return value
+
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
         if not keys and self.variables.get(name, "").strip():
@@ -213,7 +237,7 @@ class Reader:
                 )
         return keys
 
-    def databases(self, name: str) -> dict[str, dict[str, object]]:
+    def databases(self, name: str) -> dict[str, dict[str, Any]]:
         """Databases `alias=URL`, by commas or spaces."""
         found = {}
         for word in self.text(name, "").replace(",", " ").split():
@@ -226,16 +250,16 @@ class Reader:
             found[alias] = self._database(name, url)
         return found
 
-    def database(self, name: str) -> dict[str, object]:
+    def database(self, name: str) -> dict[str, Any]:
         url = self.text(name, None)
         return self._database(name, url) if url else {}
 
-    def replica(self, name: str) -> dict[str, object]:
+    def replica(self, name: str) -> dict[str, Any]:
         """As `database`, but nobody needs one."""
         url = self.text(name, "")
         return self._database(name, url) if url else {}
 
-    def _database(self, name: str, url: str) -> dict[str, object]:
+    def _database(self, name: str, url: str) -> dict[str, Any]:
         try:
             parts = urlsplit(url)
             port = parts.port or 5432
@@ -244,6 +268,9 @@ class Reader:
             return {}
         if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
             self.mistakes.append(f"{name} must look like postgresql://user:password@host:5432/name")
+            return {}
+        if parts.fragment:
+            self.mistakes.append(f"{name} has a # in it; write it as %23")
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.strip("/")),
@@ -251,7 +278,31 @@ class Reader:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": parts.hostname or "",
             "PORT": str(port),
+            "OPTIONS": self._way(name, parts.query),
         }
+
+    def _way(self, name: str, query: str) -> dict[str, str]:
+        """The options behind a URL's question mark, which say how a session gets to the server.
+
+        A wrong one is told by its place: what stands there may be a piece of a password. libpq's
+        own names are no secrets.
+        """
+        options = {}
+        for place, word in enumerate(query.split("&") if query else (), start=1):
+            key, separator, value = map(unquote, word.partition("="))
+            option = f"{name}: option {place} after the question mark"
+            if not separator or key not in OF_LIBPQ:
+                self.mistakes.append(
+                    f"{option} is none that libpq knows; write name=value, such as "
+                    "sslmode=verify-full"
+                )
+            elif not key.startswith(ON_THE_WAY):
+                self.mistakes.append(
+                    f"{option} is {key}; only those of TLS, Kerberos, passfile, require_auth, "
+                    "channel_binding and target_session_attrs may stand there"
+                )
+            options[key] = value
+        return options
 
 
 def _pairs(text: str, prefix: str) -> dict[str, str]:

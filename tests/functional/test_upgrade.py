@@ -58,3 +58,28 @@ def upgraded(url: str) -> dict[str, list[object]]:
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
+
+
+@pytest.mark.usefixtures("postgres")
+def test_a_migration_gives_up_a_lock_that_others_would_wait_behind(
+    unstarted_servers: Servers,
+) -> None:
+    # As on the page: what waits for a table lets nobody else at it.
+    look = "from django.db import connection as c; u = c.cursor(); u.execute('SHOW lock_timeout')"
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v0", "-c", f"{look}; print(u.fetchone()[0])"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "SLUICE_DATABASE_URL": unstarted_servers.database_url,
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "PGOPTIONS": "-c lock_timeout=5s",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "5s"
+    page = (ROOT / "docs" / "upgrade.md").read_text()
+    assert page.count("PGOPTIONS='-c lock_timeout=5s'") == 2, "with containers, with systemd"

@@ -185,6 +185,12 @@ def test_every_service_has_a_health_check_that_names_what_exists(name: str) -> N
         assert name in alive.KINDS
 
 
+def test_the_database_is_healthy_only_when_it_is_reached_as_by_others() -> None:
+    # At its first start the image runs a server that listens on the socket alone.
+    test = SERVICES["postgres"]["healthcheck"]["test"]
+    assert "--host 127.0.0.1" in " ".join(test)
+
+
 def test_the_image_checks_the_console_and_a_migration_checks_nothing() -> None:
     assert "healthcheck" not in SERVICES["web"]
     assert "/healthz" in of("HEALTHCHECK")[0]

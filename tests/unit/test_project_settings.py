@@ -169,6 +169,13 @@ def test_a_sessions_own_options_come_after_those_of_the_engine() -> None:
     assert "server_side_binding" not in options
 
 
+def test_what_an_operator_says_of_one_command_counts_unless_the_engine_needs_it_otherwise() -> None:
+    module = a_module()
+    sluice_settings(module, {**VARIABLES, "PGOPTIONS": "-c lock_timeout=5s -c timezone=CET"})
+    options = module["DATABASES"]["default"]["OPTIONS"]["options"]
+    assert options == f"-c lock_timeout=5s -c timezone=CET {SERVER_OPTIONS}"
+
+
 def test_the_engines_own_sessions_get_there_as_the_projects_do() -> None:
     options = {"sslmode": "verify-full", "sslrootcert": "ca.pem", "pool": True, "options": "-c a=b"}
     assert place_of({"NAME": "shop", "HOST": "db", "PORT": "", "OPTIONS": options}) == {
