@@ -17,7 +17,7 @@ EXPORTED: Final = "SLUICE_CONFIG_"
 # its database's password, its keys, whatever is added one day. Partners' secrets have other names.
 # So are those of its servers, which a container is given with the rest, and of its collector.
 OWN: Final = re.compile(
-    rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})|OTEL_|(?:POSTGRES|VALKEY)_PASSWORD$"
+    rf"SLUICE_(?!{EXPORTED.removeprefix('SLUICE_')})|OTEL_|PGOPTIONS$|(?:POSTGRES|VALKEY)_PASSWORD$"
 )
 Lookup = Callable[[str], str | None]
 
