@@ -115,7 +115,9 @@ def make(
     with transaction.atomic():
         # Of two that are made under one name at once, one is told.
         get_user_model()._default_manager.select_for_update().get(pk=person.pk)
-        token = PersonalToken.objects.filter(person=person, name=name).first()
+        # Who revokes it meanwhile waits, or is waited for: all of its columns are written.
+        tokens = PersonalToken.objects.select_for_update(of=("self",))
+        token = tokens.filter(person=person, name=name).first()
         if token is not None and not (token.rights == words and is_unseen(token)):
             raise PersonalTokenTakenError(name)
         # Of a form that is sent twice the first text is replaced: nobody has seen it.

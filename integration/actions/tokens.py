@@ -102,7 +102,9 @@ def make(
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
         ExternalSystem.objects.select_for_update().get(pk=token.system_id)
-        known = ApiToken.objects.filter(system=token.system_id, name=token.name).first()
+        # Who revokes it meanwhile waits, or is waited for: all of its columns are written.
+        tokens = ApiToken.objects.select_for_update(of=("self",))
+        known = tokens.filter(system=token.system_id, name=token.name).first()
         if known is not None and not _is_again(known, token, author):
             raise TokenNameTakenError(token.name)
         token = known or token
@@ -133,7 +135,7 @@ def rotate(
         old = locked.get(pk=token.pk)
         _refuse_reach(old, scope)
         family = _family(old.system, _NUMBER.sub("", old.name))
-        valid = list(family.filter(_valid()).order_by("pk"))
+        valid = list(family.select_for_update(of=("self",)).filter(_valid()).order_by("pk"))
         if old.pk not in {one.pk for one in valid}:
             raise TokenOverError(old.name)
         newest = valid[-1]

@@ -15,6 +15,7 @@ from integration.models import Provider
 from integration.registries.client import Address, RegistryClient
 from integration.registries.errors import (
     RegistryAwayError,
+    RegistryError,
     RegistryRefusedError,
     SchemaNotFoundError,
 )
@@ -24,6 +25,9 @@ from integration.store.sessions import alias
 # So long the latest version of a subject counts as the latest.
 LATEST_SECONDS: Final = 30.0
 MOST_SUBJECTS: Final = 1_000
+# A registry that takes longer to say nothing of use is left alone for a while, for all its
+# subjects: who asks keeps the others waiting. A quick refusal is that of one subject.
+SLOW_SECONDS: Final = 0.2
 Place = tuple[int, str, int | None]
 """A provider's number, a subject, and a version or None for the latest."""
 
@@ -54,7 +58,22 @@ class _Registry:
     """A provider's registry: one thread asks it, the others wait for what it says."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    away: _Away | None = None
+    away: dict[Place | None, _Away] = field(default_factory=dict)
+    """by subject; None: of all of them"""
+
+    def lately(self, place: Place) -> _Away | None:
+        """Return the answer that it did not give a moment ago, if there is one."""
+        for one in (self.away.get(None), self.away.get(place)):
+            if one is not None and time.monotonic() - one.at < AGAIN_SECONDS:
+                return one
+        return None
+
+    def note(self, place: Place, problem: RegistryError, *, is_slow: bool) -> _Away:
+        if len(self.away) > MOST_SUBJECTS:
+            self.away.clear()
+        away = _Away(str(problem), problem.code, time.monotonic())
+        self.away[None if is_slow else place] = away
+        return away
 
 
 _chosen: Final[OrderedDict[Place, _Chosen]] = OrderedDict()
@@ -101,23 +120,24 @@ def _fresh(place: Place) -> Schema | None:
 
 def _found(place: Place, registry: _Registry) -> Schema:
     """Ask for a schema, unless the registry did not answer just now."""
-    away = registry.away
-    if away is None or time.monotonic() - away.at >= AGAIN_SECONDS:
+    away, fresh_for = registry.lately(place), AGAIN_SECONDS
+    if away is None:
+        began, fresh_for = time.monotonic(), LATEST_SECONDS
         try:
             return _keep(place, _asked(place))
         except (RegistryAwayError, RegistryRefusedError) as e:
-            away = registry.away = _Away(str(e), e.code, time.monotonic())
+            away = registry.note(place, e, is_slow=time.monotonic() - began > SLOW_SECONDS)
     with _lock:
         known = _chosen.get(place)
     if known is None:
         raise OutageError(away.text, code=away.code)
     # A version never changes; whether there is a later one is asked again in a while.
-    return _keep(place, known.schema)
+    return _keep(place, known.schema, fresh_for)
 
 
-def _keep(place: Place, schema: Schema) -> Schema:
+def _keep(place: Place, schema: Schema, fresh_for: float = LATEST_SECONDS) -> Schema:
     with _lock:
-        _chosen[place] = _Chosen(schema, time.monotonic())
+        _chosen[place] = _Chosen(schema, time.monotonic() - LATEST_SECONDS + fresh_for)
         _chosen.move_to_end(place)
         while len(_chosen) > MOST_SUBJECTS:
             _chosen.popitem(last=False)

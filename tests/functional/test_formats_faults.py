@@ -237,6 +237,19 @@ def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(server
     assert max(seconds) < 2.5
 
 
+def test_what_a_registry_refuses_quickly_is_that_subject_alone(servers, small_registry):
+    small_registry.put(9, ORDER, subject="t-value")
+    provider = Provider.objects.create(name="choosy", registry_url=small_registry.url)
+    small_registry.status = 403
+    with pytest.raises(OutageError) as told:
+        encoding.encode(provider.pk, "hers", None, {"n": 1})
+    assert told.value.failure_code == "REGISTRY_REFUSED"
+    small_registry.status = 200
+    assert encoding.encode(provider.pk, "t-value", None, {"n": 1})
+    with pytest.raises(OutageError):
+        encoding.encode(provider.pk, "hers", None, {"n": 1})
+
+
 def test_a_registry_that_came_back_is_asked_again_in_a_second(channel, small_registry):
     small_registry.status = 503
     for _ in range(2):

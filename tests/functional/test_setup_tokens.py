@@ -4,6 +4,7 @@ import json
 import shlex
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -281,6 +282,35 @@ def test_the_limits_are_fields_of_the_system(client: Client) -> None:
     seen = client.get(address).context["seen"]
     too_much = {**entered, "max_body_bytes": str(101 * 2**20), "seen": seen}
     assert client.post(address, too_much).status_code == 422
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_revokes_a_token_while_its_form_is_sent_again_waits_and_stays_heard() -> None:
+    """The second half of a double click writes all columns of what the first has made."""
+    partner, author = http_api.a_partner(), Author("eva", "due")
+    asked = {"system": partner.system, "name": "new", "may_post": True}
+    first = tokens.make(ApiToken(**asked), author, valid_for=None).token
+    told: list[object] = []
+
+    def revoke() -> None:
+        with closing(connections["default"]):
+            told.append(tokens.revoke(first, Author("otto", "leaked")))
+
+    person = threading.Thread(target=revoke)
+
+    def meanwhile(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        # What the first has made is read by now.
+        if sql.startswith("UPDATE") and "integration_apitoken" in sql and person.ident is None:
+            person.start()
+            person.join(1)
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(meanwhile):
+        tokens.make(ApiToken(**asked), author, valid_for=None)
+    person.join()
+    assert told == [True]
+    first.refresh_from_db()
+    assert first.revoked_at is not None
 
 
 @pytest.mark.django_db(transaction=True)
