@@ -17,6 +17,7 @@ from jsonpath.exceptions import JSONPatchError, JSONPointerError, JSONPointerKey
 from integration.documents.exact_json import encode
 from integration.envelope import DEFAULT, Flaw
 from integration.envelope.json_text import parse_json
+from integration.masking.mask import placeholder_fault
 
 MAX_CHARACTERS: Final = 20_000
 MAX_STEPS: Final = 50
@@ -100,6 +101,17 @@ def compile_recipe(text: str) -> Recipe:
     )
 
 
+def compile_written(text: str) -> Recipe:
+    """A recipe that is yet to be stored: none of its values may stand for a hidden one.
+
+    `compile_recipe` takes those as well, because what was stored before stays readable. Raises
+    Unreadable.
+    """
+    if fault := placeholder_fault(text):
+        raise Unreadable(fault)
+    return compile_recipe(text)
+
+
 def telling_step(recipe: Recipe) -> str:
     """The first step that copies, moves or compares what is there; empty where none does.
 
@@ -123,7 +135,7 @@ def set_value(path: str, value: str, *, is_text: bool, add_missing: bool) -> str
             raise Unreadable("the new value is not JSON; choose text if it is one")
     step = {"op": "add" if add_missing else "replace", "path": pointer_of(path), "value": parsed}
     text = encode([step])
-    compile_recipe(text)
+    compile_written(text)
     return text
 
 

@@ -33,7 +33,7 @@ from integration.selectors.failures.edits import (
 )
 from integration.selectors.failures.failure import UNKNOWN
 from integration.selectors.failures.faults import Fault, faults_of
-from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.errors import WHOLE_RECORD, MaskMovedError
 from integration.selectors.masking.made import Made
 from integration.selectors.masking.rules import masks
 
@@ -199,7 +199,7 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
     upload = file or inner
     if not isinstance(upload, UploadedFile):
         is_absent = message.text is None and "text" not in request.POST
-        return NO_FILE if is_absent else message.composed(request.POST.get("text", ""))
+        return NO_FILE if is_absent else _composed(request, message)
     # What the engine would not read is not read here either.
     if upload.size is None or upload.size > DEFAULT.max_bytes:
         return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))
@@ -208,6 +208,15 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
         return message.replaced_by(content)
     record = message.with_document(content)
     return NOT_UTF_8 if record is None else record
+
+
+def _composed(request: HttpRequest, message: Editable) -> bytes:
+    """Raises MisfitTextError, MaskMovedError."""
+    is_whole = request.POST.get("part") == Part.RECORD
+    if is_whole and message.is_masked and message.part is Part.DOCUMENT:
+        # It was opened while the message was revealed, or before there was a rule.
+        raise MaskMovedError(WHOLE_RECORD)
+    return message.composed(request.POST.get("text", ""))
 
 
 def _release(request: HttpRequest, message: Editable, version: int, words: Wording) -> HttpResponse:
@@ -231,6 +240,8 @@ def _form(request: HttpRequest, message: Editable, page: Page) -> HttpResponse:
     trail.note_view(request, "messageerror", message.error.pk, EDITOR)
     context = {
         "message": message,
+        # A text that is shown again stands for the part that it was sent for.
+        "part": request.POST.get("part", message.part),
         "text": None if message.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,

@@ -161,7 +161,7 @@ class RecipeForm(forms.Form):
     def _recipe(self, given: dict[str, Any]) -> str:
         patch = given.get("patch", "").strip()
         if patch:
-            recipes.compile_recipe(patch)
+            recipes.compile_written(patch)
             return str(patch)
         if not given.get("path"):
             raise recipes.Unreadable("name a path, or write a JSON Patch")

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from console.forms.placeholders import refuse_placeholder
 from console.forms.setup_form import SetupForm, names_in, reason_field
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see
@@ -197,6 +198,7 @@ class ChannelTestForm(forms.Form):
         strip=False,
         label="Payload",
         max_length=DEFAULT.max_bytes,
+        validators=[refuse_placeholder],
         widget=forms.Textarea(attrs={"class": "lines", "rows": 12, "spellcheck": "false"}),
     )
     key = forms.CharField(

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.html import format_html
 
+from console.forms.placeholders import refuse_placeholder
 from console.forms.setup_form import reason_field
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
@@ -57,6 +58,7 @@ class TestMessageForm(forms.Form):
         strip=False,
         label="Payload",
         max_length=DEFAULT.max_bytes,
+        validators=[refuse_placeholder],
         widget=forms.Textarea(attrs={"class": "lines", "rows": 12, "spellcheck": "false"}),
         help_text="JSON or XML. It is sent as it is, unchecked: send a broken text to see a "
         "failure. A sample is generated from the service's object structure or, without one, "

@@ -27,7 +27,7 @@ from integration.models import MessageError, Operation, Queue
 from integration.policy import moves
 from integration.policy.operations import NEVER, OPERATION_MOVES, StopRule
 from integration.policy.states import OperationState
-from integration.recipes import Unreadable, compile_recipe
+from integration.recipes import Unreadable, compile_written
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import EVERYTHING, Scope, visible_operations
 from integration.store import operations as store
@@ -221,7 +221,7 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
     Raises BadRecipeError, OperationMovedError.
     """
     try:
-        compile_recipe(recipe)
+        compile_written(recipe)
     except Unreadable as refusal:
         raise BadRecipeError(str(refusal)) from refusal
     with short_transaction():

@@ -23,6 +23,7 @@ PLACEHOLDER: Final = re.compile(
     r"(?:: (?:…|\\u2026|&#8230;|&#x2026;)\w{4})?(?:⟧|\\u27e7|&#10215;|&#x27e7;)",
     re.IGNORECASE,
 )
+PLACEHOLDER_FAULT: Final = "“{}” stands for a hidden value: write one of your own"
 # Of shorter values the last four would be most of them.
 LONG_ENOUGH: Final = 8
 ALL_HEADERS: Final = "*"
@@ -266,3 +267,12 @@ def spliced(text: AnyStr, places: Sequence[Place], shown: Sequence[AnyStr]) -> A
         at = place.end
     pieces.append(text[at:])
     return text[:0].join(pieces)
+
+
+def placeholder_fault(text: str) -> str:
+    """Return why new data cannot be made of a text with a placeholder in it; empty without one.
+
+    There is no message whose value could be put back. It has no full stop.
+    """
+    found = PLACEHOLDER.search(text)
+    return PLACEHOLDER_FAULT.format(found[0]) if found else ""

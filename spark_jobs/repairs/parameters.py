@@ -11,7 +11,7 @@ from integration.formats.schema import Registered, Schema, UnusableSchemaError
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
-from integration.recipes import Unreadable, compile_recipe
+from integration.recipes import Unreadable, compile_written
 from spark_jobs.errors import JobError
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.parameters import JobParameters
@@ -87,7 +87,7 @@ class RepairParameters(JobParameters):
     def check(self) -> None:
         """Raise JobError BAD_RECIPE for a change that cannot be made."""
         try:
-            compile_recipe(self.recipe)
+            compile_written(self.recipe)
         except Unreadable as e:
             raise JobError(
                 "BAD_RECIPE",

@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from integration.selectors.failures.edits import FIELD_CHARACTERS
+from integration.selectors.failures.text_fields import FIELD_CHARACTERS
 from tests.e2e.conftest import OpenPage
 from tests.e2e.faults import NARROW, too_wide
 from tests.support.rows import a_held, a_queue_row, an_envelope

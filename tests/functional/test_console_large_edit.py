@@ -11,7 +11,7 @@ from django.urls import reverse
 from console.failures.edits import NO_FILE, UNCHANGED
 from integration.envelope import DEFAULT
 from integration.models import MessageError
-from integration.selectors.failures.edits import FIELD_CHARACTERS
+from integration.selectors.failures.text_fields import FIELD_CHARACTERS
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

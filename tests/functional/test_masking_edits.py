@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from integration.models import MaskingRule, MessageError
 from tests.functional.test_console_failure_edit import textarea
-from tests.functional.test_masking import DOCUMENT, a_failure, a_rule, revealing
+from tests.functional.test_masking import DOCUMENT, SECRET, a_failure, a_rule, revealing
 from tests.support.http_api import problem
 from tests.support.operator_api import a_program
-from tests.support.rows import an_envelope
+from tests.support.rows import a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 EDITED = {**DOCUMENT, "order": 2}
@@ -112,5 +112,46 @@ def test_placeholders_may_come_back_as_serializers_escape_them() -> None:
     text = json.dumps({**document, "order": 2})
     assert "\\u27e6masked" in text
     answer = program.put(path, {"version": 1, "text": text, "anyway": True})
+    assert answer.status_code == 200, answer.content
+    assert document_of(error) == EDITED
+
+
+@pytest.mark.parametrize("path", ["$.card", "$..card"])
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_a_record_that_was_opened_revealed_is_not_put_into_itself_masked(
+    path: str, *, is_wrapped: bool
+) -> None:
+    a_rule(path)
+    inside = {"retryCount": 1, "message": DOCUMENT}
+    record = json.dumps(inside if is_wrapped else {"INTERFACE": "X", "payload": DOCUMENT}).encode()
+    error = a_failure(record, queue=a_queue_row("continuous", retry_wrapper=is_wrapped))
+    client, address = revealing(), reverse("edit", args=[error.pk])
+    reveal(client, error)
+    text = textarea(client.get(address, {"part": "record"}).text)
+    assert SECRET in text
+    client.post(reverse("reveal", args=[error.pk]), {"to": "mask"})
+    form = {"version": 1, "part": "record", "text": text.replace('"order": 1', '"order": 2')}
+    for part in ("record", "document"):
+        answer = client.post(address, {**form, "part": part, "anyway": "1"})
+        assert answer.status_code == 422, part
+        assert "MASK_MOVED" in answer.text
+    assert 'name="part" value="document"' in answer.text
+    broken = {**form, "text": text.replace("{", "{{", 1), "anyway": "1"}
+    answer = client.post(address, broken)
+    assert answer.status_code == 422
+    assert 'name="part" value="record"' in answer.text
+    asked = {**form, "anyway": True}
+    problem(a_program().put(f"/failures/{error.pk}/payload", asked), 422, "MASK_MOVED")
+    error.refresh_from_db()
+    assert error.current_payload == record
+
+
+def test_a_program_may_name_the_record_and_write_the_document_it_was_shown() -> None:
+    a_rule()
+    error, program = a_failure(an_envelope(DOCUMENT)), a_program()
+    path = f"/failures/{error.pk}/payload"
+    text = program.get(path, part="record").json()["text"].replace('"order": 1', '"order": 2')
+    asked = {"version": 1, "part": "record", "text": text, "anyway": True}
+    answer = program.put(path, asked)
     assert answer.status_code == 200, answer.content
     assert document_of(error) == EDITED

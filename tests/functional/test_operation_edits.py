@@ -36,8 +36,9 @@ def test_an_edit_is_tried_on_all_before_it_may_start():
     operation = plan("edit")
     with pytest.raises(RecipeUntriedError):
         started(operation, reason="x")
-    with pytest.raises(BadRecipeError):
-        operations.set_recipe(operation.pk, "nonsense", version=operation.version)
+    for recipe in ("nonsense", SITE.replace("3", '"⟦masked 1⟧"')):
+        with pytest.raises(BadRecipeError):
+            operations.set_recipe(operation.pk, recipe, version=operation.version)
     edit(operation, SITE)
     trial = operation_trials.trial_of(operation)
     assert (trial.at, trial.fits, trial.invalid) == (5, 3, 2)

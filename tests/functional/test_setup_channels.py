@@ -272,6 +272,14 @@ class TestMessages:
         assert not OutboxRow.objects.exists()
         assert not ConfigurationChange.objects.exists()
 
+    def test_a_placeholder_is_refused(self, client: Client) -> None:
+        channel = a_channel("MXPO", "erp")
+        form = {"payload": '{"card": "\\u27e6masked 1\\u27e7"}'}
+        answer = client.post(reverse("channel-test", args=[channel.pk]), form)
+        assert answer.status_code == 422
+        assert "stands for a hidden value" in answer.text
+        assert not OutboxRow.objects.exists()
+
     def test_a_channel_without_targets_says_so(self, client: Client) -> None:
         channel = a_channel("MXPO")
         answer = client.post(reverse("channel-test", args=[channel.pk]), {"payload": "{}"})

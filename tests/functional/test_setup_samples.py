@@ -12,7 +12,13 @@ from django.utils import timezone
 from lxml import etree
 
 from console.models import Limit
-from integration.models import EnterpriseService, ExternalSystem, ObjectStructure, OutboxRow
+from integration.models import (
+    EnterpriseService,
+    ExternalSystem,
+    MaskingRule,
+    ObjectStructure,
+    OutboxRow,
+)
 from integration.paths import compile_path, key_of
 from integration.selectors.setup.samples import sample_of
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
@@ -130,6 +136,25 @@ def test_a_message_that_only_failed_is_copied_with_its_code(client: Client) -> N
     page = client.post(reverse("test-message", args=[queue.name]), form)
     assert page.context["form"]["payload"].value() == "<A/>"
     assert "failed with BAD_VALUE: correct it" in page.text
+
+
+def test_a_masked_sample_is_not_sent_before_its_placeholders_are_replaced(client: Client) -> None:
+    MaskingRule.objects.create(name="cards", path="$.card")
+    service = EnterpriseService.objects.create(interface="OBEY")
+    queue = a_queue_row(default_service=service)
+    a_held(queue, interface="OBEY", payload=an_envelope({"n": 1, "card": "4000-1234"}), **APPLIED)
+    address = reverse("test-message", args=[queue.name])
+    page = client.get(address)
+    payload = page.context["form"]["payload"].value()
+    assert "⟦masked 1⟧" in payload
+    assert "write a value of your own for each placeholder" in page.text
+    form = {"interface": "OBEY", "payload": payload, "wrapped": "on"}
+    answer = client.post(address, form)
+    assert answer.status_code == 422
+    assert "“⟦masked 1⟧” stands for a hidden value" in answer.text
+    assert not OutboxRow.objects.exists()
+    own = payload.replace("⟦masked 1⟧", "4000-0000")
+    assert client.post(address, {**form, "payload": own}).status_code == 303
 
 
 @pytest.mark.parametrize("lack", ["right", "scope", "rows"])

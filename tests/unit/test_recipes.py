@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from integration.documents.exact_json import encode
 from integration.envelope import DEFAULT
 from integration.envelope.json_text import parse_json
-from integration.recipes import Misfit, Unreadable, compile_recipe, pointer_of, set_value
+from integration.recipes import (
+    Misfit,
+    Unreadable,
+    compile_recipe,
+    compile_written,
+    pointer_of,
+    set_value,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -120,6 +127,16 @@ def test_a_single_value_is_no_document_to_change(document):
 def test_what_is_no_patch_is_refused_before_any_message(recipe):
     with pytest.raises(Unreadable):
         compile_recipe(recipe)
+
+
+@pytest.mark.parametrize("value", ["⟦masked 1⟧", "no ⟦masked 12: …4711⟧", "\\u27e6masked 1\\u27e7"])
+def test_a_value_that_stands_for_a_hidden_one_is_refused_where_it_is_written(value):
+    with pytest.raises(Unreadable, match="stands for a hidden value"):
+        set_value("$.a", f'"{value}"', is_text=False, add_missing=False)
+    recipe = f'[{{"op":"add","path":"/a","value":{{"b":["{value}"]}}}}]'
+    with pytest.raises(Unreadable, match="stands for a hidden value"):
+        compile_written(recipe)
+    assert compile_recipe(recipe).steps == ("add /a",)  # It may have been stored before.
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 from uuid import UUID
 
 from integration.codec import decode_headers
-from integration.documents.layout import laid_out
 from integration.envelope import Document, Flaw, body_of, layers_of, read
 from integration.errors import IntegrationError
 from integration.formats.documents import Decoded
@@ -25,8 +23,8 @@ from integration.registries.reading import (
     reading_of,
     written_by_schema,
 )
-from integration.selectors.failures import xml_layout
-from integration.selectors.failures.payloads import Headers, is_json
+from integration.selectors.failures.payloads import Headers
+from integration.selectors.failures.text_fields import for_a_field
 from integration.selectors.masking.covers import (
     UNCOVERED,
     Content,
@@ -36,22 +34,15 @@ from integration.selectors.masking.covers import (
     unknown_cover,
 )
 from integration.selectors.masking.documents import hidden_in, hides_beside
-from integration.selectors.masking.errors import MaskMovedError
+from integration.selectors.masking.errors import (
+    NO_VALUE,
+    UNCOVERED_PLACE,
+    WHOLE_RECORD,
+    MaskMovedError,
+)
 from integration.selectors.masking.rules import any_rules
 from integration.selectors.scope import Scope
 from integration.wrapping import document_text, with_text
-
-# A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
-FIELD_CHARACTERS: Final = 2**20
-UNCOVERED_PLACE: Final = (
-    "The record would be read in another way, in which hidden values were seen: an envelope was "
-    "put around the document, or taken away."
-)
-
-NO_VALUE: Final = (
-    "stands for no value: where the text is from, values were masked in another way. Open the "
-    "message again."
-)
 
 
 class Part(StrEnum):
@@ -191,13 +182,28 @@ class Editable:
             record = self._encoded(self.schema, text)
         else:
             record = self._in_record(text) if is_document else text.encode()
-        if self.true_text is not None and self._uncovers(text, record):
-            raise MaskMovedError(UNCOVERED_PLACE)
+        if self.true_text is not None:
+            if is_document and self._is_whole(text):
+                raise MaskMovedError(WHOLE_RECORD)
+            if self._uncovers(text, record):
+                raise MaskMovedError(UNCOVERED_PLACE)
         return record
 
     def _in_record(self, text: str) -> bytes:
         document = plain_reading_of(self.error.queue)(self.record, self.headers)
         return with_text(self.record, document, text)
+
+    def _is_whole(self, text: str) -> bool:
+        """Return whether the text for the document brings an envelope or wrapper of its own.
+
+        So does one that was opened while the whole record could be edited.
+        """
+        own = self.true_text or ""
+        return self.layers > 0 and self._layers_in(text) > self._layers_in(own)
+
+    def _layers_in(self, text: str) -> int:
+        found = plain_reading_of(self.error.queue)(text.encode(), self.headers)
+        return layers_of(found) if isinstance(found, Document) else 0
 
     def _uncovers(self, text: str, record: bytes) -> bool:
         """Return whether the new record would show what is hidden of its text."""
@@ -279,7 +285,7 @@ def _plain(
         part=part,
         has_envelope=has_envelope,
         content=content,
-        text=_for_a_field(content),
+        text=for_a_field(content),
         headers=headers,
         layers=layers_of(document) if isinstance(document, Document) else 0,
     )
@@ -305,7 +311,7 @@ def _masked(message: Editable, document: Content, cover: Cover) -> Editable:
         message,
         part=part,
         content=hidden.text,
-        text=_for_a_field(hidden.text),
+        text=for_a_field(hidden.text),
         true_text=true_text,
     )
 
@@ -317,7 +323,7 @@ def _encoded(error: MessageError, headers: Headers, written: Written) -> Editabl
         part=Part.DOCUMENT,
         has_envelope=False,
         content=content,
-        text=_for_a_field(content),
+        text=for_a_field(content),
         headers=headers,
         written=written,
     )
@@ -346,7 +352,7 @@ def text_of(
     document = reading(record, headers)
     content = _content(document, record, part)
     if content is None or not mask.hides_payload:
-        return _for_a_field(content)
+        return for_a_field(content)
     hidden = hidden_in(document, mask) if isinstance(document, Document) else None
     if hidden is None or not isinstance(document, Document):
         return None
@@ -354,23 +360,9 @@ def text_of(
     if is_record and hides_beside(record, document, mask):
         return None
     if not hidden.places:
-        return _for_a_field(content)
+        return for_a_field(content)
     text = with_text(record, document, hidden.text).decode() if is_record else hidden.text
-    return _for_a_field(text)
-
-
-def _for_a_field(content: str | None) -> str | None:
-    if content is None or len(content) > FIELD_CHARACTERS:
-        return None
-    text = _readable(content)
-    return text if len(text) <= FIELD_CHARACTERS else None
-
-
-def _readable(text: str) -> str:
-    """A text of one line with a line for each member or element; any other as it is."""
-    if "\n" in text.strip():
-        return text
-    return laid_out(text) if is_json(text) else xml_layout.laid_out(text)
+    return for_a_field(text)
 
 
 def _lines(text: str) -> str:

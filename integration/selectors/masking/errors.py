@@ -1,8 +1,21 @@
 """Reasons why something masked was not handed out, or not changed."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from integration.errors import IntegrationError
+
+UNCOVERED_PLACE: Final = (
+    "The record would be read in another way, in which hidden values were seen: an envelope was "
+    "put around the document, or taken away."
+)
+NO_VALUE: Final = (
+    "stands for no value: where the text is from, values were masked in another way. Open the "
+    "message again."
+)
+WHOLE_RECORD: Final = (
+    "The text is the whole record, and only the document in it can be edited while values are "
+    "masked. Open the message again."
+)
 
 
 class MaskedError(IntegrationError):

@@ -16,6 +16,7 @@ from lxml import etree
 
 from integration.codec import decode_headers
 from integration.envelope import Flaw
+from integration.masking.mask import PLACEHOLDER
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.policy.states import Ended, ErrorState
 from integration.registries.reading import plain_reading_of
@@ -69,7 +70,7 @@ def sample_for(service: EnterpriseService | None, scope: Scope, *, may_see: bool
     for stored in _candidates(service, scope):
         text = _text(stored)
         if text:
-            return Sample(text, _origin(stored), stored.pk)
+            return Sample(text, _origin(stored) + _to_replace(text), stored.pk)
     why = f"No message of {service.interface} is stored that could be copied here."
     return Sample("", f"{why} {_to_write(service)}")
 
@@ -105,6 +106,13 @@ def _origin(stored: MessageError) -> str:
             f"{begun} that was applied: change what names its object unless a repeat is harmless."
         )
     return f"{begun} that failed with {stored.code}: correct it, or it will fail again."
+
+
+def _to_replace(text: str) -> str:
+    found = PLACEHOLDER.search(text)
+    if found is None:
+        return ""
+    return f" Values are masked: write a value of your own for each placeholder ({found[0]})."
 
 
 def _to_write(service: EnterpriseService) -> str:

@@ -131,6 +131,7 @@ def test_a_text_is_looked_for_in_records_and_in_what_envelopes_hide() -> None:
     ("fields", "code"),
     [
         ({"recipe": "nonsense"}, "BAD_RECIPE"),
+        ({"recipe": SITE.replace("NORTH", "⟦masked 1⟧")}, "BAD_RECIPE"),
         ({"unknown": 1}, "BAD_PARAMETERS"),
         ({"selection": {}}, "BAD_PARAMETERS"),
         ({"selection": {"queues": [1], "since": "soon"}}, "BAD_PARAMETERS"),
