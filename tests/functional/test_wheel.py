@@ -305,12 +305,14 @@ def open_the_console(address: str) -> None:
 def give_a_role(client: httpx.Client, path: str) -> None:
     """An account of the project's own gets a role on the console's page."""
     page = client.get(path).text
-    token = TOKEN.search(page)
+    token, seen = TOKEN.search(page), re.search(r'name="seen"\s+value="([^"]+)"', page)
     operators = re.search(r'value="(\d+)"[^>]*>\s*(?:<[^>]*>)*\s*Operators:', page)
     assert token is not None
+    assert seen is not None
     assert operators is not None
     data = {
         "csrfmiddlewaretoken": token[1],
+        "seen": seen[1],
         "email": "bob@shop.example",
         "roles": operators[1],
         "why": "He operates.",
