@@ -25,7 +25,7 @@ FORM_BYTES: Final = 17 * 2**20
 
 # A body up to this size waits in memory, a larger one in a temporary file.
 MEMORY_BYTES: Final = 64 * 1024
-# What the bodies of all requests that are still arriving may take on disk, in each process, once
+# What the bodies of all requests that are not answered yet may take on disk, in each process, once
 # for the HTTP API and once for the console. Bodies that wait in memory do not count.
 DISK_BYTES: Final = 1024 * 2**20
 

@@ -56,6 +56,8 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._waits: dict[TConn, _Wait] = {}
         self._arriving: dict[TConn, Arriving] = {}
+        # Of whole requests until they are answered: is it the HTTP API's, and its bytes on disk.
+        self._handed: dict[TConn, tuple[bool, int]] = {}
         # What came behind a request that is being answered.
         self._rest: dict[TConn, bytes] = {}
         self._hangs_at: dict[TConn, float] = {}
@@ -126,16 +128,23 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         coming = self._arriving[conn]
         had_begun, had_head = coming.has_begun, coming.head is not None
         rest = coming.take(piece)
+        has_room = self._has_room(coming)
         if coming.ending is not None:
             self._rest[conn] = rest
-            self._over(conn, coming.ending)
+            is_whole = coming.ending is Ending.WHOLE
+            self._over(conn, Ending.NO_ROOM if is_whole and not has_room else coming.ending)
         elif coming.head is None:
             if not had_begun:
                 self._wait(conn, limits.HEAD_SECONDS, self._too_slow)
         elif not had_head:
             self._wait_for_body(conn, coming.head)
-        elif coming.on_disk and self._on_disk(coming.head) > limits.DISK_BYTES:
+        elif not has_room:
             self._over(conn, Ending.NO_ROOM)
+
+    def _has_room(self, coming: Arriving) -> bool:
+        if coming.head is None or not coming.on_disk:
+            return True
+        return self._on_disk(coming.head) <= limits.DISK_BYTES
 
     def _wait_for_body(self, conn: TConn, head: Head) -> None:
         seconds = limits.BODY_SECONDS
@@ -146,12 +155,14 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
             conn.sock.send(_LEAVE)
 
     def _on_disk(self, like: Head) -> int:
+        """All of this side; also what waits for a thread, or is read by one."""
         side = limits.is_for_http_api(like.target)
-        return sum(
+        arriving = sum(
             other.on_disk
             for other in self._arriving.values()
             if other.head is not None and limits.is_for_http_api(other.head.target) is side
         )
+        return arriving + sum(size for one, size in self._handed.values() if one is side)
 
     def _too_slow(self, conn: TConn) -> None:
         self._over(conn, Ending.TOO_SLOW)
@@ -169,6 +180,7 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         ):
             # The HTTP API answers for itself, with a code, also what did not come whole; the
             # console has a page for what is too large, and reads nothing of it.
+            self._handed[conn] = is_for_http_api, coming.on_disk
             conn.sock.give(coming.hand_over(), ending)
             self._submit(conn, self._http_api_pool if is_for_http_api else self.tpool)
             return
@@ -198,6 +210,7 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         self._hangs_at.pop(conn, None)
         if conn in self._hung:
             return
+        self._handed.pop(conn, None)
         is_read = conn.sock.take_back()
         stays = not fs.cancelled() and fs.exception() is None and fs.result() and is_read
         # What the parser kept for later would be answered as a request of its own.

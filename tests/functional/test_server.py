@@ -18,6 +18,8 @@ from tests.support.servers import environment_of
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 MANY = 20
 JSON = "Content-Type: application/json\r\n"
+# Of each side, as it is shipped.
+THREADS = 4
 HASTY = ("-c", "python:tests.support.hasty", "--workers", "1")
 
 
@@ -217,6 +219,18 @@ def test_large_bodies_wait_on_disk_as_far_as_there_is_room(hasty_port: int) -> N
         line = line_to(hasty_port, head + b" " * 100_000)
         assert code_on(line) == (503, "TOO_MANY_LARGE_BODIES")
     assert ask(hasty_port, a_post(partner)).status == 202
+
+
+def test_large_bodies_that_wait_for_a_thread_take_room_too(mortal_port: int) -> None:
+    hangs = b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    fields = "POST /account/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+    body = b"x" * 100_000
+    with ExitStack() as lines:
+        for _ in range(THREADS):
+            lines.enter_context(line_to(mortal_port, hangs))
+        lines.enter_context(line_to(mortal_port, fields.encode() + body))
+        last = lines.enter_context(line_to(mortal_port, fields.encode() + body))
+        assert answer_on(last)[0] == 503
 
 
 @pytest.mark.parametrize("way", ["hang", "seize"])
