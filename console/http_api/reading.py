@@ -99,10 +99,16 @@ def body_of(request: HttpRequest, most_bytes: int) -> bytes:
     if announced is not None and announced > most_bytes:
         raise BodyTooLargeError(most_bytes=most_bytes)
     wanted = most_bytes + 1 if announced is None else announced
-    body = _read(meta, wanted)
+    ending = getattr(meta.get("gunicorn.socket"), "ending", Ending.WHOLE)
+    try:
+        body = _read(meta, wanted)
+    except (CutShortError, BadFramingError):
+        # Chunks that were not waited for look like a fault of the sender's.
+        _check(ending, most_bytes)
+        raise
     if len(body) > most_bytes:
         raise BodyTooLargeError(most_bytes=most_bytes)
-    _check(getattr(meta.get("gunicorn.socket"), "ending", Ending.WHOLE), most_bytes)
+    _check(ending, most_bytes)
     if announced is not None and len(body) < announced:
         raise CutShortError
     return body

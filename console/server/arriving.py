@@ -6,7 +6,9 @@ the same bytes; what looks unsound here is handed over as it is, to be refused t
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
@@ -73,6 +75,7 @@ class Arriving:
         self._left = 0
         self._chunks: _Chunks | None = None
         self._kept: IO[bytes] | None = None
+        self._head_bytes = b""
 
     @property
     def has_begun(self) -> bool:
@@ -105,7 +108,9 @@ class Arriving:
     def drop(self) -> None:
         """Forget what came."""
         if self._kept is not None:
-            self._kept.close()
+            # Closing writes what is left, and closes all the same where that fails.
+            with suppress(OSError):
+                self._kept.close()
 
     def _find_head(self, piece: bytes) -> bytes | None:
         """Return what came after the head, or None while the head is incomplete."""
@@ -120,7 +125,8 @@ class Arriving:
         self.head = head = Head(bytes(self._start[:ends]).lstrip(b"\r\n").split(b"\r\n"))
         ends += len(_HEAD_END)
         rest = bytes(self._start[ends:])
-        self._file().write(self._start[:ends])
+        self._head_bytes = bytes(self._start[:ends])
+        self._write(self._head_bytes)
         self._start.clear()
         self._expect(head)
         return rest
@@ -155,8 +161,21 @@ class Arriving:
             self._kept = SpooledTemporaryFile(limits.MEMORY_BYTES)  # noqa: SIM115
         return self._kept
 
+    def _write(self, piece: bytes) -> None:
+        """Keep the piece; where the disk takes no more, the request ends as its head alone."""
+        try:
+            self._file().write(piece)
+            # What is written only when it is read would fail where nobody expects it.
+            self._file().flush()
+        except OSError:
+            self.ending = Ending.NO_ROOM
+            self.drop()
+            self._kept, self.size = BytesIO(self._head_bytes), 0
+
     def _keep(self, piece: bytes) -> None:
-        self._file().write(piece)
+        self._write(piece)
+        if self.ending is Ending.NO_ROOM:
+            return
         self.size += len(piece)
         if self.ending is None and self.size > self._most:
             self.ending = Ending.TOO_LARGE

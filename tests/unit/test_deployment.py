@@ -204,7 +204,7 @@ def test_data_lie_in_named_volumes() -> None:
         for volume in service.get("volumes", ())
         if not volume.startswith("./")
     }
-    ours = {"bulk-data", "spark-data"}
+    ours = {"bulk-data", "spark-data", "web-bodies"}
     assert mounted == set(COMPOSE["volumes"]) == {"postgres-data", "kafka-data"} | ours
     # The web and the driver share the folder of bulk jobs, and each may write into it.
     bulk = SERVICES["web"]["environment"]["SLUICE_BULK_ROOT"]

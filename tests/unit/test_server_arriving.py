@@ -1,5 +1,6 @@
 """Where a request ends is found at the same place however it is cut into pieces."""
 
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,17 @@ def arriving(most: int = 1_000) -> Iterator[Arriving]:
         coming.drop()
 
 
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """As where a disk is full: what is written beyond that fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 @given(request=st.sampled_from(SOUND), behind=st.sampled_from(SOUND), data=st.data())
 def test_a_request_ends_where_it_ends_in_whatever_pieces(
     request: bytes, behind: bytes, data: st.DataObject
@@ -47,6 +59,21 @@ def test_a_request_ends_where_it_ends_in_whatever_pieces(
         with coming.hand_over() as given_:
             assert given_.read() == request
     assert rest + sent[place:] == behind
+
+
+@pytest.mark.parametrize("field", [b"Content-Length: 300000", b"Transfer-Encoding: chunked"])
+def test_where_the_disk_takes_no_more_the_head_alone_is_handed_over(
+    field: bytes,
+) -> None:
+    head = b"POST /es/a/b HTTP/1.1\r\n" + field + b"\r\n\r\n"
+    with arriving(most=1_000_000) as coming, files_no_longer_than(100_000):
+        coming.take(head + b"30000\r\n")
+        while coming.ending is None:
+            coming.take(b"x" * 10_000)
+        assert coming.ending is Ending.NO_ROOM
+        assert coming.on_disk == 0
+        with coming.hand_over() as given_:
+            assert given_.read() == head
 
 
 @pytest.mark.parametrize("sent", SOUND)
