@@ -23,6 +23,11 @@ TOTAL_SECONDS: Final = 10.0
 PERMIT_IN_RECIPIENT: Final = (
     "Switch on “May be in a private network” in the recipient if it is meant to be there."
 )
+# Without a mail server: it takes every mail, and nobody gets one.
+PRINTING: Final = "django.core.mail.backends.console.EmailBackend"
+NO_SERVER: Final = (
+    "There is no mail server. Set SLUICE_EMAIL_URL, or EMAIL_BACKEND in a project of your own."
+)
 
 
 class Failure(NamedTuple):
@@ -49,6 +54,8 @@ def send(recipient: NoticeRecipient | None, message: Message, at: datetime) -> F
 def _mailed(addresses: list[str], message: Message) -> Failure | None:
     if not addresses:
         return None
+    if settings.EMAIL_BACKEND == PRINTING:
+        return Failure(NO_SERVER)
     connection = get_connection()
     mail = EmailMessage(
         messages.subject_line(message),

@@ -167,3 +167,12 @@ def test_of_a_mail_it_is_known_whether_it_may_have_arrived(
     subjects = [one.subject.partition("] ")[2] for one in mailoutbox]
     told = ["Queue blocked: assets[0]", "Over: Queue blocked: assets[0]"]
     assert subjects == (told if is_told else [])
+
+
+def test_without_a_mail_server_nobody_counts_as_told(settings: Any) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+    settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
+    look(BLOCKED)
+    unsent = NoticeDelivery.objects.get()
+    assert "SLUICE_EMAIL_URL" in unsent.problem
+    assert unsent.sent_at is None
