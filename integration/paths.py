@@ -126,6 +126,22 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     return key
 
 
+def key_of_values(paths: Sequence[Path], values: Sequence[object]) -> str | None:
+    """Return the key of these values, one for each path; None where a path finds none like it.
+
+    It is the key that `key_of` returns for the document that has them.
+    """
+    texts: list[str] = []
+    for path, value in zip(paths, values, strict=True):
+        if isinstance(value, str) and isinstance(path, _XmlPath):
+            value = value.strip()  # noqa: PLW2901 - as the path does
+        found = _value(value)
+        if found is None:
+            return None
+        texts.append(_text(found))
+    return texts[0] if len(texts) == 1 else _array(texts)
+
+
 def object_key(paths: Sequence[Path], body: object) -> str | Flaw:
     """Return the same key for a document that is to be stored under it as one object.
 

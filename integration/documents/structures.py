@@ -12,9 +12,9 @@ from lxml import etree
 from integration.documents.exact_json import encode
 from integration.documents.refusals import permanent, schema_refusal
 from integration.documents.schemas import UNUSABLE, Judge, code_of, judge_of, why_unusable
-from integration.envelope import Flaw, FlawCode
+from integration.envelope import Flaw, FlawCode, body_of
 from integration.message import Message
-from integration.paths import MAX_KEY_BYTES, Path, compile_path, object_key
+from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of_values, object_key
 from integration.policy.failure import Failure
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,25 +108,29 @@ class Plan:
     def _record_key(self, key: bytes | None) -> str | Failure:
         """The object's key from the Kafka record's: the text itself, or a JSON array of parts."""
         try:
-            text = (key or b"").decode().strip()
+            text = (key or b"").decode()
         except UnicodeDecodeError:
             return permanent("The tombstone's key is not UTF-8 text.", "BAD_KEY")
-        if not text or "\0" in text:
+        if not text.strip() or "\0" in text:
             return permanent("The tombstone has no key that could be deleted.", FlawCode.NO_KEY)
-        if len(text.encode()) > MAX_KEY_BYTES:
-            return permanent("The tombstone's key is too long.", FlawCode.KEY_TOO_LONG)
-        return text if len(self.paths) == 1 else self._parts(text)
-
-    def _parts(self, text: str) -> str | Failure:
-        try:
-            parts = json.loads(text)
-        except (ValueError, RecursionError):
-            parts = None
-        if not isinstance(parts, list) or len(parts) != len(self.paths):
+        found = self._key_in(text)
+        if found is None:
             return permanent(
-                f"The tombstone's key is not a JSON array of {len(self.paths)} values.", "BAD_KEY"
+                f"The tombstone's key is not a JSON array of {len(self.paths)} texts or numbers.",
+                "BAD_KEY",
             )
-        return json.dumps([str(p) for p in parts], ensure_ascii=False, separators=(",", ":"))
+        if len(found.encode()) > MAX_KEY_BYTES:
+            return permanent("The tombstone's key is too long.", FlawCode.KEY_TOO_LONG)
+        return found
+
+    def _key_in(self, text: str) -> str | None:
+        if len(self.paths) == 1:
+            return key_of_values(self.paths, [text])
+        # By the documents' own reader: another one would make other texts of some numbers.
+        values = body_of(text)
+        if not isinstance(values, list) or len(values) != len(self.paths):
+            return None
+        return key_of_values(self.paths, values)
 
     def refused(self, body: object) -> Failure | None:
         """Return the JSON Schema's objection to a document; None without a schema."""

@@ -258,7 +258,7 @@ class Exchanges:
 
 
 class _Jar(CookieJar):
-    """Has at most `MAX_COOKIES`: those that were set last."""
+    """Has at most `MAX_COOKIES`, those that were set last; what no request can carry stays out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,6 +266,8 @@ class _Jar(CookieJar):
         self._order: dict[tuple[str, str, str], None] = {}
 
     def set_cookie(self, cookie: Cookie) -> None:
+        if not _can_be_sent(cookie.name + (cookie.value or "")):
+            return
         super().set_cookie(cookie)
         place = (cookie.domain, cookie.path, cookie.name)
         self._order.pop(place, None)
@@ -297,12 +299,25 @@ class Cookies:
     def keep(self, method: str, url: httpx.URL, reply: Reply) -> None:
         if "set-cookie" in reply.headers:
             request = httpx.Request(method, url)
-            answer = httpx.Response(reply.status, headers=reply.fields, request=request)
+            # As they came: the client takes texts beyond ASCII for no headers, and raises.
+            answer = httpx.Response(
+                reply.status,
+                headers=[
+                    (name.encode("latin-1"), value.encode("latin-1"))
+                    for name, value in reply.fields
+                    if name.lower() == "set-cookie"
+                ],
+                request=request,
+            )
             self._jar.extract_cookies(answer)
 
 
 def _check(headers: Mapping[str, str]) -> None:
     """Raises LocalProtocolError, which names the header alone: its value may be a secret."""
     for name, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
+        if not _can_be_sent(value):
             raise httpcore.LocalProtocolError(f"The header {name} holds what no header can")
+
+
+def _can_be_sent(value: str) -> bool:
+    return value.isascii() and value.isprintable()

@@ -11,7 +11,8 @@ from integration.policy.dependency import clean_kind
 class Arrived(NamedTuple):
     """Objects of one kind that are there now.
 
-    `is_stored`: the object store has them, and would tell later that they came.
+    `is_stored`: the object store has them, and would tell later that they came, except of those
+    whose keys are too long.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """The way from the body of a post to its messages: read, opened, split, and nothing guessed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,8 +66,6 @@ def pieces(post: Post) -> list[Piece]:
         sentence = f"The body is not the {post.format.upper()} that Content-Type says."
         raise NotAcceptedTypeError(sentence=sentence)
     parts = _parts(body, whole, _MOST_TIMES * most_bytes)
-    if len(parts) > MOST_MESSAGES:
-        raise TooManyMessagesError(count=len(parts), most=MOST_MESSAGES)
     if len(parts) == 1 and parts[0] is body and len(body) <= limits.max_bytes:
         return [_opened(body, whole, post.service, limits)]
     messages = []
@@ -85,10 +83,17 @@ def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
         if not whole.body:
             flaw = Flaw(FlawCode.EMPTY_BODY, "The array has no elements.")
             raise UnreadableBodyError(flaw)
+        _refuse_too_many(whole.body)
         return [text.encode() for text in element_texts(body.decode().removeprefix("\ufeff"))]
     if whole.mimetype == XML:
         return _bounded(_elements(whole.body), most_bytes) or [body]
     return [body]
+
+
+def _refuse_too_many(messages: Sized) -> None:
+    """Before they are cut out of the body: each is another copy of its part of it."""
+    if len(messages) > MOST_MESSAGES:
+        raise TooManyMessagesError(count=len(messages), most=MOST_MESSAGES)
 
 
 def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
@@ -110,8 +115,7 @@ def _elements(root: Any) -> Iterator[bytes]:
     group = _group(root)
     if group is None or len(group) < 2 or len({child.tag for child in group}) > 1:
         return
-    if len(group) > MOST_MESSAGES:
-        raise TooManyMessagesError(count=len(group), most=MOST_MESSAGES)
+    _refuse_too_many(group)
     children = list(group)
     for child in children:
         group.remove(child)

@@ -67,6 +67,7 @@ class ObjectStructure(models.Model):
 class ArrivedObject(models.Model):
     """A handler has said that an object is there (`integration.handlers.arrived`).
 
+    Or it was stored under a key of which waiting messages have no more than the beginning.
     Needed for as long as a message may be under way that has not seen it; cleanup removes it.
     """
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import DatabaseError, transaction
 
 from integration.handlers.arrivals import Arrived
-from integration.policy.dependency import object_hash
+from integration.policy.dependency import is_cut, object_hash
 from integration.store.sessions import alias, django_connection, execute, fetch_all
 
 Run = Callable[[str, Any], Any]
@@ -84,9 +84,14 @@ class Waiting(NamedTuple):
 
 def remember(run: Run, arrivals: Sequence[Arrived]) -> None:
     """Write down what no table of ours would tell later, in the transaction that stores it."""
-    told = {object_hash(o.kind, key) for o in arrivals if not o.is_stored for key in o.keys}
+    told = {object_hash(o.kind, key) for o in arrivals for key in o.keys if _is_untold(o, key)}
     if told:
         run(_REMEMBER, [sorted(told)])
+
+
+def _is_untold(objects: Arrived, key: str) -> bool:
+    """Whether the object store could not find it by what a waiting message has of its key."""
+    return not objects.is_stored or is_cut(key)
 
 
 def wake(arrivals: Sequence[Arrived]) -> None:

@@ -16,7 +16,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.models.registry_schema import SUBJECT_CHARACTERS
-from integration.policy.dependency import clean_kind, object_hash
+from integration.policy.dependency import clean_kind, object_hash, stored_key
 from integration.policy.failure import Failure
 from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL, ErrorState
 from integration.store import strict_order
@@ -371,7 +371,7 @@ def _waits(failure: Failure) -> tuple[str, str, bytes | None]:
     if failure.waits_for is None:
         return "", "", None
     kind, key = failure.waits_for
-    return clean_kind(kind), plain(key, 500), object_hash(kind, key)
+    return clean_kind(kind), plain(stored_key(key)), object_hash(kind, key)
 
 
 def _origin(new: NewError) -> tuple[str, int | None, int | None, str]:

@@ -141,6 +141,33 @@ def test_what_amqp_cannot_carry_is_refused_before_it_is_sent(
     assert not broker.ids
 
 
+DEEP = {"jms-body": "map", "JMSType": "accepted"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "told"),
+    [
+        ({"a": "1", "jms-types": '{"a": ["int"]}'}, b"{}", Accepted),
+        ({"jms-types": "[" * 100_000}, b"{}", Refused),
+        (DEEP, b"[" * 100_000, Refused),
+        (DEEP, b'{"a":' * 600 + b"1" + b"}" * 600, Refused),
+    ],
+    ids=["type", "deep types", "deep text", "deep map"],
+)
+def test_what_cannot_be_given_back_concerns_no_other_message_of_the_call(
+    headers: dict[str, str], body: bytes, told: type
+) -> None:
+    odd = an_outbound_message("m1", interface="accepted", headers=headers, body=body)
+    sound = [an_outbound_message(name, interface="accepted") for name in ("m0", "m2")]
+    with SettlingBroker() as broker:
+        endpoint = at(broker, restores=True)
+        answers = endpoint.deliver([sound[0], odd, sound[1]])
+        endpoint.close()
+    assert [type(answer) for answer in answers] == [Accepted, told, Accepted]
+    assert told is Accepted or answers[1].code == "AMQP_UNWRITABLE"
+    assert len(broker.ids) == 2 + (told is Accepted)
+
+
 @pytest.mark.parametrize(("seconds", "ttl"), [(0, 0), (0.0001, 0.001), (4_294_967, 4_294_967)])
 def test_a_time_to_live_is_never_rounded_to_none(seconds: float, ttl: float) -> None:
     properties = AmqpProperties(host="h", address="a", expires_seconds=seconds)

@@ -8,10 +8,12 @@ from django.db import connections, transaction
 
 from integration.delivery.steps import Step
 from integration.handlers import arrived
-from integration.models import ArrivedObject, MessageError, OutboxRow, Queue
+from integration.models import ArrivedObject, MessageError, ObjectStructure, OutboxRow, Queue
 from integration.runs.queues import run_queue
 from integration.store import dependencies
+from integration.store.objects import store_documents
 from integration.store.sessions import fetch_all
+from integration.testing import a_message
 from tests.support.builders import a_brief_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
@@ -165,6 +167,46 @@ def test_a_key_of_any_length_is_waited_for(broker, queue):
     assert len(row.waits_key) == 500
     arrived("asset", key)
     assert is_due(row)
+
+
+def test_a_stored_object_with_a_long_key_wakes_what_waits_for_it(broker, queue):
+    key = "x" * 600
+    structure = ObjectStructure.objects.create(name="asset", key_paths=["$.num"])
+    send(broker, queue, {"n": 1, "do": "needs", "object": key})
+    run_queue(queue.pk)
+    row = waiting(queue)
+    for other in (key[:500], row.waits_key[:499], key[:-1]):
+        store(structure, other)
+        dependencies.wake_missed(queue.pk)
+        assert not is_due(row)
+    store(structure, key)
+    assert is_due(row)
+
+
+def test_a_stored_object_with_a_long_key_is_found_by_a_run_that_nobody_told(broker, queue):
+    key = "x" * 501
+    structure = ObjectStructure.objects.create(name="asset", key_paths=["$.num"])
+    send(broker, queue, {"n": 1, "do": "needs", "object": key})
+    run_queue(queue.pk)
+    row = waiting(queue)
+
+    def come() -> None:
+        store(structure, key)
+        connections.close_all()
+
+    with transaction.atomic():
+        MessageError.objects.select_for_update().get(pk=row.pk)
+        coming = threading.Thread(target=come)
+        coming.start()
+        coming.join(20)
+    assert not is_due(row), "who stored it passed over a row that was in use"
+    dependencies.wake_missed(queue.pk)
+    assert is_due(row)
+
+
+def store(structure: ObjectStructure, key: str) -> None:
+    with transaction.atomic():
+        store_documents(structure, [a_message({"num": key})])
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,22 @@ def test_a_cookie_of_the_partner_comes_back_to_it(deliver):
     assert "Cookie: node=7\r\n" in script.requests[1]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Set-Cookie: node=7\r\nX-Message: Buchung \xfcbernommen\r\n",
+        b"Set-Cookie: node=7\r\nSet-Cookie: note=\xfcber\r\n",
+        b"Set-Cookie: note=a\tb\r\nSet-Cookie: node=7\r\n",
+        b"Set-Cookie: node=7\r\nSet-Cookie: n\xf6te\r\n",
+    ],
+    ids=["another header", "beyond ASCII", "tab", "name alone"],
+)
+def test_what_a_request_cannot_carry_costs_no_message_and_no_other_cookie(deliver, lines):
+    script = Script(OK.replace(b"\r\n", b"\r\n" + lines, 1), OK)
+    assert [type(a) for a in deliver(script)] == [Accepted, Accepted]
+    assert "Cookie: node=7\r\n" in script.requests[1]
+
+
 def test_a_login_that_no_header_can_hold_is_never_sent(deliver):
     script = Script(OK)
     secrets = {"api_key": "two\nlines"}

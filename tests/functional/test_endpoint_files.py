@@ -196,6 +196,23 @@ def test_columns_are_written_with_their_separator(tmp_path):
     assert lines == ["number;text;none", '7;"a;""b""";', '7;"a;""b""";']
 
 
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_byte_order_mark_is_in_no_file_of_json(tmp_path, at_once):
+    """Before an element of an array it would make the file unreadable."""
+    endpoint = an_opened(tmp_path, format="json", at_once=at_once)
+    messages = [
+        an_outbound_message(f"m{at}", body=body)
+        for at, body in enumerate(
+            [b"\xef\xbb\xbf {}", b'{"a": "\xef\xbb\xbf"}', b"\xef\xbb\xbf[1]\n"]
+        )
+    ][:at_once]
+    assert {type(answer) for answer in endpoint.deliver(messages)} == {Accepted}
+    expected = [{}, {"a": "\ufeff"}, [1]]
+    written = json.loads((tmp_path / "m0.txt").read_text())
+    assert written == (expected if at_once > 1 else {})
+    assert {type(answer) for answer in endpoint.deliver(messages)} == {Accepted}
+
+
 def test_xml_documents_are_put_below_one_root(tmp_path):
     endpoint = an_opened(tmp_path, file_name="o.xml", format="xml", at_once=5, root="orders")
     bodies = [b"<?xml version='1.0'?><order>1</order>", "<order>ü</order>".encode()]

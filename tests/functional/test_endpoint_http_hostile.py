@@ -64,6 +64,33 @@ class RawPartner:
         self._thread.join(5)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"access_token": "t", "expires_in": 1e999}',
+        b'{"access_token": "t", "expires_at": 1e999}',
+        b'{"access_token": "t", "expires_in": 1%s}' % (b"0" * 400),
+        b"[" * 30_000,
+        b'["access_token"]',
+        b'{"error": "\\ud800"}',
+    ],
+    ids=["endless", "endless moment", "huge", "nested", "list", "half a character"],
+)
+def test_an_answer_that_is_no_token_leaves_the_message_unsent(partner, body):
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+
+    def answer_once(taken):
+        taken.recv(65_536)
+        taken.sendall(head + body)
+
+    tokens = RawPartner(answer_once)
+    known = {"auth": "oauth2", "client_id": "u", "secrets": {"client_secret": "s"}}
+    answer = asked(partner, "take", token_url=f"http://127.0.0.1:{tokens.port}/", **known)
+    tokens.close()
+    assert (type(answer), answer.code) == (Unreachable, "TOKEN_REFUSED")
+    assert partner.requests == []
+
+
 def test_a_partner_that_reads_slowly_is_ended(partner):
     leaving = threading.Event()
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cproton import PN_OVERFLOW, pn_message_encode
 from proton import Message, ProtonException, byte, symbol
 
+from integration.amqp.records import UNREADABLE
 from integration.endpoint_types.amqp.properties import AS_TEXT, TOPIC, AmqpProperties
 from integration.endpoint_types.amqp.restoring import (
     JAVA_OBJECT,
@@ -87,6 +88,11 @@ class Writer:
             data: bytes = made.encode()
         except (ValueError, OverflowError, ProtonException) as problem:
             raise _unwritable(f"it cannot be written: {problem}") from problem
+        except RecursionError as problem:
+            raise _unwritable("its body or its headers are nested too deeply") from problem
+        except UNREADABLE as problem:
+            # What is raised here would end the call, with all of its messages.
+            raise _unwritable("a value has a type that cannot be written") from problem
         return data
 
     def _fill_in(self, made: Any, message: OutboundMessage) -> None:

@@ -32,7 +32,10 @@ JAVA_OBJECT: Final = symbol("application/x-java-serialized-object")
 
 
 def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
-    """The headers that can be properties, with the types that they had. Raises ValueError."""
+    """The headers that can be properties, with the types that they had.
+
+    Raises ValueError, RecursionError for types that cannot be read.
+    """
     types = _types(headers)
     return {
         name: _TYPES.get(types.get(name, ""), str)(text)
@@ -58,7 +61,8 @@ def restore(made: Any, headers: Mapping[str, str]) -> None:
 def body_of(body: bytes, headers: Mapping[str, str]) -> tuple[Any, JmsBody, bool] | None:
     """The body, its kind, and whether it is a data section; None where the kind is not known.
 
-    Raises ValueError for one that is not of the kind that the headers tell.
+    Raises ValueError for one that is not of the kind that the headers tell, RecursionError for one
+    that is nested too deeply.
     """
     try:
         kind = JmsBody(headers.get(BODY, ""))
@@ -86,4 +90,7 @@ def number_of(kind: JmsBody) -> byte:
 
 def _types(headers: Mapping[str, str]) -> Mapping[str, str]:
     types = json.loads(headers.get(TYPES) or "{}")
-    return types if isinstance(types, dict) else {}
+    if not isinstance(types, dict):
+        return {}
+    # A property of a JMS client may have this name, too, and holds what it likes.
+    return {name: kind for name, kind in types.items() if isinstance(kind, str)}

@@ -1,5 +1,6 @@
 """The contents of files: each message as a record, and records put together. Pure."""
 
+import codecs
 import csv
 import io
 import re
@@ -47,8 +48,8 @@ class Format:
             payload, written = ("JSON", "XML") if form == "xml" else ("XML", "JSON")
             raise _unfit(f"The payload is {payload}, and the endpoint writes {written}.")
         if form == "json":
-            # The payload's own text, so that no number changes.
-            return message.body.strip()
+            # The payload's own text, so that no number changes. Its byte order mark is not JSON.
+            return message.body.removeprefix(codecs.BOM_UTF8).strip()
         # The root element alone, in UTF-8, without what stands before it.
         return etree.tostring(fields.body, encoding="utf-8", with_tail=False, xml_declaration=False)
 

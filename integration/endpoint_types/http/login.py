@@ -22,6 +22,8 @@ from integration.endpoints.port import Answer, NotDeliveredError, Unreachable
 MAX_TOKEN_BYTES: Final = 64 * 1024
 # A token is renewed this long before it ends, so that it does not end on its way.
 EARLY_SECONDS: Final = 30.0
+# What an answer that is none makes the library raise: numbers without end and deep nesting, too.
+NO_TOKEN: Final = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 
 
 class Login:
@@ -96,9 +98,10 @@ class TokenLogin(Login):
         except (httpcore.NetworkError, httpcore.ProtocolError) as problem:
             raise _refused("the connection broke off") from problem
         except (AuthlibBaseError, httpx.HTTPStatusError) as problem:
-            reason = without(str(problem).splitlines()[0].encode(), [self._secret])
+            words = str(problem).splitlines()[0].encode("utf-8", "replace")
+            reason = without(words, [self._secret])
             raise _refused(reason.decode("utf-8", "replace")) from problem
-        except (ValueError, KeyError, TypeError) as problem:
+        except NO_TOKEN as problem:
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():
             raise _refused("the token cannot stand in a header")
