@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from console.admin.records import LookedAt
@@ -11,6 +12,7 @@ from console.layout.access import Right, has
 from integration.documents.exact_json import encode
 from integration.masking.mask import NOTHING, Mask
 from integration.models import StoredObject
+from integration.models.structure import StoredObjects
 from integration.selectors.masking.documents import masked_text
 from integration.selectors.masking.rules import masks
 
@@ -38,6 +40,12 @@ class StoredObjectAdmin(LookedAt):
         A word instead of a tick: for a document that exists nothing is shown.
         """
         return "deleted" if row.is_deleted else ""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StoredObject]:
+        """A document is read where it is shown: not in the list."""
+        rows = super().get_queryset(request)
+        assert isinstance(rows, StoredObjects)  # noqa: S101 - its model's own queries
+        return rows.without_documents()
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if has(request.user, Right.VIEW_PAYLOAD) and not self._mask(obj).hides_payload:

@@ -12,7 +12,7 @@ from integration.durations import rough
 from integration.models import Provider, Queue
 from integration.models.forwards import target_of
 from integration.selectors.delivering.endpoints import of_queue
-from integration.selectors.delivering.standing import Standing
+from integration.selectors.delivering.standing import Standing, shared_ledger
 from integration.selectors.outbox.relaying import sending
 from integration.selectors.queues.status import Situation
 
@@ -106,6 +106,9 @@ def endpoint(queue: Queue) -> Finding:
     shaky = [row for row in rows if row.standing is Standing.SHAKY]
     if shaky:
         return f"{names}. {shaky[0].name}: {shaky[0].situation.why}"
+    sharing = next((row for row in rows if row.shares_ledger), None)
+    if sharing is not None:
+        return f"{names}. {sharing.name}: {shared_ledger(sharing.shares_ledger).why}"
     return f"{names}: switched on and not down."
 
 

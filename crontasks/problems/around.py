@@ -9,7 +9,7 @@ from crontasks.models.notice import NoticeKind
 from crontasks.problems.facts import Facts, Problem, Way, counted, is_of_provider, is_wanted
 from integration.counting import listed
 from integration.durations import rough, written
-from integration.selectors.delivering.standing import Standing
+from integration.selectors.delivering.standing import Standing, shared_ledger
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import (
     NO_BEAT,
@@ -215,6 +215,16 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
             why = f"{row.situation.why} {listed(queues, NAMED)} {waits} for it."
             lack = Situation(why, row.situation.next_step)
             what = f"The endpoint {row.name} is switched off"
+            yield Problem(what, lack, Way.ENDPOINT, rank=44, subject=row.name, is_grave=False)
+
+
+def shared_ledgers(facts: Facts) -> Iterator[Problem]:
+    """Yield one for each endpoint that takes messages of others for repeats, while it is used."""
+    senders = {row.name for row in facts.rows if row.sends and is_wanted(row)}
+    for row in facts.endpoints:
+        if row.shares_ledger and senders.intersection(row.queues):
+            what = f"The endpoint {row.name} shares its ledger"
+            lack = shared_ledger(row.shares_ledger)
             yield Problem(what, lack, Way.ENDPOINT, rank=44, subject=row.name, is_grave=False)
 
 

@@ -19,6 +19,7 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.slots,
     queues.hanging,
     around.endpoints,
+    around.shared_ledgers,
     queues.unknown,
     around.commits_in_doubt,
     around.held_by_others,

@@ -135,11 +135,13 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         offset__gte=offset,
     ).update(topic_uuid="")
     uuid, given_up = facts.topic_uuid, _give_up_rescued(row)
-    ends = {"low_watermark": low, "high_watermark": high}
+    ends: dict[str, object] = {"low_watermark": low, "high_watermark": high}
     if row.queue.provider.is_jms:
         ends = {}
     # What was done ahead of the position may be of messages that the topic lost.
     more: dict[str, object] = {**ends, **NOTHING_OPEN}
+    if _has_other_messages(row, facts):
+        more["generation"] = F("generation") + 1
     move_position(row, offset, topic_uuid=uuid, rescued_to=None, **more)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
@@ -147,6 +149,12 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     if lost:
         effect += f" {so_many(lost, 'failure is', 'failures are')} of messages that the topic lost."
     return effect
+
+
+def _has_other_messages(row: QueuePartition, facts: TopicFacts) -> bool:
+    """Return whether offsets that were read are, or will be, those of other messages."""
+    is_shorter = row.state_code == "TOPIC_TRUNCATED" or facts.high[row.partition] < row.next_offset
+    return is_shorter or facts.topic_uuid != row.topic_uuid
 
 
 def _start(row: QueuePartition, place: Place, facts: TopicFacts) -> int:

@@ -68,6 +68,8 @@ class RunContext:
     tracer: Tracer | None = None
     tell: Callable[["Tally"], None] = untold
     reader: Reader = field(init=False)
+    # Of the partitions that this run has taken.
+    generations: dict[int, int] = field(default_factory=dict)
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.
     spent: list[Unit] = field(default_factory=list)
@@ -78,16 +80,24 @@ class RunContext:
     isolates: bool = False
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.queue, self.schemas)
+        self.reader = Reader(self.queue, self.schemas, self.generations)
 
     def adopt(self, queue: QueueSnapshot) -> None:
         """Go on under a newer configuration."""
         if queue.mark == self.queue.mark:
             return
         kept, self.queue = self.queue.keeps_keys_in_order, queue
-        self.reader = Reader(queue, self.schemas)
+        self.reader = Reader(queue, self.schemas, self.generations)
         if kept and not queue.keeps_keys_in_order:
             self.repository.wake_parked()
+
+    def take_generations(self, taken: Sequence[Owned]) -> None:
+        """Give the messages of these partitions ids of their generation, from now on."""
+        known = {owned.partition: owned.generation for owned in taken}
+        if any(self.generations.get(partition, 0) != number for partition, number in known.items()):
+            # A new reader reads again what this one has read ahead.
+            self.generations = {**self.generations, **known}
+            self.reader = Reader(self.queue, self.schemas, self.generations)
 
     def settled(self, units: list[Unit]) -> None:
         """Keep settled messages until there is time to free them."""

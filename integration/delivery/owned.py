@@ -58,17 +58,18 @@ class OpenBatch:
 class Owned:
     """One partition held by this run. Only the holder of `epoch` may change its row.
 
-    `due` says whether a waiting state may be tried again now. `isolate_until`
-    makes messages run alone under a marker up to that offset, after unclean ends. `failed_until`
-    is the highest offset from the position on that had an error row when the partition was taken:
-    only a position that went back has one, besides a head. `waits_for_others` is one that was
-    added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
-    sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
-    is the offset before which a person wants it to stop, `stop_told` the last one that was found
-    to be reached. `member` is the one of a consumer group that was assigned it, empty where no
-    group has a say. `rescued` are the offsets at or beyond the position whose records stand in the
-    database: no other owner can add to them meanwhile. `open_batch` is the last batch that was
-    worked side by side, `in_work` is set as long as messages of it are delivered.
+    `generation` counts how often its offsets were given to other messages. `due` says whether a
+    waiting state may be tried again now. `isolate_until` makes messages run alone under a marker up
+    to that offset, after unclean ends. `failed_until` is the highest offset from the position on
+    that had an error row when the partition was taken: only a position that went back has one,
+    besides a head. `waits_for_others` is one that was added to the topic: the keys in it may have
+    moved there from the others. `has_parked` tells of a sequential queue that failures of it were
+    parked: messages of their keys follow them. `stop_at` is the offset before which a person wants
+    it to stop, `stop_told` the last one that was found to be reached. `member` is the one of a
+    consumer group that was assigned it, empty where no group has a say. `rescued` are the offsets
+    at or beyond the position whose records stand in the database: no other owner can add to them
+    meanwhile. `open_batch` is the last batch that was worked side by side, `in_work` is set as long
+    as messages of it are delivered.
     """
 
     id: int
@@ -76,6 +77,7 @@ class Owned:
     epoch: int
     next_offset: int
     topic_uuid: str
+    generation: int = 0
     is_lowest: bool = True
     member: str = ""
     state: PartitionState

@@ -1,6 +1,6 @@
 """The way from a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import groupby
 from operator import attrgetter
@@ -16,6 +16,7 @@ from integration.delivery.encoded import (
     objection,
     read_encoded,
 )
+from integration.delivery.fallback_ids import FallbackIds
 from integration.delivery.jms_flaws import jms_flaw
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
@@ -132,12 +133,15 @@ Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
 class Reader:
     """Reads the records of one queue under one configuration snapshot."""
 
-    def __init__(self, queue: QueueSnapshot, schemas: Schemas | None = None) -> None:
+    def __init__(
+        self,
+        queue: QueueSnapshot,
+        schemas: Schemas | None = None,
+        generations: Mapping[int, int] | None = None,
+    ) -> None:
         self.queue = queue
         self.schemas = schemas
-        # Several queues may read from one JMS address, each with numbers of its own.
-        place = queue.name if queue.is_jms else queue.topic
-        self._id_prefix = f"{queue.provider_name}~{place}~"
+        self._ids = FallbackIds(queue, generations or {})
         self._known: dict[str | None, tuple[Service, Origin]] = {}
         self._untraced: list[Unit] = []
         self._ahead = copy(self)
@@ -166,7 +170,7 @@ class Reader:
         default = self._known.get(None) or self._look_up(None)
         if isinstance(default, Failure) or default[0].format or not self._reads_plainly:
             return [self._read(record) for record in records]
-        (service, origin), prefix, schemas = default, self._id_prefix, self.schemas
+        (service, origin), ids, schemas = default, self._ids, self.schemas
         taker, interface = service.taker, origin.interface
         units = []
         for record in records:
@@ -175,7 +179,7 @@ class Reader:
                 continue
             body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
-                id_ = f"{prefix}{record.partition}~{record.offset}"
+                id_ = f"{ids[record.partition]}{record.offset}"
                 message = Message(record, origin, id_, body, None)
                 units.append(Unit(record, message, taker, None, id_, interface))
             else:
@@ -234,7 +238,7 @@ class Reader:
         if found is None:
             return self._read(record)
         (document, facts), (service, origin) = found, default
-        id_ = f"{self._id_prefix}{record.partition}~{record.offset}"
+        id_ = self._ids.of(record)
         message = Message(record, origin, id_, document.body, document)
         unit = Unit(record, message, service.taker, None, id_, origin.interface)
         unit.schema = facts
@@ -298,8 +302,7 @@ class Reader:
     ) -> Unit:
         """Find who takes a message that says (service, id, body, envelope), its words or None."""
         interface, message_id, body, document = words
-        if not message_id:
-            message_id = f"{self._id_prefix}{record.partition}~{record.offset}"
+        message_id = message_id or self._ids.of(record)
         taker = self._known.get(interface) or self._look_up(interface)
         if isinstance(taker, Failure):
             name = interface or self.queue.default_interface or ""
@@ -343,7 +346,7 @@ class Reader:
             interface, id_ = named[INTERFACE] or interface, named[MESSAGE_ID]
         if row is not None:
             interface, id_ = row.interface, row.message_id or id_
-        unit = Unit(record, None, None, UNREAD, id_ or self._fallback_id(record), interface or "")
+        unit = Unit(record, None, None, UNREAD, id_ or self._ids.of(record), interface or "")
         unit.row, unit.moves = row, row is None
         return unit
 
@@ -373,7 +376,7 @@ class Reader:
         fields = addressed_by_headers(record.headers or ())
         if not isinstance(fields, envelope.Flaw):
             interface, message_id = interface or fields[INTERFACE], message_id or fields[MESSAGE_ID]
-        message_id = message_id or self._fallback_id(record)
+        message_id = message_id or self._ids.of(record)
         return Unit(record, None, None, Failed(failure), message_id, interface or "")
 
     def _tombstone(self, record: Record) -> Unit:
@@ -381,14 +384,11 @@ class Reader:
         if isinstance(fields, envelope.Flaw):
             return self._flawed(record, fields)
         named = fields[INTERFACE]
-        message_id = fields[MESSAGE_ID] or self._fallback_id(record)
+        message_id = fields[MESSAGE_ID] or self._ids.of(record)
         service = self.queue.service_for(named)
         if isinstance(service, Service) and not service.deletes_on_tombstone:
             return Unit(record, None, None, Failed(TOMBSTONE), message_id, service.interface)
         return self._addressed(record, (named, message_id, None, None))
-
-    def _fallback_id(self, record: Record) -> str:
-        return f"{self._id_prefix}{record.partition}~{record.offset}"
 
 
 TOMBSTONE: Final = Failure(

@@ -68,6 +68,7 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
 
 def begin(context: RunContext, taken: list[Owned], watch: Watch) -> None:
     """Look, before anything is read, who died here at a message, and at the topic itself."""
+    context.take_generations(taken)
     for owned in taken:
         # A marker that stands tells that the last owner died while it isolated.
         if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from json import JSONEncoder
+from json import JSONDecoder, JSONEncoder
 from typing import Any, Final
 
 
@@ -19,6 +19,23 @@ def _give_up(value: object) -> None:
 _quick: Final = JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_give_up
 ).encode
+
+
+class StoredDecoder(JSONDecoder):
+    """Reads what PostgreSQL kept: it writes out each digit, of 1e5000, too.
+
+    Whole numbers that are longer than Python reads as int are Decimal.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(parse_int=_whole, **given)
+
+
+def _whole(text: str) -> int | Decimal:
+    try:
+        return int(text)
+    except ValueError:
+        return Decimal(text)
 
 
 def encode(document: object) -> str:

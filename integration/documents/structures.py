@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeGuard
 from lxml import etree
 
 from integration.documents.exact_json import encode
+from integration.documents.numbers import MOST_DIGITS, is_too_long
 from integration.documents.refusals import permanent, schema_refusal
 from integration.documents.schemas import UNUSABLE, Judge, code_of, judge_of, why_unusable
 from integration.envelope import Flaw, FlawCode, body_of
@@ -23,6 +24,11 @@ _VERSION_DIGITS: Final = 30
 _LARGEST_VERSION: Final = Decimal(10) ** _VERSION_DIGITS
 _UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})
 DELETES: Final = "delete"
+NUMBER_TOO_LONG: Final = permanent(
+    "A number of the document has an exponent for which more than "
+    f"{MOST_DIGITS} zeros would be stored, or many have one that makes the document far longer.",
+    "NUMBER_TOO_LONG",
+)
 
 
 class Structure(Protocol):
@@ -83,6 +89,8 @@ class Plan:
         key = object_key(self.paths, body)
         if isinstance(key, Flaw):
             return permanent(f"{key.message} {key.hint}", key.code)
+        if is_too_long(body):
+            return NUMBER_TOO_LONG
         if refused := self.refused(body):
             return refused
         if not self.deletes and deletes_its_object(body):

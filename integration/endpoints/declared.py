@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from integration.endpoints.templates import BadTemplateError, Template
 
@@ -55,6 +55,17 @@ class Declared:
     only: tuple[str, tuple[str, ...]] | None = None
 
 
+class Ledger(NamedTuple):
+    """Where an endpoint keeps the ids of what it has delivered, and into which place it delivers.
+
+    Two endpoints with one `kept_in` and different places take a message of one for a repeat of the
+    other's.
+    """
+
+    kept_in: tuple[Any, ...]
+    place: str
+
+
 class Properties:
     """The properties and secrets of one endpoint type; a frozen dataclass that derives from it.
 
@@ -92,6 +103,14 @@ class Properties:
         Then nothing is repeated by itself where messages share calls.
         """
         return False
+
+    @classmethod
+    def ledger_of(cls, values: Mapping[str, Any]) -> Ledger | None:  # noqa: ARG003 - most have none
+        """Return where the ids of delivered messages are kept, and the place that they are for.
+
+        None where no other endpoint can keep its ids there.
+        """
+        return None
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -4,7 +4,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from integration.endpoints.declared import Properties, counts, declarations, judged, made
+from integration.endpoints.declared import (
+    Ledger,
+    Properties,
+    counts,
+    declarations,
+    judged,
+    made,
+)
 from integration.errors import IntegrationError
 
 # Endpoint type -> its properties; and -> where its opener is found, a function that takes them.
@@ -67,6 +74,14 @@ def depends_on_company(endpoint_type: str, properties: Mapping[str, Any]) -> boo
     """Return whether repeats are dropped only where each message has a call of its own."""
     properties_class = ENDPOINT_TYPES.get(endpoint_type)
     return properties_class is not None and properties_class.depends_on_company(properties)
+
+
+def ledger_of(endpoint_type: str, properties: Any) -> Ledger | None:
+    """Return where such an endpoint keeps the ids of what it has delivered, and for which place."""
+    properties_class = ENDPOINT_TYPES.get(endpoint_type)
+    if properties_class is None or not isinstance(properties, dict):
+        return None
+    return properties_class.ledger_of(properties)
 
 
 def choices() -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from integration.envelope.document import (
     FoundingId,
     Limits,
     parse_founding_id,
+    topic_in_id,
 )
 from integration.envelope.flaw import Flaw, FlawCode
 from integration.envelope.reading import body_of, parse, read
@@ -35,5 +36,6 @@ __all__ = [
     "parse_founding_id",
     "read",
     "read_unwrapped",
+    "topic_in_id",
     "write",
 ]

@@ -121,6 +121,18 @@ def parse_founding_id(text: str) -> FoundingId | None:
     return FoundingId(provider, topic, numbers[0], numbers[1])
 
 
+def topic_in_id(topic: str, generation: int) -> str:
+    """Return how an id of the founding form names the topic.
+
+    Once a topic was made anew, or has lost its end, its offsets are given to other messages: the
+    ids of those have its generation, behind a sign that no topic's name can hold.
+
+    >>> topic_in_id("assets", 0), topic_in_id("assets", 2)
+    ('assets', 'assets@2')
+    """
+    return f"{topic}@{generation}" if generation else topic
+
+
 def _number(text: str, largest: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(largest))):
         return None

@@ -21,6 +21,13 @@ class QueuePartition(models.Model):
     queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="partitions")
     partition = models.IntegerField()
     topic_uuid = models.CharField(max_length=36)
+    generation = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="How often its offsets were given to other messages: the topic was made anew or "
+        "lost its end, and that was adopted. Ids that are made of offsets have it.",
+    )
     next_offset = models.BigIntegerField()
     moved_at = models.DateTimeField(
         null=True,

@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from jsonschema import Draft202012Validator, SchemaError
 
+from integration.documents.exact_json import StoredDecoder
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
 from integration.paths import BadPath, compile_path
@@ -84,6 +85,16 @@ class ArrivedObject(models.Model):
         return f"{bytes(self.object).hex()} at {self.arrived_at}"
 
 
+class StoredObjects(models.QuerySet["StoredObject"]):
+    """Queries of stored documents."""
+
+    def without_documents(self) -> "StoredObjects":
+        """Leave out the documents, each of which may have megabytes; `is_deleted` is known."""
+        is_gone = models.Q(document__isnull=True, xml="")
+        told = models.ExpressionWrapper(is_gone, output_field=models.BooleanField())
+        return self.defer("document", "xml").annotate(_is_gone=told)
+
+
 class StoredObject(models.Model):
     """One document of a structure, or the memory of its deletion (`document` null).
 
@@ -95,7 +106,7 @@ class StoredObject(models.Model):
         ObjectStructure, on_delete=models.PROTECT, related_name="documents"
     )
     key = models.TextField()
-    document = models.JSONField(null=True)
+    document = models.JSONField(null=True, decoder=StoredDecoder)
     xml = models.TextField(blank=True, help_text="The document as it came, when it is XML.")
     sort_version = models.DecimalField(max_digits=40, decimal_places=10, null=True)
     version = models.BigIntegerField(default=1)
@@ -107,6 +118,8 @@ class StoredObject(models.Model):
     offset = models.BigIntegerField(null=True)
     updated_at = models.DateTimeField()
 
+    objects = StoredObjects.as_manager()
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["structure", "key"], name="one_document_per_key")
@@ -117,4 +130,5 @@ class StoredObject(models.Model):
 
     @property
     def is_deleted(self) -> bool:
-        return self.document is None and not self.xml
+        told: bool | None = self.__dict__.get("_is_gone")
+        return self.document is None and not self.xml if told is None else told

@@ -9,6 +9,7 @@ from django.db import models
 from integration.endpoints import properties as endpoint_properties
 from integration.models.fields import SecretField
 from integration.models.forwards import circle_through, forwarding, target_of
+from integration.models.ledgers import LedgerSharedError, check_ledger
 from integration.models.provider import Provider
 from integration.models.search_paths import check_search_paths
 from integration.policy.retry import Backoff, RetryRule
@@ -88,6 +89,10 @@ class Endpoint(models.Model):
             self._check_forward()
         if self.leads_on and not self._state.adding:
             self._check_circle()
+        try:
+            check_ledger(self)
+        except LedgerSharedError as problem:
+            raise ValidationError(f"{problem} ({problem.code})", code=problem.code) from problem
 
     def repeats_for(self, *, is_sequential: bool) -> bool:
         """Return whether what may have arrived is sent again for a queue of that kind.

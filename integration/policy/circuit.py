@@ -1,6 +1,7 @@
 """The rule by which an endpoint that is down is left alone, and tried again. Pure."""
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from integration.policy.states import CircuitState
@@ -35,6 +36,15 @@ class Move:
 
     circuit: Circuit
     pause_seconds: float | None = None
+
+
+def most_together(per_second: float) -> int:
+    """Return how many messages may go in one call, so that a limit of so many a second is kept.
+
+    >>> most_together(0.5), most_together(10), most_together(10.5)
+    (1, 10, 11)
+    """
+    return max(1, ceil(per_second))
 
 
 def after_success(circuit: Circuit, *, is_probe: bool) -> Move | None:

@@ -38,7 +38,9 @@ def records_of(finding: RestoreFinding) -> list[Unit]:
     queue = Queue.objects.select_related("provider").get(pk=finding.queue)
     offsets = finding.facts["from"], finding.facts["to"]
     records = aftermath.records_between(queue.provider, queue.topic, finding.partition, offsets)
-    reader = Reader(snapshot(queue.pk, worker=worker_name()))
+    places = queue.partitions.filter(topic_uuid=finding.facts["topic_uuid"])
+    generations = dict(places.values_list("partition", "generation"))
+    reader = Reader(snapshot(queue.pk, worker=worker_name()), generations=generations)
     return [reader.unit(record) for record in records]
 
 

@@ -7,7 +7,7 @@ from django.db import DatabaseError, InterfaceError
 
 from integration.delivery.ports import LostError
 from integration.delivery.sending.ports import EndpointStatus
-from integration.policy.circuit import Circuit, Move
+from integration.policy.circuit import Circuit, Move, most_together
 from integration.policy.states import CircuitState
 from integration.store import rows
 from integration.store.sessions import django_connection
@@ -40,8 +40,8 @@ UPDATE integration_endpointcircuit SET version = version + 1, failures = %(failu
   resume_at = clock_timestamp() + %(pause)s * interval '1 second', state = %(state)s
 WHERE endpoint_id = %(endpoint)s AND version = %(version)s RETURNING version
 """
-# A slot further ahead than this rate ever puts one was taken under a slower one, which a person
-# has raised since: nobody waits for it.
+# A slot further ahead than this rate ever puts one, for as many as may go together, was taken under
+# a slower one, which a person has raised since: nobody waits for it.
 SLOTS: Final = """
 UPDATE integration_endpointcircuit
 SET next_slot_at = CASE WHEN next_slot_at <= clock_timestamp() + %(ahead)s * interval '1 second'
@@ -49,7 +49,7 @@ SET next_slot_at = CASE WHEN next_slot_at <= clock_timestamp() + %(ahead)s * int
   + %(taken)s * interval '1 second'
 WHERE endpoint_id = %(endpoint)s
   AND coalesce(next_slot_at <= clock_timestamp() + %(ahead)s * interval '1 second'
-    OR next_slot_at > clock_timestamp() + (%(taken)s + 2 * %(ahead)s) * interval '1 second', true)
+    OR next_slot_at > clock_timestamp() + (%(most)s + 2 * %(ahead)s) * interval '1 second', true)
 RETURNING 0
 """
 NEXT_SLOT: Final = (
@@ -103,7 +103,12 @@ class DatabaseCircuits:
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         # What is granted ahead of its time is short of a blink, and evens out at once.
         ahead = min(AHEAD_SECONDS, 1 / per_second) / 2
-        parameters = {"endpoint": endpoint, "taken": count / per_second, "ahead": ahead}
+        parameters = {
+            "endpoint": endpoint,
+            "taken": count / per_second,
+            "most": most_together(per_second) / per_second,
+            "ahead": ahead,
+        }
         if self._first(SLOTS, parameters) is not None:
             return 0.0
         row = self._first(NEXT_SLOT, [endpoint])

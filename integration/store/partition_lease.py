@@ -43,8 +43,8 @@ FROM (
   WHERE q.queue_id = %(queue)s
 ) died
 WHERE p.id = died.id AND p.id = %(id)s
-RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowest, p.state,
-  p.state_code, coalesce(p.resume_at <= clock_timestamp(), true) AS due, p.probes,
+RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation, died.is_lowest,
+  p.state, p.state_code, coalesce(p.resume_at <= clock_timestamp(), true) AS due, p.probes,
   p.unclean_ends, p.suspect_offset, p.suspect_crashes, p.suspect_hung,
   (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition

@@ -49,7 +49,8 @@ class Chooser:
 
     def __init__(self, parameters: ReplayParameters) -> None:
         self._wanted: Filter = parameters.chosen
-        self._prefix = f"{parameters.provider_name}~{parameters.topic}~"
+        self._provider, self._topic = parameters.provider_name, parameters.topic
+        self._generations = parameters.generations
         self._default = parameters.default_interface
         path, has_value, value = self._wanted.path.partition("=")
         self._text = text_reader(compile_path(path), _LONGEST) if path else None
@@ -141,12 +142,17 @@ class Chooser:
         interface, own_id, body, text = _said(value, record.headers, unwraps=self._unwraps)
         return Chosen(
             record,
-            own_id or f"{self._prefix}{record.partition}~{record.offset}",
+            own_id or self._fallback_id(record),
             own_id or "",
             interface or self._default,
             body,
             text,
         )
+
+    def _fallback_id(self, record: Record) -> str:
+        """The id of a message without one, as the queue's runs make it."""
+        topic = envelope.topic_in_id(self._topic, self._generations.get(record.partition, 0))
+        return f"{self._provider}~{topic}~{record.partition}~{record.offset}"
 
 
 Said = tuple[str | None, str | None, object, str | bytes]

@@ -1,6 +1,7 @@
 """The parameters of a replay: which messages of a topic range, and where they go."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
@@ -39,7 +40,8 @@ class ReplayParameters(Wanted):
     reason in `apply_as_newest` messages are applied as if they had come now; `arrival` is the
     run's number for those that have none. `as_of` leaves out what was applied after that time.
     `order_path` tells where in a document the queue finds the key whose order it keeps,
-    `retry_wrapper` that its messages come wrapped.
+    `retry_wrapper` that its messages come wrapped, `generations` by partition how often its offsets
+    were given to other messages.
     """
 
     JOB: ClassVar[str] = "replay"
@@ -51,6 +53,7 @@ class ReplayParameters(Wanted):
     default_interface: str = ""
     order_path: str = ""
     retry_wrapper: bool = False
+    generations: Mapping[int, int] = field(default_factory=dict)
     target: str = ""
     structure: Structure | None = None
     chosen: Filter = Filter()

@@ -112,3 +112,14 @@ def test_a_slot_of_a_slower_rate_binds_nobody_once_the_rate_is_raised(world):
     assert 90 < world.circuits.slots(world.endpoint, 1, 0.01) <= 100
     assert world.circuits.slots(world.endpoint, 1, 1.0) == 0
     assert 0.5 < world.circuits.slots(world.endpoint, 1, 1.0) <= 1.0
+
+
+@pytest.mark.parametrize("per_second", [20.0, 0.4])
+def test_many_messages_take_as_many_slots_and_one_behind_them_waits(world, per_second):
+    world.circuits.look(world.endpoint)
+    most = max(1, int(per_second))
+    assert world.circuits.slots(world.endpoint, most, per_second) == 0
+    seconds = most / per_second
+    for count in (1, most):
+        left = world.circuits.slots(world.endpoint, count, per_second)
+        assert 0.5 * seconds < left <= seconds

@@ -106,6 +106,14 @@ NEW = TopicFacts("second-topic", {0: 2}, {0: 7})
 SAME = TopicFacts(TOPIC_UUID, {0: 2}, {0: 7})
 
 
+def test_a_topic_that_was_away_and_lost_nothing_keeps_the_ids_of_its_messages() -> None:
+    queue = a_queue_row()
+    row = a_place(queue, state="BLOCKED", state_code="TOPIC_GONE")
+    whole = TopicFacts(TOPIC_UUID, {0: 2}, {0: row.next_offset})
+    blocks.adopt(queue.pk, place=Place.START, facts=whole, actor="otto")
+    assert again(row).generation == 0
+
+
 @pytest.mark.parametrize(
     ("code", "facts", "place", "offset", "gaps"),
     [
@@ -125,6 +133,7 @@ def test_adopting_sets_position_identity_and_epoch_and_records_what_stays_untrie
     now = again(row)
     assert (now.next_offset, now.topic_uuid, now.state) == (offset, facts.topic_uuid, "RUNNING")
     assert now.epoch == row.epoch + 1, "an owner that still runs is fenced"
+    assert now.generation == 1, "its offsets are given to other messages"
     written = Gap.objects.order_by("topic_uuid", "from_offset")
     found = {(gap.topic_uuid, gap.from_offset, gap.to_offset) for gap in written}
     assert found == set(gaps)

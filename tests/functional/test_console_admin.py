@@ -4,7 +4,10 @@ import pytest
 from django.apps import apps
 from django.contrib import admin as site
 from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models.expressions import RawSQL
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -110,6 +113,22 @@ def test_a_deleted_document_is_told_from_a_stored_one(client: Client) -> None:
     link = f"{listed}?structure__id__exact={structure.pk}"
     assert link in client.get(reverse("structure", args=[structure.pk])).text
     assert client.get(link).text.count('field-deleted"') == 2
+
+
+def test_the_list_of_documents_reads_none_of_them(client: Client) -> None:
+    structure = ObjectStructure.objects.create(name="places", key_paths=["$.location"])
+    stored = {"structure": structure, "arrival_batch": 1, "arrival_index": 0}
+    row = StoredObject.objects.create(key="K", updated_at=timezone.now(), document={}, **stored)
+    # What PostgreSQL keeps as text of 4,301 digits, more than Python reads as a number.
+    StoredObject.objects.update(document=RawSQL("""'{"w": 1e4300, "n": 7}'::jsonb""", ()))
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(reverse("admin:integration_storedobject_changelist"))
+    assert page.status_code == 200
+    asked = [query["sql"] for query in queries if 'FROM "integration_storedobject"' in query["sql"]]
+    assert not [sql for sql in asked if '"document",' in sql or '"xml",' in sql]
+    shown = client.get(reverse("admin:integration_storedobject_change", args=[row.pk]))
+    assert shown.status_code == 200
+    assert "1" + "0" * 4_300 in shown.text
 
 
 def test_configuration_is_changed_on_the_audited_pages_alone() -> None:

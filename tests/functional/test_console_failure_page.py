@@ -6,6 +6,7 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.db.models.expressions import RawSQL
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -273,6 +274,16 @@ class TestNewer:
         )
         error = a_held(a_queue_row(), key=None, arrival_batch=5, arrival_index=10)
         assert ("asset holds newer data of this key" in page_of(client, error)) is is_newer
+
+    def test_a_stored_number_of_thousands_of_digits_is_in_nobodys_way(self, client: Client) -> None:
+        self.test_a_stored_document_that_is_newer_is_a_warning(client, 6, is_newer=True)
+        documents = StoredObject.objects.all()
+        documents.update(document=RawSQL("""'{"w": 1e4300}'::jsonb""", ()))
+        page = page_of(client, MessageError.objects.get())
+        assert "asset holds newer data of this key" in page
+        assert "(a deletion)" not in page
+        documents.update(document=None)
+        assert "(a deletion)" in page_of(client, MessageError.objects.get())
 
     @pytest.mark.parametrize(("version", "is_newer"), [(3, True), (1, False)])
     def test_versions_decide_where_there_are_some(self, version: int, *, is_newer: bool) -> None:

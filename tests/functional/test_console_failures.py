@@ -24,6 +24,7 @@ from tests.support.rows import (
     a_blocked_queue,
     a_held,
     a_person,
+    a_place,
     a_queue_row,
     several_held,
     some_live_processes,
@@ -216,6 +217,11 @@ class TestPage:
         queue = a_queue_row("continuous")
         own = f"{queue.provider.name}~{queue.topic}~0~10"
         error = a_held(queue, offset=10, message_id=own)
+        a_place(queue, generation=2)
+        again = own.replace(queue.topic, f"{queue.topic}@2")
+        MessageError.objects.update(message_id=again)
+        assert "has no id of its own" in client.get(reverse("failure", args=[error.pk])).text
+        MessageError.objects.update(message_id=own)
         page = client.get(reverse("failure", args=[error.pk])).text
         assert "has no id of its own" in page
         assert "names a record" not in page

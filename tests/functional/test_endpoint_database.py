@@ -75,6 +75,20 @@ def test_a_unique_column_may_drop_repeats_instead(world):
     endpoint.close()
 
 
+def test_tables_with_ledgers_of_their_own_each_get_a_message_that_goes_to_both(world):
+    world.admin.execute("CREATE TABLE target.lines (LIKE target.orders)")
+    missing = an_opened(world, table="lines", ledger="Lines_Delivered").connect().text
+    assert "no table Lines_Delivered" in missing
+    world.admin.execute(missing.partition("Make it: ")[2])
+    both = [an_opened(world), an_opened(world, table="lines", ledger="Lines_Delivered")]
+    for endpoint in [*both, *both]:
+        assert isinstance(endpoint.deliver([an_order("m1", "A", 1)])[0], Accepted)
+    assert world.admin.execute("SELECT * FROM target.lines").fetchall() == rows(world)
+    assert rows(world) == [("A", 1)]
+    for endpoint in both:
+        endpoint.close()
+
+
 def test_values_come_as_the_columns_want_them(world):
     world.admin.execute(
         "CREATE TABLE target.wide (t text, n numeric, b boolean, j jsonb, d date, i int, p jsonb)"
@@ -217,9 +231,10 @@ def test_names_are_never_part_of_the_statement():
             "username": "u",
             "table": 'orders"; DROP TABLE x; --',
             "columns": {"a b": "{key}"},
+            "ledger": "known; --",
         },
     )
-    assert set(found) == {"table", "columns"}
+    assert set(found) == {"table", "columns", "ledger"}
 
 
 def test_upserts_need_their_keys_among_the_columns():
@@ -227,6 +242,7 @@ def test_upserts_need_their_keys_among_the_columns():
     assert not mistakes("database", known)
     assert "key_columns" in mistakes("database", {**known, "mode": "upsert"})
     assert "key_columns" in mistakes("database", {**known, "mode": "upsert", "key_columns": ["b"]})
+    assert "ledger" in mistakes("database", {**known, "ledger": "t"})
 
 
 class Vanishing(LossyProxy):

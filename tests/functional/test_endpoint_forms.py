@@ -3,7 +3,8 @@
 import dataclasses
 import json
 from html import unescape
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from django.test import Client
@@ -320,3 +321,60 @@ class TestTopics:
         assert EndpointTest.objects.get().is_good
         client.post(address, {"kind": "connect"})
         assert EndpointTest.objects.latest("pk").code == "BROKER_UNREACHABLE"
+
+
+class TestLedgers:
+    """Database endpoints, each of which keeps the ids of what it has delivered in a table."""
+
+    ORDERS: ClassVar[dict[str, Any]] = {
+        "endpoint_type": "database",
+        "name": "orders",
+        "host": "db.example",
+        "database": "erp",
+        "username": "sluice",
+        "table": "orders",
+        "columns": "number = {key}",
+        "mode": "insert",
+    }
+    LINES: ClassVar[dict[str, Any]] = {**ORDERS, "name": "lines", "table": "lines"}
+
+    @pytest.mark.parametrize(
+        ("other", "status"),
+        [
+            ({}, 422),
+            ({"host": "DB.example", "port": "5432", "schema": "public"}, 422),
+            ({"ledger": "lines_delivered"}, 303),
+            ({"message_id_column": "id"}, 303),
+            ({"table": "orders"}, 303),
+            ({"schema": "archive"}, 303),
+        ],
+    )
+    def test_two_tables_share_none(
+        self, client: Client, other: dict[str, Any], status: int
+    ) -> None:
+        made(client, **self.ORDERS)
+        sent = {**forms()["endpoint"], **self.LINES, **other}
+        answer = client.post(reverse("endpoint-new"), sent)
+        assert answer.status_code == status
+        assert ("LEDGER_SHARED" in answer.text) is (status == 422)
+
+    def test_those_that_do_already_can_be_changed_but_not_moved(self, client: Client) -> None:
+        row = made(client, **self.ORDERS)
+        typed = {"host": "db.example", "database": "erp", "username": "sluice", "table": "lines"}
+        typed |= {"columns": {"number": "{key}"}}
+        known = {"name": "lines", "system": row.system, "endpoint_type": "database"}
+        lines = Endpoint.objects.create(**known, properties=typed)
+        same = {**self.LINES, "username": "other"}
+        assert changed(client, lines, **same).status_code == 303
+        assert changed(client, lines, **self.LINES | {"table": "notes"}).status_code == 422
+        assert changed(client, lines, **self.LINES, ledger="lines_delivered").status_code == 303
+
+    def test_a_file_is_refused_as_well(self, client: Client, tmp_path: Path) -> None:
+        made(client, **self.ORDERS)
+        made(client, **self.LINES, ledger="lines_delivered")
+        config = Config(tmp_path)
+        text = config("export")[1]
+        assert config("plan", text=text) == (0, "No changes.\n")
+        told = text.replace("lines_delivered", "sluice_delivered")
+        code, said = config("apply", text=told)
+        assert (code, "LEDGER_SHARED" in said) == (1, True)

@@ -292,10 +292,14 @@ def test_a_row_that_is_in_flight_cannot_be_moved_by_a_person(broker):
     assert numbers(partner.shelf.ids) == [0]
 
 
-def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker):
-    queue = an_outbound_queue(broker, endpoint=an_endpoint(rate_per_second=20))
-    post(broker, queue, 1_000)
-    partner = MemoryDeliverer()
+@pytest.mark.parametrize(
+    ("kind", "fields", "at_once"),
+    [("sequential", {}, 1), ("continuous", {}, 10), ("continuous", {"ordering": "key"}, 500)],
+)
+def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker, kind, fields, at_once):
+    queue = an_outbound_queue(broker, kind, endpoint=an_endpoint(rate_per_second=20), **fields)
+    post(broker, queue, 1_000, keys=200 if fields else 0)
+    partner = MemoryDeliverer(at_once=at_once)
     began = time.monotonic()
 
     def stop(**_):
@@ -305,5 +309,7 @@ def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker):
     took = time.monotonic() - began
     assert report.ending is RunEnding.STOPPED
     assert took < 3
-    assert 15 <= len(partner.shelf.messages) <= 20 * took + 3
+    assert 15 <= len(partner.shelf.messages) <= 20 * took + 3 + min(at_once, 20)
+    sent = numbers(partner.shelf.ids)
+    assert sorted(sent) == list(range(len(sent)))
     assert states(queue) == {"DELIVERED": len(partner.shelf.messages)}

@@ -1,12 +1,14 @@
 """Topics that lost their end, as after a broker's disk came back from a backup."""
 
+from uuid import uuid4
+
 import pytest
 from django.utils import timezone
 
 from integration.actions.blocks import Place, adopt
 from integration.actions.failures import release
 from integration.kafka import admin
-from integration.models import ErrorAttempt, MessageError, Queue, QueuePartition
+from integration.models import ErrorAttempt, MessageError, Queue, QueuePartition, SeenMessage
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, standing
 from tests.support.kafka_world import Kafka
@@ -54,6 +56,27 @@ def test_what_is_open_is_not_tried_again_when_a_truncated_topic_is_adopted(broke
     MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
     drain(queue)
     assert effects() == ([0, 0, 2, 100] if blocked else [0, 0, 2, 2, 100])
+
+
+def test_messages_of_a_topic_made_anew_are_no_repeats_of_the_old_ones(broker):
+    queue = a_queue(broker, "continuous", dedupe=True)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1}])
+    drain(queue)
+    for _ in range(2):
+        # As if what was read so far had stood in another topic of that name.
+        QueuePartition.objects.filter(queue=queue).update(topic_uuid=str(uuid4()))
+        assert drain(queue).ending == "BLOCKED"
+        facts = admin.topic_facts(queue.provider, queue.topic)
+        adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+        assert drain(queue).ending == "DRAINED"
+    assert effects() == [0, 0, 0, 1, 1, 1]
+    # Nothing has changed for what is read again of the same topic.
+    QueuePartition.objects.filter(queue=queue).update(next_offset=0)
+    drain(queue)
+    assert effects() == [0, 0, 0, 1, 1, 1]
+    place = f"{queue.provider.name}~{queue.topic}"
+    ids = set(SeenMessage.objects.values_list("message_id", flat=True))
+    assert ids == {f"{place}{made}~0~{n}" for made in ("", "@1", "@2") for n in range(2)}
 
 
 def adopted_without_its_end(broker: Kafka, queue: Queue) -> MessageError:

@@ -12,7 +12,14 @@ from crontasks.bulk.asking import ask, conninfo
 from crontasks.bulk.deciding import again
 from crontasks.bulk.driving import drive
 from integration.actions.failures import delete, edit, release
-from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from integration.models import (
+    BulkRun,
+    MessageError,
+    ObjectStructure,
+    Queue,
+    QueuePartition,
+    StoredObject,
+)
 from integration.store.sessions import database_time
 from spark_jobs.errors import JobError
 from spark_jobs.replay.giving import give_back
@@ -75,10 +82,13 @@ def replayed(queue: Queue, into: str = "queue", **more: Any) -> BulkRun:
 def test_a_look_from_the_command_line(queue: Queue) -> None:
     """That the command itself replays is in `test_every_way`."""
     words = (queue.name, "queue", "--path", "$.odd=1", "--reason", "a bad release")
+    QueuePartition.objects.update(generation=2)
     said = StringIO()
     call_command("bulk_replay", *words, "--dry-run", stdout=said)
     look = json.loads(said.getvalue())
     assert (look["rows"], len(look["samples"])) == (5, 5)
+    named = f"{queue.provider.name}~{queue.topic}@2~0~1"
+    assert look["samples"][0]["text"] == named, "as the queue itself names it"
     assert not BulkRun.objects.exists()
 
     with pytest.raises(CommandError, match="BAD_PARAMETERS"):

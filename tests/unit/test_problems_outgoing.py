@@ -67,6 +67,15 @@ def test_an_endpoint_that_is_off_while_messages_wait_names_their_queues() -> Non
     assert not one.is_grave
 
 
+def test_endpoints_that_take_each_others_messages_for_repeats_are_told() -> None:
+    sharing = replace(an_endpoint(EndpointCircuit()), shares_ledger=("lines",))
+    [one] = found(a_sender(0), endpoints=[sharing])
+    assert one.what == "The endpoint supplier shares its ledger"
+    assert "lines" in one.why
+    assert (one.way, one.subject, one.is_grave) == (Way.ENDPOINT, "supplier", False)
+    assert found(endpoints=[sharing]) == []
+
+
 def test_what_may_have_arrived_is_counted_by_queue() -> None:
     [one] = found(a_sender(0), a_sender(1), unknown={1: 3})
     assert one.what == "3 messages of q-1 may have arrived"

@@ -92,9 +92,12 @@ class ReplayRequest:
             "chosen": as_given(self, "key", "header", "path", "interface"),
             "apply_as_newest": self.apply_as_newest.strip(),
         }
-        # A driver of the release before takes a run that says nothing of wrappers.
+        # A driver of the release before takes a run that says nothing of these.
         if queue.retry_wrapper:
             parameters["retry_wrapper"] = True
+        adopted = queue.partitions.filter(generation__gt=0)
+        if generations := dict(adopted.values_list("partition", "generation")):
+            parameters["generations"] = {str(at): number for at, number in generations.items()}
         ReplayParameters.of(parameters)
         return parameters
 

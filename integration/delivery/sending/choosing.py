@@ -213,13 +213,14 @@ class Choosing:
         is_probe = self.sender.limits.is_probing(endpoint)
         if is_probe and self._on_the_way:
             return None
-        self.wait_seconds = self.sender.limits.wait_for_slot(endpoint, 1)
-        if self.wait_seconds > 0:
-            return None
         # Where order counts nothing may pass a message that fails, not in the same call either.
         is_single = is_alone or is_probe or self.context.queue.sequential
         most = 1 if is_single else deliverer.at_once
-        together = self._gather(place, endpoint, most)
+        together = self._gather(place, endpoint, self.sender.limits.most_in_a_call(endpoint, most))
+        self.wait_seconds = self.sender.limits.wait_for_slot(endpoint, len(together))
+        if self.wait_seconds > 0:
+            self._put_back(place, together)
+            return None
         self._alone = is_alone
         return self._made(Call(deliverer, endpoint, is_probe=is_probe), together)
 
@@ -234,6 +235,11 @@ class Choosing:
                 break
             units.append(self.pending.pop(following))
         return units
+
+    def _put_back(self, place: int, units: list[Unit]) -> None:
+        """Undo `_gather`: it is not their turn yet."""
+        self.pending[place:place] = units
+        self._busy.difference_update(u.record.key for u in units if u.record.key is not None)
 
     def _may_follow(self, unit: Unit, endpoint: EndpointSnapshot) -> bool:
         if self._has_ended_before(unit) or self._known(unit) or self._doubt(unit):

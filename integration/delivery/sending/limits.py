@@ -96,8 +96,17 @@ class Limits:
         """The state of a partition whose endpoint is down, as the circuit is now."""
         return self._down(endpoint, self._look(endpoint.id))
 
+    @staticmethod
+    def most_in_a_call(endpoint: EndpointSnapshot, at_once: int) -> int:
+        """Return how many messages a call may hold that could hold `at_once`."""
+        rate = endpoint.rate_per_second
+        return at_once if rate is None else min(at_once, circuit.most_together(rate))
+
     def wait_for_slot(self, endpoint: EndpointSnapshot, count: int) -> float:
-        """Seconds until the endpoint's limit lets `count` calls through; 0: they are granted."""
+        """Seconds until the endpoint's limit lets `count` messages through; 0: they are granted.
+
+        They are granted together, however many: see `most_in_a_call`.
+        """
         if endpoint.rate_per_second is None:
             return 0.0
         return self.circuits.slots(endpoint.id, count, endpoint.rate_per_second)

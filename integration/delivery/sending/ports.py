@@ -38,7 +38,9 @@ class Circuits(Protocol):
         """Write a move with why it is made; the new version, or None when it had changed."""
 
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
-        """Take `count` calls of the endpoint's rate. 0: granted; else seconds until one is free.
+        """Take `count` messages of the endpoint's rate. 0: granted; else seconds until one is free.
 
-        A slot at most a fifth of a second ahead is granted: nobody holds one asleep for long.
+        They are at most policy.circuit.most_together of the rate, and are granted together: who
+        comes next waits the longer. A slot at most a fifth of a second ahead is granted: nobody
+        holds one asleep for long.
         """

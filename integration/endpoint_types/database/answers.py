@@ -6,7 +6,7 @@ import psycopg
 from psycopg import errors as pg
 
 from integration.endpoint_types.database.properties import DatabaseProperties
-from integration.endpoint_types.database.rows import LEDGER, ledger_sql
+from integration.endpoint_types.database.rows import ledger_sql
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import Later, Refused, Unreachable
 
@@ -28,6 +28,7 @@ VALUES: Final = (
 )
 # The class of errors that functions and triggers of the target raise themselves.
 RAISED: Final = "P0"
+QUOTES: Final = "\"'“”„«»"
 
 
 def is_of_message(problem: psycopg.Error) -> bool:
@@ -97,9 +98,11 @@ def words(problem: psycopg.Error) -> str:
 
 
 def _no_table(problem: psycopg.Error, properties: DatabaseProperties) -> str:
-    if LEDGER in words(problem):
+    ledger = f"{properties.schema}.{properties.ledger}"
+    # Each language has quotation marks of its own, and the target's name may begin like this one.
+    if any(word.strip(QUOTES) == ledger for word in words(problem).split()):
         return (
-            f"The target has no table {LEDGER}, by which repeats are dropped. Make it: "
+            f"The target has no table {properties.ledger}, by which repeats are dropped. Make it: "
             f"{ledger_sql(properties)}"
         )
     return f"The target has no such table: {words(problem)}. Make it, or correct the endpoint."

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
     FIELDS,
+    Ledger,
     Properties,
     Shape,
     at_once,
     declare,
+    default_of,
     part,
     private_network,
     seconds,
@@ -32,7 +34,7 @@ class DatabaseProperties(Properties):
             "Connection",
             "host port database username password sslmode ca_certificate private_network",
         ),
-        part("Table", "schema table columns mode key_columns message_id_column at_once"),
+        part("Table", "schema table columns mode key_columns message_id_column ledger at_once"),
         part("Time limits", "connect_seconds statement_seconds"),
     )
 
@@ -84,9 +86,15 @@ class DatabaseProperties(Properties):
     )
     message_id_column: str = declare(
         "Unique column with the message id",
-        help="By it repeats are dropped. Empty: by the table sluice_delivered beside the "
-        "target, whose SQL is under “Endpoints” in the documentation.",
+        help="By it repeats are dropped. Empty: by the table of message ids.",
         only=("mode", ("insert",)),
+        check=checks.identifier,
+    )
+    ledger: str = declare(
+        "Table of message ids",
+        "sluice_delivered",
+        help="By it repeats are dropped. It is in the same schema; its SQL is under “Endpoints” in "
+        "the documentation. Each table that is written needs one of its own.",
         check=checks.identifier,
     )
     at_once: int = at_once(
@@ -101,6 +109,16 @@ class DatabaseProperties(Properties):
     password: str = secret("Password")
 
     @classmethod
+    def ledger_of(cls, values: Mapping[str, Any]) -> Ledger | None:
+        if values.get("message_id_column"):
+            return None
+        host, *more, table = (
+            values.get(name) or default_of(cls, name)
+            for name in ("host", "port", "database", "schema", "ledger", "table")
+        )
+        return Ledger((str(host).lower().rstrip("."), *more), str(table))
+
+    @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:
         columns = values.get("columns", {})
         missing = [key for key in values.get("key_columns", []) if key not in columns]
@@ -110,4 +128,7 @@ class DatabaseProperties(Properties):
         if own and own in columns:
             sentence = f"{own} is filled with the message id; take it off columns."
             return {"message_id_column": sentence}
+        ledger = values.get("ledger") or default_of(cls, "ledger")
+        if not own and ledger == values.get("table"):
+            return {"ledger": "ledger is the table itself: choose another one for the ids."}
         return {}

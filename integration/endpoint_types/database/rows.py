@@ -1,7 +1,7 @@
 """The statements of an endpoint in a database: a message's row, and its id that makes it once."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -9,7 +9,6 @@ from psycopg import sql
 from integration.endpoint_types.database.properties import DatabaseProperties
 from integration.endpoints.templates import KNOWN, PAYLOAD, Fields, Template, as_text
 
-LEDGER: Final = "sluice_delivered"
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -21,7 +20,7 @@ class Rows:
         self._own = properties.message_id_column
         schema = properties.schema
         self._table = sql.Identifier(schema, properties.table)
-        self._ledger = sql.Identifier(schema, LEDGER)
+        self._ledger = sql.Identifier(schema, properties.ledger)
         self.target = f"{schema}.{properties.table}"
         self._insert = self._statement(properties)
         self._mark = sql.SQL(
@@ -91,7 +90,7 @@ def _upsert(properties: DatabaseProperties) -> sql.Composed:
 def ledger_sql(properties: DatabaseProperties) -> str:
     """The statement that makes the table by which repeats are dropped."""
     return (
-        f'CREATE TABLE "{properties.schema}".{LEDGER} (message_id text PRIMARY KEY, '
+        f'CREATE TABLE "{properties.schema}"."{properties.ledger}" (message_id text PRIMARY KEY, '
         "delivered_at timestamptz NOT NULL DEFAULT now());"
     )
 

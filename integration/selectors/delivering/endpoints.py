@@ -18,6 +18,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.models.ledgers import has_ledger, sharing
 from integration.selectors.delivering import figures, open_calls
 from integration.selectors.delivering.figures import DAY, NEWEST_CALLS, QUARTER, Outcome, Window
 from integration.selectors.delivering.open_calls import Open
@@ -41,6 +42,8 @@ class EndpointRow:
     open: Open
     quarter: Window
     queues: tuple[str, ...]
+    # Others that keep ids in the same ledger, for another place.
+    shares_ledger: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -95,7 +98,9 @@ def rows(endpoints: Iterable[Endpoint]) -> list[EndpointRow]:
     lags = _lags({queue for used in uses.values() for queue in used})
     recent, calls, now = figures.windows(ids, QUARTER), open_calls.counts(), timezone.now()
     made = []
-    for endpoint in Endpoint.objects.filter(pk__in=ids).select_related("system", "circuit"):
+    listed = list(Endpoint.objects.filter(pk__in=ids).select_related("system", "circuit"))
+    shared = _shared_ledgers(listed)
+    for endpoint in listed:
         used = uses.get(endpoint.pk, {})
         waiting = _sum(lags.get(queue) for queue in used)
         circuit = getattr(endpoint, "circuit", None) or EndpointCircuit()
@@ -109,9 +114,16 @@ def rows(endpoints: Iterable[Endpoint]) -> list[EndpointRow]:
                 open=calls.of_endpoint(endpoint.pk),
                 quarter=recent[endpoint.pk],
                 queues=tuple(sorted(used.values())),
+                shares_ledger=shared.get(endpoint.pk, ()),
             )
         )
     return made
+
+
+def _shared_ledgers(endpoints: Sequence[Endpoint]) -> Mapping[int, tuple[str, ...]]:
+    """By endpoint who keeps ids in the same ledger; one query where any has a ledger."""
+    types = {one.endpoint_type for one in endpoints if has_ledger(one)}
+    return sharing(endpoints, Endpoint.objects.filter(endpoint_type__in=types)) if types else {}
 
 
 def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:

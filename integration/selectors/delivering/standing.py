@@ -1,9 +1,10 @@
 """The standing of an endpoint: one word, and a sentence with what to do now. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 
-from integration.counting import so_many
+from integration.counting import listed, so_many
 from integration.models import Endpoint, EndpointCircuit
 from integration.policy.states import CircuitState
 from integration.selectors.queues.status import Situation
@@ -53,6 +54,19 @@ def judge(
     """
     switched = _switched(endpoint, _waits(waiting), now)
     return switched or _by_circuit(circuit, waiting, is_used=is_used, now=now)
+
+
+def shared_ledger(others: Sequence[str]) -> Situation:
+    """Say what comes of it that others keep their message ids in an endpoint's ledger."""
+    why = (
+        f"It keeps message ids in the same table as {listed(others)}, which writes to another "
+        "target: a message whose id one of them has delivered is not written by the other."
+    )
+    step = (
+        "Make a table of message ids for one of them, copy the ids that it has delivered into it, "
+        "and name it in the endpoint."
+    )
+    return Situation(why, step)
 
 
 def _switched(endpoint: Endpoint, waits: str, now: datetime) -> Judgement | None:

@@ -172,6 +172,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "then release it. The payload needs no change.",
     "SCHEMA_TOO_DEEP": "Edit: nest the document less deeply; or correct the JSON Schema of the "
     "object structure under Set up where it refers to itself. Then release it.",
+    "NUMBER_TOO_LONG": "Edit: write numbers with smaller exponents, or as texts. Then release it.",
     "BAD_KEY": "The key of the Kafka record cannot be edited: delete it, and have the sender "
     "write the key as the object structure's key paths have it.",
     "BAD_VERSION": "Edit: correct the value at the version path; or correct the version path "

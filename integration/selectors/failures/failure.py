@@ -1,6 +1,6 @@
 """One failure: what happened, what to do now, its payload, every attempt and every decision."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -9,7 +9,7 @@ from django.db.models import F
 
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
-from integration.envelope import FlawCode, FoundingId, parse_founding_id
+from integration.envelope import FlawCode, FoundingId, parse_founding_id, topic_in_id
 from integration.envelope.dead_letters import DeadLetter, dead_letter_of
 from integration.handlers.outgoing import SENDER
 from integration.masking.mask import NOTHING, Mask
@@ -119,7 +119,7 @@ class FailureDetail:
         place = parse_founding_id(self.error.message_id)
         if place is None:
             return ""
-        if place == self._position:
+        if place in self._positions:
             is_jms = self.error.queue.provider.is_jms
             known_by = "address and number" if is_jms else "topic, partition and offset"
             return f"The message has no id of its own; it is known by its {known_by}."
@@ -129,11 +129,18 @@ class FailureDetail:
         )
 
     @property
-    def _position(self) -> FoundingId:
-        """Where the message stood, as the reader writes it into the id of one without any."""
+    def _positions(self) -> Iterator[FoundingId]:
+        """Where the message stood, as readers write it into the id of one without any.
+
+        In which generation of its partition it was read is nowhere but in its id.
+        """
         error, queue = self.error, self.error.queue
         topic = queue.name if queue.provider.is_jms else queue.topic
-        return FoundingId(queue.provider.name, topic, error.partition, error.offset)
+        place = queue.partitions.filter(partition=error.partition)
+        last = place.values_list("generation", flat=True).first() or 0
+        for generation in range(last + 1):
+            named = topic_in_id(topic, generation)
+            yield FoundingId(queue.provider.name, named, error.partition, error.offset)
 
 
 AFTER_CLASS: Final[Mapping[str, str]] = {

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from integration.documents.numbers import is_too_long
 from integration.documents.schemas import UNUSABLE, Judge, why_unusable
-from integration.documents.structures import is_xml, plan_for
+from integration.documents.structures import NUMBER_TOO_LONG, is_xml, plan_for
 from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
 from integration.models import EnterpriseService
@@ -60,6 +61,8 @@ def faults_of(
         return [Fault(str(e))]
     key = key_of(plan.paths, document.body)
     faults = [Fault(f"{key.message} {key.hint}")] if isinstance(key, Flaw) else []
+    if is_too_long(document.body):
+        faults.append(Fault(NUMBER_TOO_LONG.text))
     return faults + ([] if plan.judge is None else _refused(plan.judge, document, text))
 
 

@@ -97,7 +97,8 @@ def _stored(error: MessageError) -> Newer | None:
     key = key_of(plan.paths, document.body)
     if isinstance(key, Flaw):
         return None
-    stored = StoredObject.objects.filter(structure=service.structure, key=key).first()
+    known = StoredObject.objects.without_documents()
+    stored = known.filter(structure=service.structure, key=key).first()
     if stored is None or not _is_newer(stored, error, _version(plan, document.body)):
         return None
     deleted = " (a deletion)" if stored.is_deleted else ""

@@ -8,7 +8,7 @@ from uuid import UUID
 from integration.delivery.owned import Owned
 from integration.delivery.sending.ports import EndpointStatus
 from integration.delivery.sending.values import Dispatch, Doubt, Intent, Past
-from integration.policy.circuit import CLOSED, Circuit, Move
+from integration.policy.circuit import CLOSED, Circuit, Move, most_together
 from integration.policy.states import CircuitState, DeliveryState, ErrorState
 from integration.values import content_hash
 from tests.support.memory.clock import MemoryClock
@@ -177,7 +177,8 @@ class MemoryCircuits:
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         now, free_at = self.clock.seconds, self.slots_at.get(endpoint, 0.0)
         taken = count / per_second
-        if now + AHEAD_SECONDS < free_at <= now + taken + 2 * AHEAD_SECONDS:
+        most = most_together(per_second) / per_second
+        if now + AHEAD_SECONDS < free_at <= now + most + 2 * AHEAD_SECONDS:
             return free_at - now
         known = free_at if free_at <= now + AHEAD_SECONDS else now
         self.slots_at[endpoint] = max(known, now) + taken

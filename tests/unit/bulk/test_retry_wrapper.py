@@ -76,3 +76,23 @@ def test_a_replay_chooses_by_what_is_wrapped(wraps: bool) -> None:
     )
     record = Record(0, 7, 0, True, None, wrapped(json.dumps(DOCUMENT)), [])
     assert (Chooser(parameters).chosen(record) is not None) is wraps
+
+
+@pytest.mark.parametrize(
+    ("generations", "id_"), [({}, "main~assets~0~7"), ({"0": 2}, "main~assets@2~0~7")]
+)
+def test_a_replay_names_messages_as_the_queue_does(generations: dict[str, int], id_: str) -> None:
+    parameters = ReplayParameters.of(
+        {
+            "provider": 1,
+            "provider_name": "main",
+            "queue": 1,
+            "topic": "assets",
+            "into": "queue",
+            "arrival": 0,
+            "generations": generations,
+        }
+    )
+    chosen = Chooser(parameters).chosen(Record(0, 7, 0, True, None, b"{}", []))
+    assert chosen is not None
+    assert chosen.message_id == id_

@@ -120,6 +120,19 @@ def test_what_cannot_be_read_is_a_permanent_failure_with_its_position(value):
     assert unit.message_id == "main~t~0~9"
 
 
+def test_ids_of_messages_without_one_have_the_generation_of_their_partition():
+    reader = Reader(a_reader().queue, generations={0: 2})
+    bare, broken, gone = (a_record(9, value) for value in (b'{"a": 1}', b"{", None))
+    for record in (bare, broken, gone):
+        assert reader.unit(record).message_id == "main~t@2~0~9"
+        assert reader.unread(record).message_id == "main~t@2~0~9"
+    assert [unit.message_id for unit in reader.units([bare])] == ["main~t@2~0~9"]
+    bare.partition = 1
+    assert reader.unit(bare).message_id == "main~t~1~9"
+    known = reader.row_unit(a_row(message_id="main~t~0~5"))
+    assert known.message_id == "main~t~0~5"
+
+
 def test_a_tombstone_is_held_unless_its_service_deletes():
     reader = a_reader()
     assert code_of(reader.unit(a_record(value=None))) == "TOMBSTONE"
