@@ -12,7 +12,7 @@ from spark_jobs.imports.rows import Range
 from spark_jobs.imports.sending import prepare, send
 from spark_jobs.imports.staging import Reading, Stage, stage
 from spark_jobs.imports.storing import finish
-from spark_jobs.sending import STAGES, Sending, send_all
+from spark_jobs.sending import STAGES, Sending, say_sent, send_all
 from spark_jobs.storage import Storage
 from spark_jobs.work import Work
 
@@ -39,7 +39,7 @@ def run(work: Work) -> Outcome:
 
 
 def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Plan) -> None:
-    """Judge every row. What was staged is taken away when somebody cancels it."""
+    """Judge every row. When somebody cancels it, what was staged goes, unless some of it is out."""
     where, run_id = work.arguments.database, work.owned.run
     storage = Storage.of(work.arguments.storage)
     names = sources.names_of((part.file for part in plan.ranges), parameters, storage)
@@ -54,5 +54,20 @@ def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Pl
     try:
         work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)
     except Stopped:
-        discard(work.database, work.owned, tables)
+        _take_away(work, tables)
         raise
+
+
+def _take_away(work: Work, tables: Stage) -> None:
+    """Drop what was staged, unless some of it is out: nothing else knows what was sent.
+
+    Raises JobError RUN_TAKEN.
+    """
+    with work.database.transaction():
+        # A task that sends yet, of a driver that lost the run, first writes down that it has.
+        work.database.execute(tables.sql("LOCK TABLE {ranges} IN ACCESS EXCLUSIVE MODE"))
+        is_kept = tables.sums(work.database).ranges_sent > 0
+        if not is_kept:
+            discard(work.database, work.owned, tables)
+    if is_kept:
+        say_sent(work, tables)
