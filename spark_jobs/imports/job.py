@@ -22,10 +22,9 @@ def run(work: Work) -> Outcome:
     parameters = ImportParameters.of(work.arguments.parameters)
     storage = Storage.of(work.arguments.storage)
     plan = work.planned(Plan, partial(planning.plan, parameters, storage=storage))
-    plan.check(storage)
     tables = Stage(work.owned.run)
+    tables.make(work.database, parameters)
     _stage_all(work, tables, parameters, plan)
-    plan.check(storage)
     if parameters.target is not None:
         prepare(work.database, tables, parameters, plan)
         what = Sending(work.arguments.database, work.arguments.kafka, work.owned, parameters.target)
@@ -42,20 +41,32 @@ def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Pl
     """Judge every row. When somebody cancels it, what was staged goes, unless some of it is out."""
     where, run_id = work.arguments.database, work.owned.run
     storage = Storage.of(work.arguments.storage)
-    names = sources.names_of((part.file for part in plan.ranges), parameters, storage)
-    for columns in names.values():
-        Mapper(parameters, columns)  # an unknown column is told before rows are read
-    tables.make(work.database, parameters)
+    left = plan.without(tables.staged(work.database))
+    names = _names_of(left, parameters, storage)
+    facts, numbers = left.facts, {part.number for part in left.ranges}
     stages = () if parameters.target is None else STAGES
 
     def act(part: Range) -> None:
-        stage(where, run_id, Reading(parameters, names[part.file], storage), part)
+        if part.number in numbers:
+            file = part.file
+            stage(where, run_id, Reading(parameters, names[file], facts[file], storage), part)
 
     try:
         work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)
     except Stopped:
         _take_away(work, tables)
         raise
+
+
+def _names_of(left: Plan, parameters: ImportParameters, storage: Storage) -> dict[str, list[str]]:
+    """The names of the values in each file that is read yet; the others may be gone by now."""
+    left.check(storage)
+    names = sources.names_of((part.file for part in left.ranges), parameters, storage)
+    for columns in names.values():
+        Mapper(parameters, columns)  # an unknown column is told before rows are read
+    # None of the names is of a file that was there in between.
+    left.check(storage)
+    return names
 
 
 def _take_away(work: Work, tables: Stage) -> None:

@@ -1,5 +1,6 @@
 """Cuts files into ranges of whole rows, before anything is read: a rerun reads the same ones."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from spark_jobs.storage import DISK, Storage
 RANGE_BYTES: Final = 8 * 2**20
 # Somebody waits for a preview: of a storage it looks at so many files and folders.
 MOST_PREVIEWED: Final = 10_000
+Facts = tuple[int, int]
+"""By which a file is known: its size in bytes, the time of its last change in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +30,28 @@ class Plan(RunPlan):
     def bytes(self) -> int:
         return sum(size for _, size, _ in self.files)
 
+    @property
+    def facts(self) -> dict[str, Facts]:
+        """Each file's size in bytes, and the time of its last change in nanoseconds."""
+        return {name: (size, changed) for name, size, changed in self.files}
+
+    def without(self, staged: Container[int]) -> "Plan":
+        """Return what is to be read yet: without the ranges staged, and files that are through."""
+        ranges = tuple(part for part in self.ranges if part.number not in staged)
+        through = {part.file for part in self.ranges} - {part.file for part in ranges}
+        files = tuple(file for file in self.files if ranges and file[0] not in through)
+        return Plan(files=files, ranges=ranges)
+
     def check(self, storage: Storage = DISK) -> None:
         """Raise JobError SOURCE_CHANGED unless every file is what it was; STORAGE_FAILED."""
-        for name, size, changed in self.files:
-            if storage.facts(name) != (size, changed):
-                raise file_changed(name)
+        for name, facts in self.facts.items():
+            same_file(name, facts, storage)
+
+
+def same_file(name: str, facts: Facts, storage: Storage = DISK) -> None:
+    """Raise JobError SOURCE_CHANGED unless a file is what it was; STORAGE_FAILED."""
+    if storage.facts(name) != facts:
+        raise file_changed(name)
 
 
 def plan(

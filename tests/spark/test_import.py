@@ -1,6 +1,7 @@
 """Imports on a real Spark into a real database: every row once, whatever happens meanwhile."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,30 @@ def test_a_file_that_changes_meanwhile_stops_the_run(
     assert ended.state == "FAILED"
     assert ended.problem[0] == "SOURCE_CHANGED"
     assert StoredObject.objects.count() == 0
+
+
+def test_a_file_that_is_replaced_meanwhile_and_put_back_is_what_is_stored(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "assets.csv"
+    a_csv(file, 300)
+    meant, facts = file.read_bytes(), file.stat()
+    run = an_import(file, queue)
+    told = driving.RowTell.progress
+
+    def and_replace(self: driving.RowTell, progress: Any) -> None:
+        told(self, progress)
+        a_csv(file, 300, first=1_000)
+
+    monkeypatch.setattr(driving.RowTell, "progress", and_replace)
+    assert driven(run).problem[0] == "SOURCE_CHANGED"
+    monkeypatch.undo()
+    file.write_bytes(meant)
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    assert again(run.pk)
+    assert driven(run).counts == {"read": 300, "sent": 300, "rejected": 0, "skipped": 0}
+    assert stored() == {f"A-{n}" for n in range(300)}
 
 
 def test_odd_signs_go_through_as_they_are(tmp_path: Path, queue: Queue) -> None:

@@ -229,6 +229,19 @@ def test_a_run_that_is_half_sent_and_cancelled_while_it_stages_again_keeps_what_
     assert Counter(times_sent(broker, queue).values()) == {1: 396}, "none was sent again"
 
 
+def test_a_run_that_is_half_sent_needs_its_files_no_more(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = half_sent(tmp_path, queue, monkeypatch)
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+    assert again(run.pk)
+    ended = driven(run)
+    assert ended.counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}, ended.problem
+    assert Counter(times_sent(broker, queue).values()) == {1: 396}
+
+
 def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_queue(
     tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,22 @@ def test_a_file_that_changed_is_not_what_was_planned(tmp_path: Path) -> None:
     assert told.value.code == "SOURCE_CHANGED"
 
 
+def test_a_file_of_which_all_is_staged_is_not_looked_at_again(tmp_path: Path) -> None:
+    for name, content in (("a.csv", b"a\n1\n"), ("b.csv", b"a\n1\n"), ("empty.csv", b"")):
+        (tmp_path / name).write_bytes(content)
+    plan = planning.plan(import_parameters(source=str(tmp_path)))
+    assert plan.without(()) == plan
+    (tmp_path / "a.csv").unlink()
+    left = plan.without({0})
+    left.check()
+    assert [part.file for part in left.ranges] == [f"{tmp_path}/b.csv"]
+    (tmp_path / "empty.csv").write_bytes(b"a\n2\n")
+    with pytest.raises(JobError) as told:
+        left.check()
+    assert told.value.code == "SOURCE_CHANGED", "it had no rows when it was planned"
+    plan.without({0, 1}).check()
+
+
 def test_lines_that_end_with_cr_alone_are_told_and_not_passed_over(tmp_path: Path) -> None:
     parameters = a_file(tmp_path, b"a,b\r1,2\r3,4\r")
     with pytest.raises(JobError) as told:
