@@ -19,19 +19,22 @@ from spark_jobs.storage import DISK, Storage
 
 # So much of the first file is looked at; rows beyond it are estimated by the size of these.
 LOOKED_AT_BYTES: Final = 2**18
+# Of so many files of Parquet the footers are looked at: each object is some requests.
+MOST_FOOTERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
     """The first rows of a source, the values they have, all that a map may name, how many rows.
 
-    `facts` are what else was noticed: of XML the element around all others.
+    `count` is an estimate, None where nothing tells it. `facts` are what else was noticed: of XML
+    the element around all others.
     """
 
     rows: Sequence[Row] = ()
     names: Sequence[str] = ()
     columns: Sequence[str] = ()
-    count: int = 0
+    count: int | None = 0
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,7 +79,7 @@ def names_of(
             case Format.PARQUET:
                 from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-                columns = parquet_reading.columns_of(file, parameters, storage)
+                columns, _ = parquet_reading.facts_of(file, parameters, storage)
                 first = first or (file, columns)
                 _same(first, file, columns)
                 names[file] = list(columns)
@@ -110,9 +113,9 @@ def glimpse(
         case Format.CSV | Format.JSON_LINES:
             return _of_text((name, size), total, parameters, storage)
         case Format.XML:
-            return _of_xml(name, total, parameters, storage)
+            return _of_xml((name, size), total, parameters, storage)
         case Format.PARQUET:
-            return _of_parquet([name for name, _ in files], parameters, storage)
+            return _of_parquet(files, total, parameters, storage)
 
 
 def _of_text(
@@ -126,39 +129,52 @@ def _of_text(
     return Glimpse(rows=rows[:SAMPLES], names=names, columns=names, count=count)
 
 
-def _of_xml(name: str, total: int, parameters: ImportParameters, storage: Storage) -> Glimpse:
+def _of_xml(
+    file: tuple[str, int], total: int, parameters: ImportParameters, storage: Storage
+) -> Glimpse:
+    name, size = file
     records = xml_reading.Records(name, parameters, storage)
     rows: list[Row] = []
     count = 0
-    for row in records.rows(collect=True):
+    for row in records.rows(collect=True, most_bytes=LOOKED_AT_BYTES):
         rows += [row] if count < SAMPLES else []
         count += 1
         if records.looked_at >= LOOKED_AT_BYTES:
             break
+    # None in the beginning: there may be some behind it.
+    is_known = count > 0 or records.looked_at >= size
     return Glimpse(
         rows=rows,
         names=xml_reading.names_of(parameters),
         columns=list(records.paths),
-        count=round(total / max(records.looked_at, 1) * count),
+        count=round(total / max(records.looked_at, 1) * count) if is_known else None,
         facts={"root": records.root},
     )
 
 
-def _of_parquet(files: Sequence[str], parameters: ImportParameters, storage: Storage) -> Glimpse:
-    """Every footer is read: each file is held to the first one's columns, and counted."""
+def _of_parquet(
+    files: Sequence[tuple[str, int]], total: int, parameters: ImportParameters, storage: Storage
+) -> Glimpse:
+    """The first files are held to the very first one's columns, and counted by their footers."""
     from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
 
-    names = names_of(files, parameters, storage)
-    counts = {name: parquet_reading.row_count(name, storage) for name in files}
-    name = next((name for name in files if counts[name]), files[0])
+    looked_at = files[:MOST_FOOTERS]
+    counts: dict[str, int] = {}
+    first: tuple[str, dict[str, str]] | None = None
+    for name, _ in looked_at:
+        columns, counts[name] = parquet_reading.facts_of(name, parameters, storage)
+        first = first or (name, columns)
+        _same(first, name, columns)
+    name = next((name for name in counts if counts[name]), files[0][0])
+    names = [] if first is None else list(first[1])
     cuts = parquet_reading.cuts(name, 1, storage)
     part = next((Range(number=0, file=name, **cut._asdict()) for cut in cuts), None)
-    rows = iter(()) if part is None else parquet_reading.rows(part, names[name], storage)
+    rows = iter(()) if part is None else parquet_reading.rows(part, names, storage)
     return Glimpse(
         rows=list(islice(rows, SAMPLES)),
-        names=names[name],
+        names=names,
         columns=parquet_reading.all_columns(name, storage),
-        count=sum(counts.values()),
+        count=round(sum(counts.values()) * total / sum(size for _, size in looked_at)),
     )
 
 
