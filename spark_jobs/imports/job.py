@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from spark_jobs.contract import Heed
 from spark_jobs.errors import Stopped
 from spark_jobs.fencing import Outcome, discard, settle
 from spark_jobs.imports import planning, sources
@@ -21,7 +22,8 @@ def run(work: Work) -> Outcome:
     """Import everything the source holds. Raises JobError, Stopped, and the database's errors."""
     parameters = ImportParameters.of(work.arguments.parameters)
     storage = Storage.of(work.arguments.storage)
-    plan = work.planned(Plan, partial(planning.plan, parameters, storage=storage))
+    make = partial(planning.plan, parameters, storage=storage, heed=work.heeding())
+    plan = work.planned(Plan, make)
     tables = Stage(work.owned.run)
     tables.make(work.database, parameters)
     _stage_all(work, tables, parameters, plan)
@@ -42,30 +44,32 @@ def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Pl
     where, run_id = work.arguments.database, work.owned.run
     storage = Storage.of(work.arguments.storage)
     left = plan.without(tables.staged(work.database))
-    names = _names_of(left, parameters, storage)
-    facts, numbers = left.facts, {part.number for part in left.ranges}
     stages = () if parameters.target is None else STAGES
-
-    def act(part: Range) -> None:
-        if part.number in numbers:
-            file = part.file
-            stage(where, run_id, Reading(parameters, names[file], facts[file], storage), part)
-
     try:
+        names = _names_of(left, parameters, storage, work.heeding())
+        facts, numbers = left.facts, {part.number for part in left.ranges}
+
+        def act(part: Range) -> None:
+            if part.number in numbers:
+                file = part.file
+                stage(where, run_id, Reading(parameters, names[file], facts[file], storage), part)
+
         work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)
     except Stopped:
         _take_away(work, tables)
         raise
 
 
-def _names_of(left: Plan, parameters: ImportParameters, storage: Storage) -> dict[str, list[str]]:
+def _names_of(
+    left: Plan, parameters: ImportParameters, storage: Storage, heed: Heed
+) -> dict[str, list[str]]:
     """The names of the values in each file that is read yet; the others may be gone by now."""
-    left.check(storage)
-    names = sources.names_of((part.file for part in left.ranges), parameters, storage)
+    left.check(storage, heed)
+    names = sources.names_of((part.file for part in left.ranges), parameters, storage, heed)
     for columns in names.values():
         Mapper(parameters, columns)  # an unknown column is told before rows are read
     # None of the names is of a file that was there in between.
-    left.check(storage)
+    left.check(storage, heed)
     return names
 
 

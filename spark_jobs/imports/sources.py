@@ -9,16 +9,23 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from spark_jobs.contract import SAMPLES
+from spark_jobs.contract import SAMPLES, Heed, unheeded
 from spark_jobs.errors import JobError
 from spark_jobs.imports import cutting, reading, xml_reading
-from spark_jobs.imports.cutting import Cut
+from spark_jobs.imports.cutting import Cut, Passed
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import Range, Row
 from spark_jobs.storage import DISK, Storage
 
 # So much of the first file is looked at; rows beyond it are estimated by the size of these.
 LOOKED_AT_BYTES: Final = 2**18
+# How often a file is read to be cut, at most: in CSV quotes are counted first.
+PASSES: Final[Mapping[Format, int]] = {
+    Format.CSV: 2,
+    Format.JSON_LINES: 1,
+    Format.XML: 1,
+    Format.PARQUET: 1,
+}
 # Of so many files of Parquet the footers are looked at: each object is some requests.
 MOST_FOOTERS: Final = 100
 
@@ -39,15 +46,20 @@ class Glimpse:
 
 
 def cuts_of(
-    name: str, size: int, parameters: ImportParameters, range_bytes: int, storage: Storage
+    file: tuple[str, int],
+    parameters: ImportParameters,
+    range_bytes: int,
+    storage: Storage,
+    passed: Passed,
 ) -> Iterator[Cut]:
     """The ranges of a file. Raises JobError UNREADABLE_FILE, and what opening it does."""
+    name, size = file
     match parameters.format:
         case Format.CSV | Format.JSON_LINES:
             is_csv = parameters.format is Format.CSV
-            with storage.open(name) as file:
+            with storage.open(name) as opened:
                 quote = parameters.quote.encode() if is_csv else b""
-                yield from cutting.cuts(file, size, quote, range_bytes)
+                yield from cutting.cuts(opened, size, quote, range_bytes, passed)
         case Format.XML:
             yield from [Cut(0, size, 1)] if size else []
         case Format.PARQUET:
@@ -57,7 +69,10 @@ def cuts_of(
 
 
 def names_of(
-    files: Iterable[str], parameters: ImportParameters, storage: Storage = DISK
+    files: Iterable[str],
+    parameters: ImportParameters,
+    storage: Storage = DISK,
+    heed: Heed = unheeded,
 ) -> dict[str, list[str]]:
     """The names of the values in the rows of each file.
 
@@ -69,6 +84,7 @@ def names_of(
     for file in files:
         if file in names:
             continue
+        heed(None)
         match parameters.format:
             case Format.CSV:
                 names[file] = reading.header_of(file, parameters, storage)

@@ -134,8 +134,9 @@ def test_of_rows_with_one_key_the_rule_says_which_counts(
     assert codes == ({"DUPLICATE_ROW"} if rule == "reject" else set())
 
 
+@pytest.mark.parametrize("stage", ["plan", "stage"])
 def test_a_cancelled_run_leaves_nothing(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    stage: str, tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_csv(tmp_path / "assets.csv", 3_000)
     run = an_import(tmp_path / "assets.csv", queue)
@@ -143,12 +144,13 @@ def test_a_cancelled_run_leaves_nothing(
 
     def and_cancel(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)
-        assert cancel(run.pk)
+        if progress.stage == stage:
+            assert cancel(run.pk)
 
     monkeypatch.setattr(driving.RowTell, "progress", and_cancel)
     ended = driven(run)
 
-    assert ended.state == "CANCELLED"
+    assert (ended.state, ended.plan != {}) == ("CANCELLED", stage == "stage")
     assert (StoredObject.objects.count(), stages(run)) == (0, [])
     monkeypatch.undo()
     assert again(run.pk)
@@ -243,8 +245,9 @@ def test_a_file_that_changes_meanwhile_stops_the_run(
 
     def and_append(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)
-        with (tmp_path / "assets.csv").open("a") as opened:
-            opened.write("LATE,B,1\n")
+        if progress.stage == "stage":
+            with (tmp_path / "assets.csv").open("a") as opened:
+                opened.write("LATE,B,1\n")
 
     monkeypatch.setattr(driving.RowTell, "progress", and_append)
     ended = driven(run)
@@ -264,7 +267,8 @@ def test_a_file_that_is_replaced_meanwhile_and_put_back_is_what_is_stored(
 
     def and_replace(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)
-        a_csv(file, 300, first=1_000)
+        if progress.stage == "stage":
+            a_csv(file, 300, first=1_000)
 
     monkeypatch.setattr(driving.RowTell, "progress", and_replace)
     assert driven(run).problem[0] == "SOURCE_CHANGED"
