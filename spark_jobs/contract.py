@@ -144,6 +144,14 @@ class Tell:
         """Raise Stopped when somebody cancelled it, JobError when another driver has it."""
 
 
+Heed = Callable[[Progress | None], None]
+"""Called by long work between its steps, with how far it is if it knows; may raise as `go_on`."""
+
+
+def unheeded(_: Progress | None) -> None:
+    """Nobody listens: it is done to its end."""
+
+
 class Lines(Tell):
     """Tells by JSON lines: {"progress": …}, {"plan": …}, {"log": …}, at last {"report": …}."""
 

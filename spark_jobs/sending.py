@@ -76,14 +76,18 @@ def send_range(what: Sending, tables: Stage, number: int, records: Records) -> N
 
 def send_all(work: Work, tables: Stage, parts: Sequence[Part], act: Callable[[Part], None]) -> None:
     """Send every range. What was staged stays when somebody cancels it: some of it is out."""
-
-    def sent() -> tuple[int, int]:
-        return work.database.execute(tables.sql(_SO_FAR)).fetchone() or (0, 0)
-
     try:
-        work.each("send", parts, act, sent, stages=STAGES)
+        work.each("send", parts, act, lambda: _so_far(work, tables), stages=STAGES)
     except Stopped:
-        work.tell.say(
-            f"Cancelled when {sent()[1]:,} messages were out; let again, it sends the others."
-        )
+        say_sent(work, tables)
         raise
+
+
+def say_sent(work: Work, tables: Stage) -> None:
+    """Say in the log of a cancelled run how much of it is out."""
+    _, sent = _so_far(work, tables)
+    work.tell.say(f"Cancelled when {sent:,} messages were out; let again, it sends the others.")
+
+
+def _so_far(work: Work, tables: Stage) -> tuple[int, int]:
+    return work.database.execute(tables.sql(_SO_FAR)).fetchone() or (0, 0)

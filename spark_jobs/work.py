@@ -1,5 +1,7 @@
 """One run under way: what every job goes through, apart from what it does with its parts."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -8,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from integration.delivery.garbage_collection import calm_collector
-from spark_jobs.contract import Arguments, Progress, Tell
+from spark_jobs.contract import Arguments, Heed, Progress, Tell
 from spark_jobs.errors import JobError
 from spark_jobs.fencing import Claim, Owned, claimed
 from spark_jobs.parameters import RunPlan
-from spark_jobs.watching import Answer, raise_refusal, watched
+from spark_jobs.watching import LOOK_SECONDS, Answer, raise_refusal, watched
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -49,6 +51,25 @@ class Work:
         made = make()
         self.tell.planned(made.as_json())
         return made
+
+    def heeding(self) -> Heed:
+        """Return what the driver's own work calls, as often as it likes, as `watched` calls itself.
+
+        Twice a second at most it writes the progress down. Raises Stopped, JobError RUN_TAKEN.
+        """
+        looked_at = -math.inf
+
+        def heed(progress: Progress | None) -> None:
+            nonlocal looked_at
+            now = time.monotonic()
+            if now < looked_at + LOOK_SECONDS:
+                return
+            looked_at = now
+            if progress is not None:
+                self.tell.progress(progress)
+            self.tell.go_on()
+
+        return heed
 
     def watched(
         self,

@@ -1,10 +1,12 @@
 """Cuts files of text into ranges of whole rows: behind line ends outside of quotes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
 _BLOCK_BYTES: Final = 2**20
 _BOM: Final = b"\xef\xbb\xbf"
+Passed = Callable[[int], None]
+"""Called with the size of each block that was read; what it raises ends the reading."""
 
 
 class Cut(NamedTuple):
@@ -16,11 +18,15 @@ class Cut(NamedTuple):
     by_line: bool = False
 
 
-def cuts(file: BinaryIO, size: int, quote: bytes, range_bytes: int) -> Iterator[Cut]:
-    """The ranges of a file. Without a quote each line is a row."""
+def cuts(
+    file: BinaryIO, size: int, quote: bytes, range_bytes: int, passed: Passed
+) -> Iterator[Cut]:
+    """The ranges of a file. Without a quote each line is a row; with one it is read twice."""
     begin = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
-    by_line = bool(quote) and not _pairs_up(file, begin, quote)
-    marks = _marks(file, begin, size, b"" if by_line else quote, range_bytes)
+    by_line = bool(quote) and not _pairs_up(file, begin, quote, passed)
+    file.seek(begin)
+    blocks = _blocks(file, passed)
+    marks = _marks(blocks, begin, size, b"" if by_line else quote, range_bytes)
     first, line = begin, 1
     for place, next_line in [*marks, (size, 0)]:
         if place > first:
@@ -28,19 +34,18 @@ def cuts(file: BinaryIO, size: int, quote: bytes, range_bytes: int) -> Iterator[
         first, line = place, next_line
 
 
-def _pairs_up(file: BinaryIO, begin: int, quote: bytes) -> bool:
+def _pairs_up(file: BinaryIO, begin: int, quote: bytes, passed: Passed) -> bool:
     file.seek(begin)
-    return sum(block.count(quote) for block in _blocks(file)) % 2 == 0
+    return sum(block.count(quote) for block in _blocks(file, passed)) % 2 == 0
 
 
 def _marks(
-    file: BinaryIO, begin: int, size: int, quote: bytes, range_bytes: int
+    blocks: Iterator[bytes], begin: int, size: int, quote: bytes, range_bytes: int
 ) -> Sequence[tuple[int, int]]:
     """Find where the next ranges begin, with their lines: behind a line's end outside of quotes."""
     marks: list[tuple[int, int]] = []
-    file.seek(begin)
     place, line, is_open, target = begin, 1, False, begin + range_bytes
-    for block in _blocks(file):
+    for block in blocks:
         here = 0
         while target < place + len(block):
             cut = _line_end(block, max(target - place, here), here, quote, is_open=is_open)
@@ -65,6 +70,7 @@ def _line_end(block: bytes, target: int, begin: int, quote: bytes, *, is_open: b
     return None
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
+def _blocks(file: BinaryIO, passed: Passed) -> Iterator[bytes]:
     while block := file.read(_BLOCK_BYTES):
+        passed(len(block))
         yield block

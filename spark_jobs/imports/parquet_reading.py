@@ -39,25 +39,22 @@ def cuts(path: str, range_bytes: int, storage: Storage = DISK) -> Iterator[Cut]:
             begin, line, rows, size = number + 1, line + rows, 0, 0
 
 
-def row_count(path: str, storage: Storage = DISK) -> int:
-    """Count the rows of a file by its footer. Raises JobError UNREADABLE_FILE."""
-    return int(_footer(path, storage).num_rows)
-
-
 def all_columns(path: str, storage: Storage = DISK) -> list[str]:
     """The names of a file's columns. Raises JobError UNREADABLE_FILE."""
     with _opened(path, storage) as file:
         return list(file.schema_arrow.names)
 
 
-def columns_of(path: str, parameters: ImportParameters, storage: Storage = DISK) -> dict[str, str]:
-    """The columns that are read, each with what it has in JSON: those of the map, else all.
+def facts_of(
+    path: str, parameters: ImportParameters, storage: Storage = DISK
+) -> tuple[dict[str, str], int]:
+    """The columns that are read, each with what it has in JSON, and the count of rows.
 
-    Raises JobError: UNKNOWN_COLUMN and COLUMN_TWICE for a column of the map, COLUMN_TYPE for one
-    that no JSON document can hold, UNREADABLE_FILE.
+    The columns are those of the map, else all. Raises JobError: UNKNOWN_COLUMN and COLUMN_TWICE for
+    a column of the map, COLUMN_TYPE for one that no JSON document can hold, UNREADABLE_FILE.
     """
     with _opened(path, storage) as file:
-        schema = file.schema_arrow
+        schema, count_of_rows = file.schema_arrow, int(file.metadata.num_rows)
     types = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
     wanted = dict.fromkeys(column.source for column in parameters.columns) or types
     kinds: dict[str, str] = {}
@@ -71,7 +68,7 @@ def columns_of(path: str, parameters: ImportParameters, storage: Storage = DISK)
                 "Leave the column out of the map, or write it with another type.",
             )
         kinds[name] = types[name]
-    return kinds
+    return kinds, count_of_rows
 
 
 def rows(part: Range, names: Sequence[str], storage: Storage = DISK) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from integration.policy.failure import Failure, FailureClass
 from spark_jobs import staging
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters
+from spark_jobs.imports.planning import Facts, same_file
 from spark_jobs.imports.rows import Flaw, Range, Row
 from spark_jobs.imports.sources import rows_of
 from spark_jobs.staging import Session, places
@@ -36,6 +37,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {rejects} (
   text text NOT NULL, fingerprint text NOT NULL, payload bytea NOT NULL, raw text NOT NULL);
 """
 _KNOWN: Final = "SELECT 1 FROM {ranges} WHERE number = %s"
+_ALL_KNOWN: Final = "SELECT number FROM {ranges}"
 _SAY: Final = "INSERT INTO {ranges} (number, file, read, good, bad) VALUES (%s, %s, %s, %s, %s)"
 _COPY_DOCUMENTS: Final = "COPY {documents} (place, line, key, version, {member}) FROM STDIN"
 _COPY_REJECTS: Final = (
@@ -68,27 +70,38 @@ class Stage(staging.Stage):
         kind = sql.SQL("jsonb" if parameters.target is None else "text")
         session.execute(self.sql(_TABLES, kind=kind))
 
+    def staged(self, session: Session) -> set[int]:
+        """The numbers of the ranges of which all is staged: nobody reads them again."""
+        return {number for (number,) in session.execute(self.sql(_ALL_KNOWN))}
+
     def sums(self, session: Session) -> Sums:
         return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0, 0, 0)))
 
 
 class Reading(NamedTuple):
-    """What a task needs to read any range: how rows become documents, and where files lie."""
+    """What a task needs to read a range: how rows become documents, and where which file lies."""
 
     parameters: ImportParameters
     names: Sequence[str]
+    facts: Facts
     storage: Storage = DISK
 
 
 def stage(database: str, run: str, reading: Reading, part: Range) -> None:
-    """Read a range, map its rows, and keep what became of them: once, however often it is asked."""
+    """Read a range, map its rows, and keep what became of them: once, however often it is asked.
+
+    Raises JobError SOURCE_CHANGED where the file is not what was planned, before or behind that.
+    """
     tables = Stage(run)
     with psycopg.connect(database, application_name=tables.NAME) as session:
         tables.hold(session, part.number)
         if session.execute(tables.sql(_KNOWN), [part.number]).fetchone() is not None:
             return
         portions = _Portions(session, tables, reading.parameters)
+        same_file(part.file, reading.facts, reading.storage)
         read, bad = _write(portions, reading, message_ids(run), part)
+        # Rows of another file are never kept: who puts the right one back goes on with its rows.
+        same_file(part.file, reading.facts, reading.storage)
         session.execute(tables.sql(_SAY), [part.number, part.file, read, read - bad, bad])
 
 
@@ -103,7 +116,7 @@ def _write(portions: "_Portions", reading: Reading, ids: str, part: Range) -> tu
     read = bad = 0
     first, _ = places(part.number)
     target = mapper.parameters.target
-    for row in rows_of(part, *reading):
+    for row in rows_of(part, reading.parameters, reading.names, reading.storage):
         place = first + read
         read += 1
         became = mapper.map(row)

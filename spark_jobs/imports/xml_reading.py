@@ -42,8 +42,11 @@ class Records:
         self._depth = self._began_at = 0
         self._beginning = ""
 
-    def rows(self, *, collect: bool = False) -> Iterator[Row]:
-        """Each record with its line, its text, and the values of the map's columns."""
+    def rows(self, *, collect: bool = False, most_bytes: int | None = None) -> Iterator[Row]:
+        """Each record with its line, its text, and the values of the map's columns.
+
+        With `most_bytes` those that begin in so much of the file, whether there are any or not.
+        """
         parser = parser_of(self._opening, self._name)
         with self._opening() as opened:
             while True:
@@ -55,15 +58,26 @@ class Records:
                         return
                     record = self._step(event, element)
                     if record is not None:
-                        if collect:
-                            self.paths |= dict.fromkeys(_paths(record, ""))
-                        yield self._row(record)
+                        yield self._row(record, collect=collect)
                 self.looked_at += len(chunk)
                 if broken is not None:
                     yield self._rest(broken)
                 if broken is not None or not chunk:
                     return
+                if most_bytes is not None and self._is_enough(most_bytes):
+                    yield from self._too_large()
+                    return
                 self._forget()
+
+    def _is_enough(self, most_bytes: int) -> bool:
+        """Return whether so much is read, and no record is open that may yet be a row."""
+        return self.looked_at >= most_bytes and (self._open is None or bool(self._beginning))
+
+    def _too_large(self) -> Iterator[Row]:
+        """The record that is open, as far as it was read: it is too large already."""
+        if self._open is not None:
+            size = self.looked_at - self._began_at
+            yield too_long(_line(self._open), self._beginning, size)
 
     def _begin(self, top: etree._Element) -> Row | None:
         self._top, self.root = top, _local(top)
@@ -87,7 +101,9 @@ class Records:
         self._open = None
         return element
 
-    def _row(self, record: etree._Element) -> Row:
+    def _row(self, record: etree._Element, *, collect: bool) -> Row:
+        if collect:
+            self.paths |= dict.fromkeys(_paths(record, ""))
         line = _line(record)
         if self._beginning:
             return too_long(line, self._beginning, self.looked_at - self._began_at)

@@ -14,6 +14,7 @@ from spark_jobs.repairs.judging import COLUMNS, Judge, Judged, Row, Verdict
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.releasing import causes
 from spark_jobs.repairs.selection import COST, condition
+from spark_jobs.tables.reading import look, seen
 
 TRIED: Final = 1_000
 TRIED_BYTES: Final = 16 * 2**20
@@ -30,6 +31,9 @@ ENDS: Final = {
 }
 _COUNT: Final = """
 SELECT count(*), coalesce(sum({cost}), 0) FROM integration_messageerror e WHERE {condition}
+"""
+_GUESS: Final = """
+EXPLAIN (FORMAT JSON) SELECT FROM integration_messageerror e WHERE {condition}
 """
 # By their ids, which are random: the first to arrive are often of one kind.
 _TRIED: Final = (
@@ -53,40 +57,51 @@ WHERE i.before < %(tried_bytes)s ORDER BY i.place
 def preview(arguments: Arguments) -> Preview:
     """Count what is chosen, and try the change on some of it; nothing is written.
 
-    The counts in `facts` are of the `tried` ones. Raises JobError: what the parameters refuse.
+    The counts in `facts` are of the `tried` ones: none where to find them would take too long.
+    Raises JobError: what the parameters refuse.
     """
     parameters = RepairParameters.of(arguments.parameters)
-    with psycopg.connect(arguments.database, application_name="sluice repair") as session:
-        session.read_only = True
-        matching, cost = _asked(session, parameters, _COUNT)[0]
-        rows = [Row(*values) for values in _asked(session, parameters, _TRIED)]
+    with look(arguments.database) as session:
+        counted = _asked(session, parameters, _COUNT)
+        matching, cost = counted[0] if counted else (_guessed(session, parameters), None)
+        rows = [Row(*values) for values in _asked(session, parameters, _TRIED) or ()]
     judge = Judge(parameters)
     judged = [(row, judge.judge(row)) for row in rows]
     meant = [(row, result) for row, result in judged if result.kind is not Verdict.NOT_MEANT]
-    share = len(meant) / len(judged) if judged else 0
+    share = len(meant) / len(judged) if judged else 1
     return Preview(
         samples=list(_samples(meant)),
         rows=round(matching * share),
-        bytes=int(cost),
-        facts=_facts(meant, is_all=len(judged) == matching),
+        bytes=None if cost is None else int(cost),
+        facts={
+            **_facts(meant),
+            "is_all": counted is not None and len(judged) == matching,
+            "counted": counted is not None,
+        },
     )
 
 
 def _asked(
     session: psycopg.Connection[Any], parameters: RepairParameters, statement: LiteralString
-) -> list[tuple[Any, ...]]:
+) -> list[tuple[Any, ...]] | None:
+    """The rows of a statement; None where it would take too long."""
     where, values = condition(parameters.selection)
     query = sql.SQL(statement).format(cost=COST, condition=where)
     limits = {"tried": TRIED, "tried_bytes": TRIED_BYTES}
-    return session.execute(query, {**values, **limits}).fetchall()
+    return seen(session, query.as_string(session), {**values, **limits})
 
 
-def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:
+def _guessed(session: psycopg.Connection[Any], parameters: RepairParameters) -> int:
+    """How many there are, as the planner guesses."""
+    found = _asked(session, parameters, _GUESS)
+    return int(found[0][0][0]["Plan"]["Plan Rows"]) if found else 0
+
+
+def _facts(meant: list[tuple[Row, Judged]]) -> dict[str, Any]:
     kinds = Counter(result.kind for _, result in meant)
     whys = Counter(result.why for _, result in meant if result.why)
     return {
         "tried": len(meant),
-        "is_all": is_all,
         "edited": kinds[Verdict.FITS],
         "unchanged": kinds[Verdict.SAME],
         "not_applicable": kinds[Verdict.MISFIT],

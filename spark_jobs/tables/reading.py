@@ -12,7 +12,8 @@ from spark_jobs.tables.columns import Column
 
 NAME: Final = "sluice bulk"
 # A look must not be what slows the database down.
-_LONGEST: Final = "SET LOCAL statement_timeout = '10s'"
+LONGEST_SECONDS: Final = 10.0
+_LONGEST: Final = "SELECT set_config('statement_timeout', %s, true)"
 _BEGIN: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SHARE: Final = "SET TRANSACTION SNAPSHOT {}"
 
@@ -57,7 +58,7 @@ def look(database: str) -> Iterator[psycopg.Connection[Any]]:
     """A session that writes nothing, and in which no statement takes long."""
     with psycopg.connect(database) as session:
         session.execute("SET TRANSACTION READ ONLY")
-        session.execute(_LONGEST)
+        session.execute(_LONGEST, [f"{round(LONGEST_SECONDS * 1_000)}ms"])
         yield session
         session.rollback()
 

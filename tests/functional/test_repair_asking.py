@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.urls import reverse
 
 from console.layout.access import Right
@@ -17,6 +18,7 @@ from integration.registries import known
 from spark_jobs.repairs import preview as previewing
 from spark_jobs.repairs.judging import Judge, Row
 from spark_jobs.repairs.parameters import RepairParameters
+from spark_jobs.tables import reading
 from tests.support.avro import ORDER, an_avro
 from tests.support.bulk import an_asset_structure, storing
 from tests.support.bulk_pages import a_run, act, logged_in
@@ -52,6 +54,20 @@ def test_a_look_first_tells_counts_causes_and_differences_and_writes_nothing(
     assert (seen.rows, seen.facts["tried"], seen.facts["is_all"]) == (60, 12, False)
     assert not BulkRun.objects.exists()
     assert MessageError.objects.filter(version=1).count() == 60
+
+
+def test_a_look_that_would_read_too_much_is_given_up(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_assets(queue, 100)
+    with connection.cursor() as cursor:
+        long = "UPDATE integration_messageerror SET payload = convert_to(repeat('x', 2000000), %s)"
+        cursor.execute(long, ["utf-8"])
+        cursor.execute("ANALYZE integration_messageerror")
+    monkeypatch.setattr(reading, "LONGEST_SECONDS", 0.1)
+    found = preview("repair", {"recipe": SITE, "queue": queue.name, "text": "nowhere"})
+    assert (found.samples, found.bytes, found.facts["counted"]) == ([], None, False)
+    assert found.rows, "as the planner guesses"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Imports on a real Spark into a real database: every row once, whatever happens meanwhile."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,9 @@ def test_of_rows_with_one_key_the_rule_says_which_counts(
     assert codes == ({"DUPLICATE_ROW"} if rule == "reject" else set())
 
 
+@pytest.mark.parametrize("stage", ["plan", "stage"])
 def test_a_cancelled_run_leaves_nothing(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    stage: str, tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_csv(tmp_path / "assets.csv", 3_000)
     run = an_import(tmp_path / "assets.csv", queue)
@@ -142,12 +144,13 @@ def test_a_cancelled_run_leaves_nothing(
 
     def and_cancel(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)
-        assert cancel(run.pk)
+        if progress.stage == stage:
+            assert cancel(run.pk)
 
     monkeypatch.setattr(driving.RowTell, "progress", and_cancel)
     ended = driven(run)
 
-    assert ended.state == "CANCELLED"
+    assert (ended.state, ended.plan != {}) == ("CANCELLED", stage == "stage")
     assert (StoredObject.objects.count(), stages(run)) == (0, [])
     monkeypatch.undo()
     assert again(run.pk)
@@ -242,14 +245,40 @@ def test_a_file_that_changes_meanwhile_stops_the_run(
 
     def and_append(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)
-        with (tmp_path / "assets.csv").open("a") as opened:
-            opened.write("LATE,B,1\n")
+        if progress.stage == "stage":
+            with (tmp_path / "assets.csv").open("a") as opened:
+                opened.write("LATE,B,1\n")
 
     monkeypatch.setattr(driving.RowTell, "progress", and_append)
     ended = driven(run)
     assert ended.state == "FAILED"
     assert ended.problem[0] == "SOURCE_CHANGED"
     assert StoredObject.objects.count() == 0
+
+
+def test_a_file_that_is_replaced_meanwhile_and_put_back_is_what_is_stored(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "assets.csv"
+    a_csv(file, 300)
+    meant, facts = file.read_bytes(), file.stat()
+    run = an_import(file, queue)
+    told = driving.RowTell.progress
+
+    def and_replace(self: driving.RowTell, progress: Any) -> None:
+        told(self, progress)
+        if progress.stage == "stage":
+            a_csv(file, 300, first=1_000)
+
+    monkeypatch.setattr(driving.RowTell, "progress", and_replace)
+    assert driven(run).problem[0] == "SOURCE_CHANGED"
+    monkeypatch.undo()
+    file.write_bytes(meant)
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    assert again(run.pk)
+    assert driven(run).counts == {"read": 300, "sent": 300, "rejected": 0, "skipped": 0}
+    assert stored() == {f"A-{n}" for n in range(300)}
 
 
 def test_odd_signs_go_through_as_they_are(tmp_path: Path, queue: Queue) -> None:

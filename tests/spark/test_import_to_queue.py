@@ -75,6 +75,28 @@ def some_files(folder: Path, count: int = 4, rows: int = 100, bad: int = 0) -> N
         a_csv(folder / f"{number}.csv", rows, bad=bad, first=number * rows)
 
 
+def half_sent(folder: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> BulkRun:
+    """A run that failed when three of its four ranges were out: 297 messages."""
+    some_files(folder, bad=1)
+    run = to_queue(folder, queue)
+    original = import_job.send
+
+    def failing(what: Any, part: Any) -> Any:
+        if part.number == 2:
+            raise JobError("KAFKA_UNUSABLE", "It is not there.", "Wait.")
+        return original(what, part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(import_job, "send", failing)
+        return driven(run)
+
+
+def times_sent(broker: Kafka, queue: Queue) -> Counter[str]:
+    """The ids of the messages that are out, each with how often it is."""
+    records = sent(broker, queue)
+    return Counter(json.loads(record.value() or b"")["MEAMessageID"] for record in records)
+
+
 def test_rows_become_messages_of_the_queue(tmp_path: Path, broker: Kafka, queue: Queue) -> None:
     some_files(tmp_path, bad=2)
 
@@ -181,26 +203,43 @@ def test_of_rows_with_one_key_one_is_sent(
 def test_a_run_that_is_let_go_on_sends_the_others_only(
     tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some_files(tmp_path, bad=1)
-    run = to_queue(tmp_path, queue)
-    original = import_job.send
-
-    def failing(what: Any, part: Any) -> Any:
-        if part.number == 2:
-            raise JobError("KAFKA_UNUSABLE", "It is not there.", "Wait.")
-        return original(what, part)
-
-    monkeypatch.setattr(import_job, "send", failing)
-    failed = driven(run)
+    failed = half_sent(tmp_path, queue, monkeypatch)
     assert (failed.state, failed.problem[0]) == ("FAILED", "KAFKA_UNUSABLE")
     assert MessageError.objects.count() == 0, "rejects wait for the commit"
     assert len(sent(broker, queue)) == 3 * 99
-    monkeypatch.undo()
+
+    assert again(failed.pk)
+    assert driven(failed).counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}
+    assert Counter(times_sent(broker, queue).values()) == {1: 396}, "none was sent again"
+
+
+def test_a_run_that_is_half_sent_and_cancelled_while_it_stages_again_keeps_what_was_sent(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = half_sent(tmp_path, queue, monkeypatch)
+
+    assert again(run.pk)
+    cancel(run.pk)
+    stopped = driven(run)
+    assert (stopped.state, stages(run) != []) == ("CANCELLED", True)
+    assert "Cancelled when 297 messages were out" in stopped.log
 
     assert again(run.pk)
     assert driven(run).counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}
-    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
-    assert (len(ids), set(ids.values())) == (396, {1}), "none was sent again"
+    assert Counter(times_sent(broker, queue).values()) == {1: 396}, "none was sent again"
+
+
+def test_a_run_that_is_half_sent_needs_its_files_no_more(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = half_sent(tmp_path, queue, monkeypatch)
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+    assert again(run.pk)
+    ended = driven(run)
+    assert ended.counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}, ended.problem
+    assert Counter(times_sent(broker, queue).values()) == {1: 396}
 
 
 def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_queue(
@@ -231,8 +270,7 @@ def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_que
     monkeypatch.setattr(import_job, "send", dying)
     run = driven(to_queue(f"{tmp_path}/*.csv", queue))  # type: ignore[arg-type]
     assert run.counts["sent"] == 200, run.problem
-    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
-    assert (len(ids), set(ids.values())) == (200, {2})
+    assert Counter(times_sent(broker, queue).values()) == {2: 200}
 
     drain(queue, runs=2)
     assert StoredObject.objects.filter(version=1).count() == 200 == StoredObject.objects.count()
@@ -320,8 +358,7 @@ def test_a_run_that_is_cancelled_while_it_sends_goes_on_with_the_others(
     monkeypatch.undo()
     assert again(run.pk)
     assert driven(run).counts["sent"] == 400
-    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
-    assert (len(ids), set(ids.values())) == (400, {1})
+    assert Counter(times_sent(broker, queue).values()) == {1: 400}
 
 
 def test_a_look_first_tells_that_rows_are_sent(tmp_path: Path, queue: Queue) -> None:

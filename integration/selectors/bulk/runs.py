@@ -157,4 +157,5 @@ def _pace(
     if seconds <= 0 or units <= 0:
         return None, None
     rows = progress.get("rows", 0) - progress.get("rows_before", 0)
-    return rows / seconds, max(total - done, 0) * seconds / units
+    # Looking at files counts no rows.
+    return rows / seconds or None, max(total - done, 0) * seconds / units

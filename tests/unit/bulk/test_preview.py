@@ -92,6 +92,42 @@ def test_records_of_xml_are_shown_with_the_names_that_a_map_may_use(tmp_path: Pa
     assert found.facts == {"files": 1, "root": "ASSETS"}
 
 
+@pytest.mark.parametrize("name", ["asset", "ASSET"])
+def test_of_xml_without_the_record_the_beginning_is_looked_at(tmp_path: Path, name: str) -> None:
+    """By another name, or with none behind the first: neither is a reason to read it all."""
+    (tmp_path / "a.xml").write_text(f"<ALL><ASSET/>{'<MORE/>' * 400_000}</BROKEN>")
+    columns = [{"source": "NUM", "target": "assetnum"}]
+    found = previewed(tmp_path, format="xml", record=name, columns=columns)
+    assert [one.code for one in found.samples] == (["NO_KEY"] if name == "ASSET" else [])
+    assert (found.rows is None) == (name == "asset"), "where there is none, nothing is known"
+
+
+def test_a_record_of_xml_that_began_is_looked_at_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(f"<ALL><ASSET><NUM>{'x' * 500_000}</NUM></ASSET></ALL>")
+    columns = [{"source": "NUM", "target": "assetnum"}]
+    found = previewed(tmp_path, format="xml", record="ASSET", columns=columns)
+    assert [one.text[:14] for one in found.samples] == ['{"assetnum":"x']
+
+
+def test_a_record_of_xml_that_is_too_large_is_told_before_its_end(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(f"<ALL><ASSET>{'<MORE/>' * 400_000}</BROKEN>")
+    columns = [{"source": "NUM", "target": "assetnum"}]
+    found = previewed(tmp_path, format="xml", record="ASSET", columns=columns)
+    assert [(one.place, one.code) for one in found.samples] == [("line 1", "ROW_TOO_LONG")]
+
+
+def test_of_many_files_of_parquet_the_first_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "MOST_FOOTERS", 2)
+    for name in ("a", "b", "c", "d"):
+        pq.write_table(pa.table({"num": ["A"] * 500, "site": ["B"] * 500}), tmp_path / name)
+    (tmp_path / "d").write_bytes((tmp_path / "c").read_bytes()[:-1] + b"?")
+    columns = [{"source": "num", "target": "assetnum"}, {"source": "site", "target": "siteid"}]
+    found = previewed(tmp_path, format="parquet", columns=columns)
+    assert (found.rows, found.facts) == (2_000, {"files": 4})
+
+
 def test_rows_of_parquet_are_counted_by_the_footers(tmp_path: Path) -> None:
     for name in ("a", "b"):
         table = pa.table({"num": ["A"] * 500, "site": ["B"] * 500, "weight": [1.5] * 500})

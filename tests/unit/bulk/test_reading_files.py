@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.errors import JobError
-from spark_jobs.imports import planning
+from spark_jobs.contract import Progress
+from spark_jobs.errors import JobError, Stopped
+from spark_jobs.imports import planning, sources
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.reading import header_of, rows
@@ -172,6 +173,58 @@ def test_a_file_that_changed_is_not_what_was_planned(tmp_path: Path) -> None:
     with pytest.raises(JobError) as told:
         Plan.of(plan).check()
     assert told.value.code == "SOURCE_CHANGED"
+
+
+def test_planning_ends_with_the_file_or_the_block_at_which_nobody_wants_it_any_more(
+    tmp_path: Path,
+) -> None:
+    asked: list[Progress | None] = []
+
+    def heed(progress: Progress | None) -> None:
+        asked.append(progress)
+        if progress and progress.done == 2:
+            raise Stopped
+
+    for number in range(100):
+        (tmp_path / f"{number}.csv").write_bytes(b"a\n1\n")
+    several = import_parameters(source=f"{tmp_path}/*.csv")
+    (tmp_path / "large.jsonl").write_bytes(b"{}\n" * 2**20)
+    large = import_parameters(source=f"{tmp_path}/*.jsonl", format="jsonl", columns=())
+    for parameters, done in ((several, [0, 0, 0, 1, 1, 1, 2]), (large, [0, 1, 2])):
+        asked.clear()
+        with pytest.raises(Stopped):
+            planning.plan(parameters, 2**20, heed=heed)
+        parts = 100 if parameters is several else 3
+        told = [one and (one.stage, one.done, one.total) for one in asked]
+        assert told == [("plan", place, parts) for place in done]
+
+
+def test_names_are_read_until_nobody_wants_them_any_more(tmp_path: Path) -> None:
+    parameters = a_file(tmp_path, b"a\n1\n")
+
+    def heed(_: Progress | None) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        sources.names_of([str(tmp_path / "none.csv")], parameters, heed=heed)
+    with pytest.raises(Stopped):
+        planning.plan(parameters).check(heed=heed)
+
+
+def test_a_file_of_which_all_is_staged_is_not_looked_at_again(tmp_path: Path) -> None:
+    for name, content in (("a.csv", b"a\n1\n"), ("b.csv", b"a\n1\n"), ("empty.csv", b"")):
+        (tmp_path / name).write_bytes(content)
+    plan = planning.plan(import_parameters(source=str(tmp_path)))
+    assert plan.without(()) == plan
+    (tmp_path / "a.csv").unlink()
+    left = plan.without({0})
+    left.check()
+    assert [part.file for part in left.ranges] == [f"{tmp_path}/b.csv"]
+    (tmp_path / "empty.csv").write_bytes(b"a\n2\n")
+    with pytest.raises(JobError) as told:
+        left.check()
+    assert told.value.code == "SOURCE_CHANGED", "it had no rows when it was planned"
+    plan.without({0, 1}).check()
 
 
 def test_lines_that_end_with_cr_alone_are_told_and_not_passed_over(tmp_path: Path) -> None:
