@@ -28,6 +28,8 @@ MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,200})(?:\.\d{1,100})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# No text that can be stored begins so.
+_SIGN: Final = "\0"
 # The value of a text that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -69,6 +71,17 @@ class _Way(NamedTuple):
     last: str
 
 
+class _Body(NamedTuple):
+    """A document, and the first thing wrong with it; what is wrong stays in as its text.
+
+    In place of texts that should be JSON it has signs: `broken` are the texts by their signs.
+    """
+
+    members: dict[str, Any]
+    flaw: Flaw | None
+    broken: Mapping[str, str]
+
+
 class Mapper:
     """Maps the rows of one run. `names` are the columns of the source, in their order.
 
@@ -95,7 +108,8 @@ class Mapper:
         if row.flaw is None:
             return self._make(row)
         if row.values:
-            return Rejected(row.flaw, encode(self._body(row.values)[0]).encode(), row.text)
+            body, _, broken = self._body(row.values)
+            return Rejected(row.flaw, _with(encode(body), broken).encode(), row.text)
         return Rejected(row.flaw, row.raw, row.text)
 
     def _mapped(self, row: Row) -> Document | Rejected:
@@ -103,8 +117,8 @@ class Mapper:
         return self._plainly(row) if document is None else new_tuple(Document, (*document, None))
 
     def _plainly(self, row: Row) -> Document | Rejected:
-        body, flaw = self._body(row.values)
-        text = encode(body)
+        body, flaw, broken = self._body(row.values)
+        text = _with(encode(body), broken)
         return Rejected(flaw, text.encode(), row.text) if flaw else self._judged(body, text, row)
 
     def _json(self, row: Row) -> Document | Rejected:
@@ -124,7 +138,7 @@ class Mapper:
 
     def _typed(self, row: Row) -> Document | Rejected:
         """Map a row of Parquet: values that are no texts, and that no file of text could have."""
-        body, flaw = self._body(row.values)
+        body, flaw, broken = self._body(row.values)
         try:
             text = encode(body)
         except ValueError:
@@ -132,6 +146,7 @@ class Mapper:
             text = encode(_writable(body))
         if "\\u0000" in text and _has_nul(body):
             flaw = flaw or NUL
+        text = _with(text, broken)
         if not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text):
             flaw = flaw or _NO_TEXT
         if len(text) > LARGEST_ROW_CHARACTERS:
@@ -159,9 +174,9 @@ class Mapper:
             return row.text
         return encode(_writable(dict(zip(self.names, row.values, strict=True))))
 
-    def _body(self, values: Sequence[Any]) -> tuple[dict[str, Any], Flaw | None]:
-        """The document, and the first thing wrong with it; what is wrong stays in as its text."""
+    def _body(self, values: Sequence[Any]) -> _Body:
         body: dict[str, Any] = {}
+        broken: dict[str, str] = {}
         first: Flaw | None = None
         for place, column, outer, last in self._ways:
             value = values[place]
@@ -173,11 +188,33 @@ class Mapper:
                 text = value if type(value) is str else _text_of(value)
                 value = text if column.kind is ColumnKind.TEXT else _KINDS[column.kind](text)
                 if value is WRONG:
+                    # Without the value: the beginning of one that is masked would not be known.
+                    first = first or Flaw("WRONG_KIND", f"{column.source} should be {column.kind}.")
                     value = text
-                    why = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
-                    first = first or Flaw("WRONG_KIND", why)
+                    if column.kind is ColumnKind.JSON:
+                        value = f"{_SIGN}{place}"
+                        broken[value] = text
             (_within(body, outer) if outer else body)[last] = value
-        return body, first
+        return _Body(body, first, broken)
+
+
+def _with(document: str, broken: Mapping[str, str]) -> str:
+    """The text of a document with what should be JSON, and is not, as it came.
+
+    So nothing can be read, nor stored, before somebody has mended it: inside of a text no rule
+    would find what it hides.
+    """
+    if not broken:
+        return document
+    text = document
+    for sign, value in broken.items():
+        text = text.replace(encode(sign), value)
+    if isinstance(parse_json(text, MAX_DEPTH), DocumentFlaw):
+        return text
+    # It ends what it stands in, and goes on: members would be found that nobody mapped.
+    for sign in broken:
+        document = document.replace(encode(sign), "null")
+    return document
 
 
 def _flawed(flaw: DocumentFlaw, row: Row) -> Rejected:
