@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from integration.documents.exact_json import encode
-from integration.documents.structures import plan_for
+from integration.documents.structures import deletes_its_object, plan_for
 from integration.envelope import Flaw as DocumentFlaw
 from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
@@ -43,11 +43,13 @@ class Document(NamedTuple):
     """The text that is stored or sent: JSON or XML.
 
     Its key, and its version where the structure has a path for it; without a structure neither.
+    `deletes` where it is a message that deletes its object, which is not stored.
     """
 
     text: str
     key: str | None
     version: Decimal | None
+    deletes: bool = False
 
 
 class Rejected(NamedTuple):
@@ -114,7 +116,9 @@ class Mapper:
 
     def _mapped(self, row: Row) -> Document | Rejected:
         document = None if self._quick is None else self._quick.document(row.values)
-        return self._plainly(row) if document is None else new_tuple(Document, (*document, None))
+        if document is None:
+            return self._plainly(row)
+        return new_tuple(Document, (*document, None, False))
 
     def _plainly(self, row: Row) -> Document | Rejected:
         body, flaw, broken = self._body(row.values)
@@ -134,7 +138,10 @@ class Mapper:
         body = parse_xml(row.text.encode(), MAX_DEPTH, is_utf8=True)
         if isinstance(body, DocumentFlaw):
             return _flawed(body, row)
-        return self._judged(body, row.text, row)
+        became = self._judged(body, row.text, row)
+        if isinstance(became, Rejected) or self.parameters.target is not None:
+            return became
+        return became._replace(deletes=deletes_its_object(body))
 
     def _typed(self, row: Row) -> Document | Rejected:
         """Map a row of Parquet: values that are no texts, and that no file of text could have."""
