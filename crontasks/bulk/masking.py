@@ -7,11 +7,13 @@ from typing import Any, Final
 from crontasks.bulk import storage
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.job_requests.masking import TELLING, refuse_choosing, rules_of
+from crontasks.bulk.reach import export_loses_rules, replay_loses_rules
 from integration.models import BulkRun, Queue
 from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
 from integration.selectors.masking.rules import any_masked, masks
 from spark_jobs.archive.parameters import ArchivedKind
+from spark_jobs.exports.parameters import What
 from spark_jobs.storage import is_object
 
 EXPORT: Final = "export"
@@ -20,6 +22,8 @@ REPLAY: Final = "replay"
 ARCHIVE: Final = "archive"
 REVEALING: Final = "Ask for a masked archive, or have somebody ask who may reveal masked values."
 NEXT_STEP: Final = "Have somebody ask for it who may reveal masked values, with a reason."
+LOSING: Final = "Masking rules hide values of these rows, and one of them is not for the target."
+OTHER_TARGET: Final = f"Name a target that all of these rules are for. {NEXT_STEP}"
 
 
 def refuse_masked(
@@ -28,9 +32,9 @@ def refuse_masked(
     """Refuse a run that would hand out masked values. Raises BulkError.
 
     What stays inside (a replay, a repair, an export into a queue) carries true values, each where
-    it stood: under another name no rule would find it. An archive has true values as well, and
-    lies where files can be taken from; by schedule it has them where somebody agreed to it who may
-    reveal, which was judged when the schedule was stored.
+    it stood, and to where the same rules are: elsewhere none would find it. An archive has true
+    values as well, and lies where files can be taken from; by schedule it has them where somebody
+    agreed to it who may reveal, which was judged when the schedule was stored.
     """
     if hands_out(run.job, run.parameters) and not (may_reveal and reason.strip()):
         why = "Masking rules hide values of what the files would hold, and they would be unmasked."
@@ -45,6 +49,8 @@ def refuse_masked(
     refuse_telling(run)
     if run.job == EXPORT and run.parameters.get("target"):
         _refuse_renaming(run.parameters)
+    elif run.job == REPLAY and replay_loses_rules(run.parameters):
+        raise BulkError(MaskedSourceError.code, LOSING, OTHER_TARGET)
 
 
 def refuse_telling(run: BulkRun) -> None:
@@ -157,11 +163,20 @@ def _hides(kind: str) -> bool:
 
 
 def _refuse_renaming(parameters: Mapping[str, Any]) -> None:
-    """Refuse an export into a queue whose columns would take masked values to other paths."""
-    if parameters["columns"] and rules_of(parameters)[0]:
+    """Refuse an export into a queue that would take masked values to where no rule finds them."""
+    if not rules_of(parameters)[0]:
+        return
+    if parameters["what"] == What.MESSAGES:
+        # Their payloads become texts inside of documents, into which no path leads.
+        why = "Tracked messages become rows, and masking rules hide values of these messages."
+        step = f"Export them to files, which are masked. {NEXT_STEP}"
+        raise BulkError(MaskedSourceError.code, why, step)
+    if parameters["columns"]:
         why = "Columns give values other names, and masking rules hide values of these rows."
         step = f"Leave the columns out. {NEXT_STEP}"
         raise BulkError(MaskedSourceError.code, why, step)
+    if export_loses_rules(parameters):
+        raise BulkError(MaskedSourceError.code, LOSING, OTHER_TARGET)
 
 
 def _refuse_replay(parameters: Mapping[str, Any]) -> None:

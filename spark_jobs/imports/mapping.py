@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from integration.documents.exact_json import encode
-from integration.documents.structures import plan_for
+from integration.documents.structures import deletes_its_object, plan_for
 from integration.envelope import Flaw as DocumentFlaw
 from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
@@ -28,6 +28,8 @@ MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,200})(?:\.\d{1,100})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# No text that can be stored begins so.
+_SIGN: Final = "\0"
 # The value of a text that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -41,11 +43,13 @@ class Document(NamedTuple):
     """The text that is stored or sent: JSON or XML.
 
     Its key, and its version where the structure has a path for it; without a structure neither.
+    `deletes` where it is a message that deletes its object, which is not stored.
     """
 
     text: str
     key: str | None
     version: Decimal | None
+    deletes: bool = False
 
 
 class Rejected(NamedTuple):
@@ -67,6 +71,17 @@ class _Way(NamedTuple):
     column: Column
     outer: Sequence[str]
     last: str
+
+
+class _Body(NamedTuple):
+    """A document, and the first thing wrong with it; what is wrong stays in as its text.
+
+    In place of texts that should be JSON it has signs: `broken` are the texts by their signs.
+    """
+
+    members: dict[str, Any]
+    flaw: Flaw | None
+    broken: Mapping[str, str]
 
 
 class Mapper:
@@ -95,16 +110,19 @@ class Mapper:
         if row.flaw is None:
             return self._make(row)
         if row.values:
-            return Rejected(row.flaw, encode(self._body(row.values)[0]).encode(), row.text)
+            body, _, broken = self._body(row.values)
+            return Rejected(row.flaw, _with(encode(body), broken).encode(), row.text)
         return Rejected(row.flaw, row.raw, row.text)
 
     def _mapped(self, row: Row) -> Document | Rejected:
         document = None if self._quick is None else self._quick.document(row.values)
-        return self._plainly(row) if document is None else new_tuple(Document, (*document, None))
+        if document is None:
+            return self._plainly(row)
+        return new_tuple(Document, (*document, None, False))
 
     def _plainly(self, row: Row) -> Document | Rejected:
-        body, flaw = self._body(row.values)
-        text = encode(body)
+        body, flaw, broken = self._body(row.values)
+        text = _with(encode(body), broken)
         return Rejected(flaw, text.encode(), row.text) if flaw else self._judged(body, text, row)
 
     def _json(self, row: Row) -> Document | Rejected:
@@ -120,11 +138,14 @@ class Mapper:
         body = parse_xml(row.text.encode(), MAX_DEPTH, is_utf8=True)
         if isinstance(body, DocumentFlaw):
             return _flawed(body, row)
-        return self._judged(body, row.text, row)
+        became = self._judged(body, row.text, row)
+        if isinstance(became, Rejected) or self.parameters.target is not None:
+            return became
+        return became._replace(deletes=deletes_its_object(body))
 
     def _typed(self, row: Row) -> Document | Rejected:
         """Map a row of Parquet: values that are no texts, and that no file of text could have."""
-        body, flaw = self._body(row.values)
+        body, flaw, broken = self._body(row.values)
         try:
             text = encode(body)
         except ValueError:
@@ -132,6 +153,7 @@ class Mapper:
             text = encode(_writable(body))
         if "\\u0000" in text and _has_nul(body):
             flaw = flaw or NUL
+        text = _with(text, broken)
         if not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text):
             flaw = flaw or _NO_TEXT
         if len(text) > LARGEST_ROW_CHARACTERS:
@@ -159,9 +181,9 @@ class Mapper:
             return row.text
         return encode(_writable(dict(zip(self.names, row.values, strict=True))))
 
-    def _body(self, values: Sequence[Any]) -> tuple[dict[str, Any], Flaw | None]:
-        """The document, and the first thing wrong with it; what is wrong stays in as its text."""
+    def _body(self, values: Sequence[Any]) -> _Body:
         body: dict[str, Any] = {}
+        broken: dict[str, str] = {}
         first: Flaw | None = None
         for place, column, outer, last in self._ways:
             value = values[place]
@@ -173,11 +195,33 @@ class Mapper:
                 text = value if type(value) is str else _text_of(value)
                 value = text if column.kind is ColumnKind.TEXT else _KINDS[column.kind](text)
                 if value is WRONG:
+                    # Without the value: the beginning of one that is masked would not be known.
+                    first = first or Flaw("WRONG_KIND", f"{column.source} should be {column.kind}.")
                     value = text
-                    why = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
-                    first = first or Flaw("WRONG_KIND", why)
+                    if column.kind is ColumnKind.JSON:
+                        value = f"{_SIGN}{place}"
+                        broken[value] = text
             (_within(body, outer) if outer else body)[last] = value
-        return body, first
+        return _Body(body, first, broken)
+
+
+def _with(document: str, broken: Mapping[str, str]) -> str:
+    """The text of a document with what should be JSON, and is not, as it came.
+
+    So nothing can be read, nor stored, before somebody has mended it: inside of a text no rule
+    would find what it hides.
+    """
+    if not broken:
+        return document
+    text = document
+    for sign, value in broken.items():
+        text = text.replace(encode(sign), value)
+    if isinstance(parse_json(text, MAX_DEPTH), DocumentFlaw):
+        return text
+    # It ends what it stands in, and goes on: members would be found that nobody mapped.
+    for sign in broken:
+        document = document.replace(encode(sign), "null")
+    return document
 
 
 def _flawed(flaw: DocumentFlaw, row: Row) -> Rejected:

@@ -25,6 +25,7 @@ SHOWN_CHARACTERS: Final = 10_000
 # So much is held before it is written; a row is at most about as large.
 PORTION_CHARACTERS: Final = 2 * 2**20
 # A queue gets the very text, so nothing may rearrange it; the store will take it apart anyway.
+# XML that deletes its object has true beside it, as the document.
 _TABLES: Final = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {ranges} (
   number int PRIMARY KEY, file text NOT NULL, read bigint NOT NULL, good bigint NOT NULL,
@@ -39,7 +40,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {rejects} (
 _KNOWN: Final = "SELECT 1 FROM {ranges} WHERE number = %s"
 _ALL_KNOWN: Final = "SELECT number FROM {ranges}"
 _SAY: Final = "INSERT INTO {ranges} (number, file, read, good, bad) VALUES (%s, %s, %s, %s, %s)"
-_COPY_DOCUMENTS: Final = "COPY {documents} (place, line, key, version, {member}) FROM STDIN"
+_COPY_DOCUMENTS: Final = "COPY {documents} (place, line, key, version, {members}) FROM STDIN"
 _COPY_REJECTS: Final = (
     "COPY {rejects} (place, file, line, code, text, fingerprint, payload, raw) FROM STDIN"
 )
@@ -123,7 +124,8 @@ def _write(portions: "_Portions", reading: Reading, ids: str, part: Range) -> tu
         if target is not None and isinstance(became, Document):
             became = _fitting(became, f"{ids}{place}", target)
         if isinstance(became, Document):
-            portions.add(_document_line(place, row.line, became), is_good=True)
+            line = _document_line(place, row.line, became, is_xml=portions.have_xml)
+            portions.add(line, is_good=True)
         else:
             bad += 1
             portions.add(_reject_line(place, part.file, row, became), is_good=False)
@@ -144,10 +146,10 @@ class _Portions:
     """Lines on their way into the stage: little is held, however many there are."""
 
     def __init__(self, session: Session, tables: Stage, parameters: ImportParameters) -> None:
-        is_xml = parameters.are_xml and parameters.target is None
-        member = sql.Identifier("xml" if is_xml else "document")
+        self.have_xml = parameters.are_xml and parameters.target is None
+        members = sql.SQL("xml, document" if self.have_xml else "document")
         self._session = session
-        self._into = tables.sql(_COPY_DOCUMENTS, member=member), tables.sql(_COPY_REJECTS)
+        self._into = tables.sql(_COPY_DOCUMENTS, members=members), tables.sql(_COPY_REJECTS)
         self._lines: tuple[list[str], list[str]] = ([], [])
         self._held = 0
 
@@ -166,11 +168,12 @@ class _Portions:
         self._held = 0
 
 
-def _document_line(place: int, line: int, document: Document) -> str:
-    text, key, version = document
+def _document_line(place: int, line: int, document: Document, *, is_xml: bool) -> str:
+    text, key, version, deletes = document
     name = NOTHING if key is None else _escaped(key)
     number = NOTHING if version is None else version
-    return f"{place}\t{line}\t{name}\t{number}\t{_escaped(text)}\n"
+    beside = f"\t{'true' if deletes else NOTHING}" if is_xml else ""
+    return f"{place}\t{line}\t{name}\t{number}\t{_escaped(text)}{beside}\n"
 
 
 def _reject_line(place: int, file: str, row: Row, rejected: Rejected) -> str:

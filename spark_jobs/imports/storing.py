@@ -17,13 +17,15 @@ from spark_jobs.imports.staging import Stage, Sums
 from spark_jobs.staging import PLACES_BITS, Session
 
 # Of several rows with one key the first in the order counts. Keys go in sorted, as messages' do.
+# Text of XML with a document beside it deletes: the row that is left has neither.
 _STORE: Final = (
     """
 WITH stored AS (
   INSERT INTO integration_storedobject AS o (structure_id, key, document, xml, sort_version,
     version, arrival_batch, arrival_index, message_id, topic_uuid, partition, "offset", updated_at)
   SELECT (SELECT id FROM integration_objectstructure WHERE name = %(structure)s::text),
-    n.key, n.document, n.xml, n.version, 1, %(arrival)s::bigint, n.place,
+    n.key, CASE WHEN n.xml = '' THEN n.document END,
+    CASE WHEN n.document IS NULL THEN n.xml ELSE '' END, n.version, 1, %(arrival)s::bigint, n.place,
     %(run)s::text || '~' || n.place, '', NULL, NULL, clock_timestamp()
   FROM (
     SELECT DISTINCT ON (d.key COLLATE "C") d.* FROM {documents} d

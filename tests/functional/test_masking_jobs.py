@@ -21,7 +21,7 @@ from crontasks.bulk.asking import (
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.models import CronInstance
-from integration.models import BulkRun, ObjectStructure
+from integration.models import BulkRun, EnterpriseService, ObjectStructure
 from integration.selectors.masking.rules import masks
 from tests.functional.test_masking import SECRET, a_rule
 from tests.functional.test_masking_planted import person_without, somebody
@@ -30,6 +30,16 @@ from tests.support.operator_api import a_program, facts
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def refusal(job: str, wanted: dict[str, Any], *, may_reveal: bool = False) -> str:
+    """Ask for such a run; return the code of why it cannot be, empty where it can."""
+    asker = Asker(name="otto", may_reveal=may_reveal)
+    try:
+        ask_in_console(CATALOGUE[job], wanted, asker, number=uuid4())
+    except BulkError as e:
+        return e.job_code
+    return ""
 
 
 class TestExports:
@@ -45,6 +55,19 @@ class TestExports:
         assert refused.value.job_code == "MASKED_SOURCE"
         ask_in_console(entry, wanted, Asker(name="otto"), number=uuid4())
         ask_in_console(entry, renamed, Asker(name="otto", may_reveal=True), number=uuid4())
+
+    @pytest.mark.parametrize("payload", [True, False])
+    def test_so_do_tracked_messages_of_whose_values_each_is_put_elsewhere(
+        self, payload: bool
+    ) -> None:
+        source, other = a_queue_row(), a_queue_row()
+        wanted = {"what": "messages", "into_queue": other.name, "payload": payload}
+        assert not refusal("export", wanted)
+        a_rule(queue=source)
+        assert refusal("export", wanted) == "MASKED_SOURCE"
+        assert refusal("export", {**wanted, "queue": source.name}) == "MASKED_SOURCE"
+        assert not refusal("export", {**wanted, "queue": other.name})
+        assert not refusal("export", wanted, may_reveal=True)
 
     @pytest.mark.parametrize("more", [{"unmasked": True}, {"into_queue": "in"}, {}])
     @pytest.mark.parametrize("chosen", [{"where": "$.card=4711"}, {"key": "47*"}])
@@ -127,6 +150,83 @@ class TestReplays:
         assert refused.value.job_code == "MASKED_SOURCE"
 
 
+class TestTargets:
+    """What a rule hides where it comes from is copied by nobody to where that rule is not."""
+
+    @pytest.fixture
+    def services(self) -> dict[str, EnterpriseService]:
+        structures = {
+            name: ObjectStructure.objects.create(name=name, key_paths=["$.order"])
+            for name in ("order", "asset")
+        }
+        make = EnterpriseService.objects.create
+        return {name: make(interface=name, structure=one) for name, one in structures.items()}
+
+    @pytest.mark.parametrize("limit", ["", "structure", "queue"])
+    def test_documents_go_to_a_queue_for_which_each_rule_of_their_structure_is(
+        self, services: dict[str, EnterpriseService], limit: str
+    ) -> None:
+        alike, other = (a_queue_row(default_service=services[name]) for name in ("order", "asset"))
+        limits = {"": {}, "structure": {"structure": services["order"].structure}}
+        a_rule(**limits.get(limit, {"queue": alike}))
+        a_rule("secret", part="header", queue=a_queue_row())
+        wanted = {"what": "documents", "structure": "order"}
+        assert not refusal("export", {**wanted, "into_queue": alike.name})
+        away = {**wanted, "into_queue": other.name}
+        assert refusal("export", away) == ("MASKED_SOURCE" if limit else "")
+        assert not refusal("export", away, may_reveal=True)
+        # Whoever reads the topic has failures of these messages, too.
+        a_queue_row(topic=alike.topic, direction="outbound")
+        both = {**wanted, "into_queue": alike.name}
+        assert refusal("export", both) == ("MASKED_SOURCE" if limit == "queue" else "")
+
+    @pytest.mark.parametrize("limit", ["", "service", "queue"])
+    def test_messages_are_replayed_into_a_topic_for_which_each_rule_of_theirs_is(
+        self, services: dict[str, EnterpriseService], limit: str
+    ) -> None:
+        source = a_queue_row("continuous", default_service=services["order"])
+        alike = a_queue_row(default_service=services["order"])
+        other = a_queue_row(default_service=services["asset"])
+        wanted = {"queue": source.name, "into": "topic"}
+        assert not refusal("replay", {**wanted, "target": "nobodys"})
+        a_rule(**{"": {}, "service": {"service": services["order"]}}.get(limit, {"queue": source}))
+        for target, is_reached in ((alike.topic, limit == "queue"), (other.topic, bool(limit))):
+            said = refusal("replay", {**wanted, "target": target})
+            assert said == ("MASKED_SOURCE" if is_reached else "")
+        nobodys = {**wanted, "target": "nobodys"}
+        assert refusal("replay", nobodys) == "MASKED_SOURCE"
+        assert not refusal("replay", nobodys, may_reveal=True)
+        assert not refusal("replay", {"queue": source.name, "into": "queue"})
+
+    def test_messages_of_a_service_that_no_rule_names_go_anywhere(
+        self, services: dict[str, EnterpriseService]
+    ) -> None:
+        source = a_queue_row("continuous", default_service=services["order"])
+        other = a_queue_row(default_service=services["asset"])
+        a_rule(service=services["order"])
+        wanted = {"queue": source.name, "into": "topic", "target": other.topic}
+        assert not refusal("replay", {**wanted, "interface": "asset"})
+        assert refusal("replay", {**wanted, "interface": "order"}) == "MASKED_SOURCE"
+
+    def test_no_rule_looks_into_a_retry_wrapper_where_the_queue_has_none(self) -> None:
+        source = a_queue_row("continuous", retry_wrapper=True)
+        wraps, plain = a_queue_row(retry_wrapper=True), a_queue_row()
+        wanted = {"queue": source.name, "into": "topic"}
+        a_rule()
+        assert not refusal("replay", {**wanted, "target": wraps.topic})
+        assert refusal("replay", {**wanted, "target": plain.topic}) == "MASKED_SOURCE"
+
+    def test_a_structure_is_rebuilt_under_the_rules_that_its_messages_have(
+        self, services: dict[str, EnterpriseService]
+    ) -> None:
+        source = a_queue_row("continuous", default_service=services["order"])
+        wanted = {"queue": source.name, "into": "structure"}
+        a_rule(structure=services["order"].structure)
+        a_rule("", part="key", queue=source)
+        assert not refusal("replay", {**wanted, "target": "order"})
+        assert refusal("replay", {**wanted, "target": "asset"}) == "MASKED_SOURCE"
+
+
 class TestImports:
     """What jobs wrote is read by nobody to whom it would be masked where it came from."""
 
@@ -201,7 +301,7 @@ class TestImports:
         [line] = facts(hidden.post("/bulk/previews", asked))["samples"]
         assert (line["code"], line["why"], line["text"]) == ("WRONG_KIND", "", None)
         [line] = facts(a_program().post("/bulk/previews", asked))["samples"]
-        assert SECRET in line["why"]
+        assert line["why"] == "card should be integer."
 
 
 class TestArchives:

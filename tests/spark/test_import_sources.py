@@ -110,6 +110,26 @@ def test_records_of_xml_are_stored_as_they_are(tmp_path: Path, servers: Any) -> 
     assert bytes(reject.payload or b"").decode() == "<ASSET><X>é\\t</X></ASSET>"
 
 
+def test_a_message_that_deletes_deletes_here_too(tmp_path: Path, servers: Any) -> None:
+    structure = ObjectStructure.objects.create(
+        name="XASSET", key_paths=["//NUM"], tombstone="delete"
+    )
+    queue = storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
+    message = '<SyncAS><ASSet><AS action="{}"><NUM>{}</NUM></AS></ASSet></SyncAS>'.format
+    deletion = message("Delete", 1)
+    (tmp_path / "a.xml").write_text(f"<A>{message('Add', 1)}{message('Add', 2)}</A>")
+    wanted = {"format": "xml", "record": "SyncAS", "structure": "XASSET", "columns": ""}
+    assert driven(an_import(tmp_path, queue, **wanted)).counts["sent"] == 2
+    (tmp_path / "a.xml").write_text(f"<A>{deletion}{message('Delete', 2)}{deletion}</A>")
+
+    run = driven(an_import(tmp_path, queue, duplicates="reject", **wanted))
+
+    assert run.counts == {"read": 3, "sent": 2, "rejected": 1, "skipped": 0}, run.problem
+    left = StoredObject.objects.order_by("key").values_list("key", "document", "xml", "version")
+    assert list(left) == [("1", None, "", 2), ("2", None, "", 2)]
+    assert bytes(MessageError.objects.get().payload or b"") == deletion.encode()
+
+
 def test_parquet_keeps_its_values_to_the_last_digit(tmp_path: Path, queue: Queue) -> None:
     count = 300
     for number in range(2):

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from integration.envelope import Flaw as DocumentFlaw
+from integration.envelope.json_text import parse_json
 from spark_jobs.contract import Arguments
 from spark_jobs.errors import JobError, balance
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
-from spark_jobs.imports.rows import Row
+from spark_jobs.imports.rows import Flaw, Row
 from tests.unit.bulk.job_requests import STRUCTURE, import_parameters
 
 NAMES = ["num", "site", "weight", "bought", "active", "more"]
@@ -53,7 +55,6 @@ def test_what_is_empty_is_left_out() -> None:
         (("A-1", "B", "", "31.01.2026", "", ""), "WRONG_KIND"),
         (("A-1", "B", "", "2026-W05-1", "", ""), "WRONG_KIND"),
         (("A-1", "B", "", "", "maybe", ""), "WRONG_KIND"),
-        (("A-1", "B", "", "", "", "{"), "WRONG_KIND"),
     ],
 )
 def test_what_cannot_be_stored_is_rejected_with_its_document(
@@ -64,6 +65,38 @@ def test_what_cannot_be_stored_is_rejected_with_its_document(
     assert found.flaw.code == code
     written = json.loads(found.payload)
     assert written.get("assetnum", "") == values[0], "a person mends what is there"
+
+
+@pytest.mark.parametrize("place", [2, 3, 4, 5])
+def test_what_is_of_another_kind_is_told_without_its_value(place: int) -> None:
+    values = ["A-1", "B", "", "", "", ""]
+    values[place] = "classified " * 10
+    found = mapped(*values)
+    assert isinstance(found, Rejected)
+    assert found.flaw.code == "WRONG_KIND"
+    assert NAMES[place] in found.flaw.text
+    assert "classified" not in found.flaw.text
+    assert b"classified" in found.payload, "a person mends what is there"
+
+
+@pytest.mark.parametrize(
+    "more", ["{", '{"ssn": "123-45-6789",', '{"ssn": "123-45-6789"}}', '"a\nb"', "NaN", "no json"]
+)
+@pytest.mark.parametrize("flaw", [None, Flaw("COLUMN_COUNT", "It has more.")])
+def test_no_path_is_asked_for_what_is_in_a_text_that_should_be_json(
+    more: str, flaw: Flaw | None
+) -> None:
+    mapper = Mapper(import_parameters(columns=COLUMNS), NAMES)
+    found = mapper.map(Row(5, "", ("A-1", "B", "", "", "", more), flaw))
+    assert isinstance(found, Rejected)
+    assert found.payload.decode() == f'{{"assetnum":"A-1","siteid":"B","more":{more}}}'
+    assert isinstance(parse_json(found.payload.decode(), 100), DocumentFlaw)
+
+
+def test_a_text_that_should_be_json_makes_no_other_members() -> None:
+    found = mapped("A-1", "B", "", "", "", '{"x":1},"note":"classified"')
+    assert isinstance(found, Rejected)
+    assert json.loads(found.payload) == {"assetnum": "A-1", "siteid": "B", "more": None}
 
 
 def test_the_schema_of_the_structure_judges() -> None:

@@ -156,6 +156,31 @@ def test_records_are_documents_where_the_structure_has_xpaths(tmp_path: Path) ->
     assert (bad.flaw.code, bad.payload) == ("NO_KEY", b"<ASSET/>")
 
 
+DELETION = b"<SyncAS><ASSet><AS action='Delete'><NUM>1</NUM></AS></ASSet></SyncAS>"
+
+
+@pytest.mark.parametrize(
+    ("more", "ends"),
+    [
+        ({"tombstone": "delete"}, True),
+        ({"tombstone": "delete", "json_schema": {}}, "SCHEMA_VIOLATION"),
+        ({}, "DELETE_ACTION"),
+    ],
+)
+def test_a_message_that_deletes_is_read_as_such(
+    tmp_path: Path, more: dict[str, Any], ends: bool | str
+) -> None:
+    structure = {"name": "A", "key_paths": ["//NUM"], **more}
+    fields: dict[str, Any] = {"structure": structure, "columns": [], "record": "SyncAS"}
+    (row,) = read(tmp_path, b"<A>%s</A>" % DELETION, **fields)
+    found = Mapper(xml_parameters(**fields), []).map(row)
+    said = found.deletes if isinstance(found, Document) else found.flaw.code
+    assert said == ends
+    fields["target"] = {"queue": 1, "topic": "t"}
+    found = Mapper(xml_parameters(**fields), []).map(row)
+    assert isinstance(found, Rejected) or not found.deletes, "it goes on as the message it is"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
