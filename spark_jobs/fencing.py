@@ -28,6 +28,9 @@ _FENCE: Final = """
 SELECT 1 FROM integration_bulkrun WHERE id = %s AND epoch = %s AND NOT applied FOR SHARE
 """
 _STILL: Final = "SELECT 1 FROM integration_bulkrun WHERE id = %s AND epoch = %s"
+_NOTE: Final = """
+UPDATE integration_bulkrun SET facts = facts || %s WHERE id = %s AND epoch = %s AND NOT applied
+"""
 _APPLY: Final = """
 UPDATE integration_bulkrun SET applied = true, counts = %s, facts = %s
 WHERE id = %s AND epoch = %s AND NOT applied
@@ -97,6 +100,15 @@ def fence(session: Session, owned: Owned) -> None:
 def stay_ours(session: Session, owned: Owned) -> None:
     """Raise JobError RUN_TAKEN where another driver has the run by now."""
     if session.execute(_STILL, [owned.run, owned.epoch]).fetchone() is None:
+        raise lost()
+
+
+def note(session: Session, owned: Owned, facts: Mapping[str, Any]) -> None:
+    """Keep facts of a run under way for the driver that has it next; those at its end replace them.
+
+    Raises JobError RUN_TAKEN.
+    """
+    if session.execute(_NOTE, [Jsonb(dict(facts)), owned.run, owned.epoch]).rowcount != 1:
         raise lost()
 
 

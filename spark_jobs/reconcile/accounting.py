@@ -23,6 +23,8 @@ NAMED: Final = 1_000
 Name = tuple[int, int, int, str, str, str]
 """Gravity, partition, offset, fate, and of a failure its code and id: the order is the order."""
 Write = Callable[[Iterable[Name]], None]
+PLACED: Final = "placed"
+"""The fact by which a run knows its own report: the identity of the file that it put there."""
 
 
 @dataclass(slots=True)
@@ -64,17 +66,28 @@ def shown(name: Name) -> dict[str, object]:
     return {**place, "code": code, "failure": failure} if failure else place
 
 
+def identity(path: Path) -> list[int]:
+    """By which a file is known that gets another name: its inode, its last change in ns, its size.
+
+    Raises OSError.
+    """
+    facts = path.stat()
+    return [facts.st_ino, facts.st_mtime_ns, facts.st_size]
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The file that names every offset, made of the shares of one driver's tasks.
 
     A driver that lost the run has tasks at work yet: each epoch has a folder of its own. Where no
-    `file` is asked for nothing is written.
+    `file` is asked for nothing is written. `placed` is the identity of the file that an earlier
+    driver of the run put there, if one did.
     """
 
     file: str
     run: str
     epoch: int
+    placed: Sequence[int] = ()
 
     @contextmanager
     def share(self, number: int) -> Iterator[Write]:
@@ -93,10 +106,16 @@ class Report:
             yield lambda names: opened.writelines(f"{json.dumps(shown(name))}\n" for name in names)
         begun.replace(path)
 
-    def joined(self) -> int:
+    def refuse_another(self) -> None:
+        """Raise JobError FILE_EXISTS where another file than this run's is in the place."""
+        if self.file:
+            self._own_is_there()
+
+    def joined(self, note: Callable[[Sequence[int]], None]) -> int:
         """Make the file of its shares, in their order; returns its size in bytes.
 
-        Raises JobError FILE_NOT_WRITTEN.
+        `note` is told the file's identity before it is in its place. Raises JobError
+        FILE_NOT_WRITTEN, FILE_EXISTS.
         """
         path, shares = Path(self.file), self._shares(self.epoch)
         begun = shares / "whole"
@@ -108,7 +127,12 @@ class Report:
                         shutil.copyfileobj(source, whole)
                 whole.flush()
                 os.fsync(whole.fileno())
-            begun.replace(path)
+            self.refuse_another()
+            if self._own_is_there():
+                # Of an earlier driver: it goes before this one's is noted in its stead.
+                path.unlink()
+            note(identity(begun))
+            self._place(begun, path)
             size = path.stat().st_size
         except OSError as e:
             raise JobError(
@@ -118,6 +142,30 @@ class Report:
             ) from e
         self.drop()
         return size
+
+    def _own_is_there(self) -> bool:
+        path = Path(self.file)
+        if not path.exists():
+            return False
+        if identity(path) != list(self.placed):
+            raise self._exists()
+        return True
+
+    def _place(self, begun: Path, path: Path) -> None:
+        try:
+            os.link(begun, path)
+        except FileExistsError:
+            raise self._exists() from None
+        except OSError:
+            # A file system on which each file has one name.
+            begun.replace(path)
+
+    def _exists(self) -> JobError:
+        return JobError(
+            "FILE_EXISTS",
+            f"{self.file} is there by now, and is not of this run.",
+            "Move that file away and drive the run again, or ask for a new run with another name.",
+        )
 
     def drop(self) -> None:
         """Take the shares away, and those of drivers that had the run before."""

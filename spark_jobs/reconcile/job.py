@@ -9,9 +9,9 @@ from typing import Any, Final
 import psycopg
 
 from spark_jobs.contract import Progress
-from spark_jobs.fencing import Outcome
+from spark_jobs.fencing import Outcome, note
 from spark_jobs.reconcile import accounting, knowing
-from spark_jobs.reconcile.accounting import Account, Report
+from spark_jobs.reconcile.accounting import PLACED, Account, Report
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.knowing import Reading
 from spark_jobs.reconcile.parameters import ReconcileParameters
@@ -30,13 +30,17 @@ def run(work: Work) -> Outcome:
     """Say what became of every record of the range. Raises JobError, Stopped, database errors."""
     parameters = ReconcileParameters.of(work.arguments.parameters)
     plan = planning.planned(work, parameters)
-    report = Report(parameters.file, work.owned.run, work.owned.epoch)
+    placed = work.owned.facts.get(PLACED, ())
+    report = Report(parameters.file, work.owned.run, work.owned.epoch, placed)
     reading = knowing.begin(work.database, parameters.queue, plan.uuid)
     try:
+        # Before all is read; where the file is put it is looked at once more.
+        report.refuse_another()
         account = _account(work, plan, partial(_judged, work.arguments.database, reading, report))
         facts = _facts(plan, account)
         if report.file:
-            facts |= {"file": report.file, "file_bytes": report.joined()}
+            size = report.joined(lambda known: note(work.database, work.owned, {PLACED: known}))
+            facts |= {"file": report.file, "file_bytes": size}
     except BaseException:
         report.drop()
         raise

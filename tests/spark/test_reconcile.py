@@ -18,6 +18,7 @@ from integration.delivery.reading import retry_marker_headers
 from integration.kafka import admin
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, QueuePartition
 from integration.store.sessions import database_now
+from spark_jobs.reconcile.accounting import PLACED, identity
 from tests.support.builders import a_queue
 from tests.support.bulk import shared_session, storing
 from tests.support.celery_world import eventually
@@ -299,6 +300,34 @@ def test_every_name_is_in_the_file_that_was_asked_for(
         with pytest.raises(BulkError) as told:
             asked(queue, file=name)
         assert told.value.job_code == "OUTSIDE_FOLDER"
+
+
+def test_no_report_takes_the_place_of_another_and_a_run_that_is_driven_again_knows_its_own(
+    broker: Kafka, tmp_path: Path, settings: Any
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": n} for n in range(5)])
+    first, second = (asked(queue, file="names.jsonl") for _ in range(2))
+    written = tmp_path / "reports" / "names.jsonl"
+    first = driven(first)
+    assert first.state == "DONE"
+    known = written.stat()
+
+    late = driven(second)
+    assert (late.state, late.problem[0]) == ("FAILED", "FILE_EXISTS")
+    assert written.stat() == known
+
+    # As if its driver had died when the report was in its place, and the run not at its end.
+    noted = {PLACED: identity(written)}
+    BulkRun.objects.filter(pk=first.pk).update(state="ASKED", facts=noted)
+    first = driven(first)
+    assert (first.state, first.problem) == ("DONE", None)
+    assert first.facts["file_bytes"] == written.stat().st_size
+    assert PLACED not in first.facts
+    written.unlink()
+    assert again(second.pk)
+    assert driven(second).state == "DONE"
 
 
 def test_a_cancelled_reconciliation_leaves_no_file(

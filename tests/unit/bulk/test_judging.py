@@ -1,6 +1,9 @@
 """What is known of an offset, and what that means: every fate, and never lost without a proof."""
 
+import errno
 import json
+import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,8 +11,8 @@ from typing import Any
 import pytest
 
 from integration.delivery import reading as engine
-from spark_jobs.errors import balance
-from spark_jobs.reconcile.accounting import NAMED, Account, Report, together
+from spark_jobs.errors import JobError, balance
+from spark_jobs.reconcile.accounting import NAMED, Account, Report, identity, together
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.judging import covering, judged
 from spark_jobs.reconcile.knowing import Batch, Failed, Known
@@ -196,7 +199,41 @@ def test_a_driver_that_lost_the_run_takes_no_share_of_another(tmp_path: Path) ->
         with report.share(number) as write:
             write([(0, 0, number, "lost", "", "")])
     former.drop()
-    assert driver.joined() == Path(file).stat().st_size
+    assert driver.joined(lambda _: None) == Path(file).stat().st_size
     named = [json.loads(line)["offset"] for line in Path(file).read_text().splitlines()]
     assert named == [1, 2]
     assert [path.name for path in Path(file).parent.iterdir()] == ["names.jsonl"]
+
+
+def test_a_report_is_put_where_there_is_none_but_one_of_its_own_run(tmp_path: Path) -> None:
+    file = tmp_path / "names.jsonl"
+    noted: list[Sequence[int]] = []
+    Report(str(file), "a-run", 1).joined(noted.append)
+    assert noted == [identity(file)]
+    other = Report(str(file), "another", 1)
+    for act in (other.refuse_another, lambda: other.joined(noted.append)):
+        with pytest.raises(JobError) as told:
+            act()
+        assert told.value.code == "FILE_EXISTS"
+    other.drop()
+
+    again = Report(str(file), "a-run", 2, noted[0])
+    again.refuse_another()
+    with again.share(0) as write:
+        write([(0, 0, 1, "lost", "", "")])
+    assert again.joined(noted.append) == file.stat().st_size > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["names.jsonl"]
+
+
+def test_a_report_is_put_also_where_files_have_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    file = tmp_path / "names.jsonl"
+    Report(str(file), "a-run", 1).joined(lambda _: None)
+    with pytest.raises(JobError) as told:
+        Report(str(file), "another", 1).joined(lambda _: None)
+    assert told.value.code == "FILE_EXISTS"
