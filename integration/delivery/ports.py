@@ -328,6 +328,7 @@ class Repository(Protocol):
         """Count the rows of the queue that are open and not released, no further than its limit.
 
         What was released counts as such also where it is parked behind an earlier one of its key.
+        Rows that a bulk run rejected are left out: no message of the queue failed.
         """
 
     def snapshot(self) -> QueueSnapshot:

@@ -48,7 +48,8 @@ def verdict(
 ) -> ThresholdReached | None:
     """Return a verdict if the queue must stop.
 
-    `open_errors` counts its open, unreleased rows, `parked` those behind the failure of one key.
+    `open_errors` counts its open, unreleased rows, other than those that a bulk run rejected;
+    `parked` those behind the failure of one key.
     """
     if open_errors >= policy.max_open_errors:
         return ThresholdReached(

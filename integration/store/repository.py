@@ -93,11 +93,13 @@ ACKNOWLEDGED: Final = (
     "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL "
     "AND reason = 'EXPIRED'"
 )
-# What was released or replayed is on its way: it counts again when it fails again.
+# What was released or replayed is on its way: it counts again when it fails again. Rejects of a
+# bulk run, whose topic is the run, say nothing about what the queue reads.
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
     f"AND state IN {listed(OPEN - {ErrorState.READY})} "
-    f"AND NOT {key_order.WAS_RELEASED} LIMIT %s) open"
+    f"AND NOT {key_order.WAS_RELEASED} "
+    "AND topic_uuid NOT IN (SELECT id::text FROM integration_bulkrun) LIMIT %s) open"
 )
 
 

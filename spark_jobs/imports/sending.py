@@ -12,7 +12,7 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.rows import Range
 from spark_jobs.imports.staging import Stage, message_ids
-from spark_jobs.imports.storing import SORTING, complete, take_out
+from spark_jobs.imports.storing import SORTING, complete, refuse_many, take_out
 from spark_jobs.sending import Sending, send_range
 from spark_jobs.staging import Session, places
 
@@ -35,12 +35,18 @@ ROWS_AT_A_TIME: Final = 100
 
 
 def prepare(session: Session, tables: Stage, parameters: ImportParameters, plan: Plan) -> None:
-    """Leave in the stage what is to be sent, and let it be found. Raises JobError NOT_STAGED."""
+    """Leave in the stage what is to be sent, and let it be found.
+
+    Raises JobError NOT_STAGED, TOO_MANY_REJECTS.
+    """
     with session.transaction():
         session.execute(SORTING)
-        complete(session, tables, plan)
+        staged = complete(session, tables, plan)
         if parameters.structure is not None:
             take_out(session, tables, parameters)
+        # A run of which something is out goes on with the others.
+        if not staged.sums.ranges_sent:
+            refuse_many(session, tables, parameters)
         session.execute(tables.sql(_BY_PLACE, name=tables.named("by_place")))
 
 

@@ -86,8 +86,20 @@ WITH twice AS (
 )
 SELECT count(*) FROM taken
 """
+_REJECTS: Final = "SELECT count(*) FROM {rejects}"
+# What would be rejected by cause, the most frequent first, each with the first of its rows.
+_CAUSES: Final = """
+WITH causes AS (
+  SELECT code, count(*) AS rows, min(place) AS first FROM {rejects}
+  GROUP BY code ORDER BY rows DESC, code LIMIT 5
+)
+SELECT c.code, c.rows, r.line, r.file FROM causes c JOIN {rejects} r ON r.place = c.first
+ORDER BY c.rows DESC, c.code
+"""
 _TWICE: Final = permanent("An earlier row of this import has the same key.", "DUPLICATE_ROW")
 _THERE: Final = "SELECT (SELECT count(*) FROM {documents}), (SELECT count(*) FROM {rejects})"
+# More than this is a mistake of the file or the map, and not of the rows.
+MOST_REJECTS: Final = 100_000
 # A run's documents are sorted once; the default would do it on the disk in hundreds of pieces.
 SORTING: Final = "SET LOCAL work_mem = '128MB'"
 
@@ -130,12 +142,35 @@ def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> i
     return int(row[0]) if row else 0
 
 
+def refuse_many(session: Session, tables: Stage, parameters: ImportParameters) -> None:
+    """Refuse to go on with more rejects than anybody looks at. Raises JobError TOO_MANY_REJECTS.
+
+    Each would be a failure with its payload, written in the commit that ends the run.
+    """
+    (rejects,) = session.execute(tables.sql(_REJECTS)).fetchone() or (0,)
+    if rejects <= MOST_REJECTS:
+        return
+    place = _unit(parameters).lower()
+    causes = ", ".join(
+        f"{code} {rows:,} (first on {place} {line:,} of {file})"
+        for code, rows, line, file in session.execute(tables.sql(_CAUSES))
+    )
+    raise JobError(
+        "TOO_MANY_REJECTS",
+        f"{rejects:,} rows would be rejected, and a run may have {MOST_REJECTS:,} of them: "
+        f"{causes}.",
+        "Correct the files, their encoding or the map of the columns, and start a new run: "
+        "nothing of this one counts.",
+    )
+
+
 def finish(
     session: Session, tables: Stage, parameters: ImportParameters, plan: Plan
 ) -> Mapping[str, int]:
     """Store the documents unless they were sent, and the rejects, in the caller's transaction.
 
-    Raises JobError: NOT_STAGED, UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, UNKNOWN_QUEUE, UNBALANCED.
+    Raises JobError: NOT_STAGED, UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, UNKNOWN_QUEUE, UNBALANCED,
+    TOO_MANY_REJECTS.
     """
     _exist(session, parameters)
     session.execute(SORTING)
@@ -147,6 +182,7 @@ def finish(
         good = staged.documents
         if is_rejected:
             good -= take_out(session, tables, parameters)
+        refuse_many(session, tables, parameters)
         sent = _store(session, tables, parameters)
     skipped = 0 if parameters.target is not None and is_rejected else good - sent
     rejected = _reject(session, tables, parameters)
@@ -189,9 +225,13 @@ def _reject(session: Session, tables: Stage, parameters: ImportParameters) -> in
         "run": tables.run,
         "arrival": parameters.arrival,
         "queue": parameters.rejects_queue,
-        "unit": "Row" if parameters.format is Format.PARQUET else "Line",
+        "unit": _unit(parameters),
     }
     return session.execute(tables.sql(_REJECT), values).rowcount
+
+
+def _unit(parameters: ImportParameters) -> str:
+    return "Row" if parameters.format is Format.PARQUET else "Line"
 
 
 def _exist(session: Session, parameters: ImportParameters) -> None:

@@ -15,9 +15,12 @@ from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from integration.store.configuration import snapshot
+from integration.store.repository import DatabaseRepository
 from integration.store.sessions import database_now
 from spark_jobs.errors import JobError
 from spark_jobs.imports import job as import_job
+from spark_jobs.imports import storing
 from tests.support.builders import a_queue
 from tests.support.bulk import (
     COLUMNS,
@@ -30,6 +33,7 @@ from tests.support.bulk import (
 )
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_held
 
 pytestmark = [
     pytest.mark.servers,
@@ -100,6 +104,35 @@ def test_rejects_are_mended_and_released_like_any_message(tmp_path: Path, queue:
 
     assert set(MessageError.objects.values_list("state", flat=True)) == {"RESOLVED"}
     assert stored() == {f"A-{n}" for n in range(100)}
+
+
+def test_rejects_stop_no_queue(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 100, bad=3)
+    driven(an_import(tmp_path / "assets.csv", queue))
+    assert MessageError.objects.count() == 3
+    a_held(queue, 7)
+
+    assert DatabaseRepository(snapshot(queue.pk, worker="test")).open_errors() == 1
+
+
+@pytest.mark.parametrize("duplicates", ["last", "reject"])
+def test_more_rejects_than_anybody_looks_at_are_a_mistake(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, duplicates: str
+) -> None:
+    is_by_key = duplicates == "reject"
+    a_csv(tmp_path / "a.csv", 100, bad=0 if is_by_key else 6)
+    a_csv(tmp_path / "b.csv", 6 if is_by_key else 1)
+    run = an_import(tmp_path, queue, duplicates=duplicates)
+    with monkeypatch.context() as patched:
+        patched.setattr(storing, "MOST_REJECTS", 5)
+        failed = driven(run)
+    assert (failed.state, failed.problem[0]) == ("FAILED", "TOO_MANY_REJECTS")
+    code = "DUPLICATE_ROW" if is_by_key else "MISSING_VALUE"
+    assert f"{code} 6 (first on line" in failed.problem[1]
+    assert (MessageError.objects.count(), stored(), bool(stages(run))) == (0, set(), True)
+
+    assert again(run.pk)
+    assert driven(run).counts["rejected"] == 6, "nothing that was read is lost"
 
 
 def test_what_was_stored_later_stays(tmp_path: Path, queue: Queue) -> None:

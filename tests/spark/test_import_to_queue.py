@@ -17,6 +17,7 @@ from integration.envelope import Document, read
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.errors import JobError
 from spark_jobs.imports import job as import_job
+from spark_jobs.imports import storing as import_storing
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.topics.producing import Sender, open_sender
 from tests.support.builders import a_queue
@@ -240,6 +241,17 @@ def test_a_run_that_is_half_sent_needs_its_files_no_more(
     ended = driven(run)
     assert ended.counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}, ended.problem
     assert Counter(times_sent(broker, queue).values()) == {1: 396}
+
+
+def test_nothing_is_sent_of_a_run_with_too_many_rejects(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_files(tmp_path, bad=2)
+    run = to_queue(tmp_path, queue)
+    monkeypatch.setattr(import_storing, "MOST_REJECTS", 7)
+    failed = driven(run)
+    assert (failed.state, failed.problem[0]) == ("FAILED", "TOO_MANY_REJECTS")
+    assert (sent(broker, queue), MessageError.objects.count()) == ([], 0)
 
 
 def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_queue(
