@@ -24,7 +24,7 @@ from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, lateness, payload_search
 from integration.selectors.failures.causes import GROUPS_SHOWN, By, causes
-from integration.selectors.failures.payloads import row_of
+from integration.selectors.failures.payloads import row_of, text_of_row
 from integration.selectors.failures.timeline import timeline
 from integration.selectors.masking.errors import MaskedError
 
@@ -140,6 +140,7 @@ def show_failure(
         "support": support_text(detail),
         "bulk_run": _bulk_run(request, detail),
         "row": row_of(detail.error),
+        "row_text": text_of_row(detail.error, cover) if may_see else "",
         "replay": replay_around(detail.error),
         **_places(request, detail),
     }

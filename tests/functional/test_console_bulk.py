@@ -19,6 +19,7 @@ from integration.models import (
     BulkRun,
     ConfigurationChange,
     ExternalSystem,
+    MaskingRule,
     MessageError,
     Queue,
 )
@@ -197,9 +198,15 @@ class TestRun:
         run = a_run(queue)
         told = [("sluice-run", str(run.pk)), ("sluice-file", "/in/a.csv"), ("sluice-line", "17")]
         headers = [[name, b64encode(value.encode()).decode()] for name, value in told]
-        reject = a_reject(run, queue, 1, headers=headers)
-        page = logged_in().get(reverse("failure", args=[reject.pk])).text
+        detail = "Line 17 of /in/a.csv\nA-17;<b>;never mapped"
+        reject = a_reject(run, queue, 1, headers=headers, detail=detail)
+        address = reverse("failure", args=[reject.pk])
+        page = logged_in("Editors").get(address).text
         assert "<dt>Row</dt><dd>line 17 of a.csv</dd>" in page
+        assert "A-17;&lt;b&gt;;never mapped" in page
+        assert "never mapped" not in logged_in("Viewers").get(address).text
+        MaskingRule.objects.create(name="card", path="$.card")
+        assert "never mapped" not in logged_in("Editors").get(address).text
         assert "Read from line 17 of a.csv, and rejected" in page
         assert f"Bulk run:     {run.pk}" in page
         assert "<dt>Position</dt>" not in page

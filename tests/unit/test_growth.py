@@ -303,7 +303,7 @@ def part_of(path: Path, cut: Cut) -> Range:
 
 def csv_rows(path: Path, size: int) -> None:
     with path.open("rb") as file:
-        for cut in cuts(file, size, b'"', 50_000):
+        for cut in cuts(file, size, b'"', 50_000, lambda _: None):
             deque(rows(part_of(path, cut), PARAMETERS, 2), 0)
 
 

@@ -19,6 +19,7 @@ from integration.masking.mask import HIDDEN, Mask
 from integration.models import MessageError
 from integration.policy.failure import Failure
 from integration.registries.reading import Reading
+from integration.selectors.masking.covers import Cover
 from integration.selectors.masking.documents import hidden_in, hides_beside
 from integration.wrapping import document_text, with_text
 
@@ -27,6 +28,7 @@ Headers = list[tuple[str, bytes | None]]
 
 SHOWN_CHARACTERS: Final = 200_000
 SHOWN_OF_SENDER: Final = 200
+SHOWN_OF_ROW: Final = 4_000
 SHOWN_BYTES_AS_HEX: Final = 4_096
 # A line of a list shows no more of a key: one that was refused for its length may have any.
 KEY_BYTES: Final = 200
@@ -106,6 +108,21 @@ def row_of(error: MessageError) -> BulkRow | None:
     if headers.get(_RUN) != error.topic_uuid:
         return None
     return BulkRow(PurePath(headers.get(_FILE, "")).name, headers.get(_LINE, ""))
+
+
+def text_of_row(error: MessageError, cover: Cover) -> str:
+    """Return the text of a rejected row as it stands in its file, or its beginning.
+
+    It may be of columns that are not in the payload. Where a rule speaks of documents it is hidden
+    whole: a value may be written in another way there. Empty for a message of a topic.
+    """
+    if row_of(error) is None:
+        return ""
+    _, _, text = error.detail.partition("\n")
+    if text and cover.mask.hides_payload:
+        return HIDDEN
+    text = cover.text(text)
+    return text if len(text) <= SHOWN_OF_ROW else f"{text[:SHOWN_OF_ROW]}…"
 
 
 def contents_of(
