@@ -16,6 +16,7 @@ from crontasks.models.notice import NoticeKind
 from crontasks.notices import rules
 from crontasks.notices.condition import code_of
 from crontasks.notices.rules import RuleBook, Setting
+from crontasks.notices.sending import UNSENT
 from integration.store.sessions import database_time
 
 # More are decided about in the next look.
@@ -109,7 +110,8 @@ def _heard(ids: Iterator[int]) -> Mapping[int, set[int | None]]:
 def _waiting(ids: Iterator[int]) -> Mapping[int, set[int | None]]:
     """Whom something of these is still to be sent: no reminder is put behind it."""
     waiting: dict[int, set[int | None]] = defaultdict(set)
-    unsent = NoticeDelivery.objects.filter(notice__in=list(ids), sent_at__isnull=True)
+    # One that was given up is not: who missed the beginning hears of it by the reminder.
+    unsent = NoticeDelivery.objects.filter(UNSENT, notice__in=list(ids))
     for notice, recipient in unsent.values_list("notice", "recipient"):
         waiting[notice].add(recipient)
     return waiting

@@ -39,6 +39,7 @@ from integration.kafka.facts import (
 )
 from integration.kafka.troubles import error_of, sentence, unreachable
 from integration.models.provider import Provider
+from integration.policy.rescue import ENDLESS_SECONDS
 from integration.values import TopicFacts
 
 # Kafka's own word for "as the broker is configured".
@@ -126,7 +127,7 @@ def _describe(admin: TalkingAdmin, to: Connection, topic: str) -> TopicDescripti
         name=topic,
         facts=facts,
         replication=min(len(partition.replicas) for partition in described.partitions),
-        retention_ms=_limit(settings["retention.ms"]),
+        retention_ms=_limit(settings["retention.ms"], ENDLESS_SECONDS * 1_000),
         retention_bytes=_limit(settings["retention.bytes"]),
         is_compacted="compact" in policy,
         deletes_old="delete" in policy,
@@ -143,10 +144,10 @@ def _settings(admin: AdminClient, to: Connection, topic: str) -> Mapping[str, st
     return {name: str(entry.value) for name, entry in entries.items()}
 
 
-def _limit(text: str) -> int | None:
-    """Kafka writes "without limit" as -1."""
+def _limit(text: str, most: int | None = None) -> int | None:
+    """Kafka writes "without limit" as -1; what is beyond `most` is meant so, too."""
     number = int(text)
-    return None if number < 0 else number
+    return None if number < 0 or (most is not None and number > most) else number
 
 
 def in_words(topic: TopicDescription) -> str:

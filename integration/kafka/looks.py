@@ -24,6 +24,7 @@ from integration.kafka.facts import (
 )
 from integration.kafka.troubles import MOVING, has_code
 from integration.models.provider import Provider
+from integration.policy.rescue import ENDLESS_SECONDS
 from integration.values import TopicFacts
 
 Kept = tuple[int | None, int | None]
@@ -157,5 +158,6 @@ def _kept(future: Future[Any], to: Connection) -> Kept:
         return None, None
     milliseconds = int(str(settings["retention.ms"].value))
     size = int(str(settings["retention.bytes"].value))
-    seconds = max(1, milliseconds // 1_000) if milliseconds >= 0 else None
+    is_endless = milliseconds < 0 or milliseconds > ENDLESS_SECONDS * 1_000
+    seconds = None if is_endless else max(1, milliseconds // 1_000)
     return seconds, size if size >= 0 else None

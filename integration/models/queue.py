@@ -16,6 +16,7 @@ from integration.models.retrying import Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.policy import branches, groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
+from integration.policy.rescue import ENDLESS_SECONDS
 
 
 class Queue(Retrying):
@@ -167,7 +168,9 @@ class Queue(Retrying):
         max_length=branches.LONGEST_ALIAS, blank=True, default="", db_default=""
     )
     retention_seconds = models.PositiveBigIntegerField(
-        default=604_800, help_text="How long closed failures are kept; as the topic's retention."
+        default=604_800,
+        validators=[MaxValueValidator(ENDLESS_SECONDS)],
+        help_text="How long closed failures are kept; as the topic's retention.",
     )
     rescue = models.BooleanField(
         default=True,

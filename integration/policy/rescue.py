@@ -9,6 +9,9 @@ Range = tuple[int, int]
 # So much of what a topic keeps is left when a rescue begins, by default, and at most a day.
 MARGIN_SHARE: Final = 0.25
 MOST_MARGIN_SECONDS: Final = 86_400.0
+# A hundred years. What is kept for longer never expires: people write the largest number that there
+# is for that, and no moment can be reckoned by it.
+ENDLESS_SECONDS: Final = 3_153_600_000
 
 
 def end_of(ranges: Sequence[Range], offset: int) -> int | None:

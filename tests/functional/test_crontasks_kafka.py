@@ -21,6 +21,8 @@ from tests.support.kafka_world import Kafka
 from tests.support.rows import a_held
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+# The largest that Kafka takes: what people write for "never".
+MOST = 2**63 - 1
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ def test_what_a_topic_takes_is_known_to_its_queue(broker):
 
 def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
     queue = a_queue(broker, topic=broker.topic(**{"retention.ms": "7200000"}))
-    endless = a_queue(broker, topic=broker.topic(**{"retention.ms": "-1"}))
+    endless, largest = (
+        a_queue(broker, topic=broker.topic(**{"retention.ms": str(most)})) for most in (-1, MOST)
+    )
     before = retention(endless)
 
     asked = context()
@@ -55,7 +59,7 @@ def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
     asked = context()
     outcome = RetentionSync().run(SyncParameters(), asked)
     assert outcome.counts["changed"] == 1
-    assert (retention(queue), retention(endless)) == (7_200, before)
+    assert [retention(one) for one in (queue, endless, largest)] == [7_200, before, before]
     assert f"{queue.name}: the topic keeps 7,200 s" in asked.excerpt
     [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
     assert (change.actor, change.name) == (asked.actor, queue.name)
@@ -102,6 +106,7 @@ def no_instances(db) -> None:
 
 def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_instances):
     queue = a_queue(broker, topic=broker.topic(**{"retention.ms": "7200000"}))
+    largest = a_queue(broker, topic=broker.topic(**{"retention.ms": str(MOST)}))
     before = retention(queue)
     look()
     assert retention(queue) == before, "without an instance nothing follows"
@@ -111,7 +116,7 @@ def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_i
     sync.parameters = {}
     sync.save()
     look()
-    assert retention(queue) == 7_200
+    assert (retention(queue), retention(largest)) == (7_200, before)
     [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
     assert (change.name, change.after) == (queue.name, {"retention_seconds": 7_200})
 

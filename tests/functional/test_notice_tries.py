@@ -44,6 +44,19 @@ def test_what_nobody_takes_for_a_day_is_given_up(partner: HttpPartner) -> None:
     assert (row.told, row.waiting, row.given_up) == ((), (), ("hook",))
 
 
+def test_who_missed_the_beginning_for_a_day_is_reminded(partner: HttpPartner) -> None:
+    hook = a_webhook(partner, "/status-503")
+    a_rule(recipients=["hook"], repeat_seconds=3_600)
+    look(BLOCKED)
+    later(timedelta(days=1, minutes=1))
+    sending.send_due()
+    assert NoticeDelivery.objects.get().next_at is None
+    now_at(hook, partner, "/take")
+    look(BLOCKED)
+    sending.send_due()
+    assert [one["event"] for one in bodies(partner)[-1]["notices"]] == ["again"]
+
+
 def test_what_is_young_is_not_given_up_with_the_old_beside_it(partner: HttpPartner) -> None:
     hook = a_webhook(partner, "/status-503")
     a_rule(recipients=["hook"])
