@@ -19,6 +19,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='queue',
             name='retention_seconds',
-            field=models.PositiveBigIntegerField(default=604800, help_text="How long closed failures are kept; as the topic's retention.", validators=[django.core.validators.MaxValueValidator(3153600000)]),
+            field=models.PositiveBigIntegerField(default=604800, validators=[django.core.validators.MaxValueValidator(3153600000)]),
         ),
     ]

@@ -167,10 +167,8 @@ class Queue(Retrying):
     second_database = models.CharField(
         max_length=branches.LONGEST_ALIAS, blank=True, default="", db_default=""
     )
-    retention_seconds = models.PositiveBigIntegerField(
-        default=604_800,
-        validators=[MaxValueValidator(ENDLESS_SECONDS)],
-        help_text="How long closed failures are kept; as the topic's retention.",
+    retention_seconds = models.PositiveBigIntegerField(  # of closed failures; as the topic's
+        default=604_800, validators=[MaxValueValidator(ENDLESS_SECONDS)]
     )
     rescue = models.BooleanField(
         default=True,
@@ -266,10 +264,9 @@ class Queue(Retrying):
             self._check_end()
             if stored is not None:
                 self._check_targets()
-        if leads_on(self) and self.provider_id is not None:
-            sentence = circle_through([self], forwarding(Queue.objects.exclude(pk=self.pk)))
-            if sentence:
-                raise ValidationError({"endpoint": sentence})
+        leads = leads_on(self) and self.provider_id is not None
+        if leads and (why := circle_through([self], forwarding(Queue.objects.exclude(pk=self.pk)))):
+            raise ValidationError({"endpoint": why})
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
         """Judge a form without what only JMS has as well: there it is empty."""
