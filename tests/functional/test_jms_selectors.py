@@ -1,10 +1,14 @@
 """Several queues of one JMS address: by selectors of a JMS queue, by subscriptions of a topic."""
 
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
+from integration import registration
 from integration.amqp.opening import open_receiver
 from integration.amqp.queues import address_of
 from integration.amqp.records import arrived
@@ -22,6 +26,7 @@ from integration.runs.queues import run_queue
 from integration.runs.sources import source_of
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.setup.nouns import uses_of_provider
+from tests.functional.config_world import Config
 from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.amqp import Broker
 from tests.support.channels import an_outbound
@@ -176,6 +181,35 @@ class TestSettingUp:
         change = reverse("queue-change", args=[second.name])
         assert mistakes(client.post(change, a_form(client, change, selector=BEDFORD)))
         assert client.post(change, a_form(client, change, selector="a = 1")).status_code == 303
+
+    def test_that_of_a_durable_subscription_stays_and_the_form_says_why(self):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        client, change = logged_in(), reverse("queue-change", args=[queue.name])
+        assert escape(registration.SELECTOR_STAYS) in client.get(change).text
+        client.post(change, a_form(client, change, selector=OTHERS, description="seen"))
+        queue.refresh_from_db()
+        assert (queue.selector, queue.description) == (BEDFORD, "seen")
+
+    def test_a_form_from_before_the_first_position_is_refused_too(self):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        queue.selector = f"{BEDFORD} "
+        with pytest.raises(ValidationError) as refused:
+            registration.check(queue)
+        assert refused.value.message_dict == {"selector": [registration.SELECTOR_STAYS]}
+        # Nothing waits in a subscription that no run can have begun.
+        queue.partitions.all().delete()
+        registration.check(queue)
+
+    def test_the_configuration_file_is_refused_in_the_same_way(self, tmp_path: Path):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        config = Config(tmp_path)
+        _, text = config("export")
+        text = text.replace("selector: site = 'BEDFORD'", "selector: site = 'NASHUA'")
+        code, said = config("apply", text=text)
+        assert code != 0
+        assert registration.SELECTOR_STAYS in said
+        queue.refresh_from_db()
+        assert queue.selector == BEDFORD
 
     def test_the_form_of_a_queue_at_kafka_refuses_a_second_reader(self):
         client = logged_in()
