@@ -30,6 +30,10 @@ TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 STAYS: Final = (
     "This cannot change while the queue has a position or open failures. Make a new queue instead."
 )
+NAME_STAYS: Final = (
+    "The JMS broker knows who reads this queue by its name: under another one a durable "
+    "subscription begins anew, and a second reader may get in. Make a new queue instead."
+)
 SELECTOR_STAYS: Final = (
     "Under another selector the broker makes the durable subscription anew, without the messages "
     "that wait in it. Make a new queue with that selector, and delete this one once it is drained."
@@ -193,6 +197,8 @@ def staying(queue: Queue) -> dict[str, str]:
     """Return which fields of a stored queue cannot change any more, each with the reason."""
     has_position = queue.partitions.exists()
     kept = dict.fromkeys(IMMUTABLE, STAYS) if has_position or _has_open_errors(queue) else {}
+    if has_position and queue.provider.is_jms:
+        kept["name"] = NAME_STAYS
     if has_position and queue.subscription:
         kept["selector"] = SELECTOR_STAYS
     return kept

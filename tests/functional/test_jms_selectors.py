@@ -6,7 +6,6 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import escape
 
 from integration import registration
 from integration.amqp.opening import open_receiver
@@ -31,7 +30,7 @@ from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.amqp import Broker
 from tests.support.channels import an_outbound
 from tests.support.jms import a_jms_queue, left, put, standing
-from tests.support.rows import a_jms_provider_row, a_jms_queue_row, a_queue_row
+from tests.support.rows import a_jms_provider_row, a_jms_queue_row, a_place, a_queue_row
 from tests.support.set_up import logged_in
 from tests.support.world.models import Effect
 
@@ -185,7 +184,7 @@ class TestSettingUp:
     def test_that_of_a_durable_subscription_stays_and_the_form_says_why(self):
         queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
         client, change = logged_in(), reverse("queue-change", args=[queue.name])
-        assert escape(registration.SELECTOR_STAYS) in client.get(change).text
+        assert registration.SELECTOR_STAYS in client.get(change).text
         client.post(change, a_form(client, change, selector=OTHERS, description="seen"))
         queue.refresh_from_db()
         assert (queue.selector, queue.description) == (BEDFORD, "seen")
@@ -210,6 +209,24 @@ class TestSettingUp:
         assert registration.SELECTOR_STAYS in said
         queue.refresh_from_db()
         assert queue.selector == BEDFORD
+
+    def test_the_name_by_which_a_broker_knows_its_reader_stays(self):
+        queue = a_jms_queue_row()
+        client, change = logged_in(), reverse("queue-change", args=[queue.name])
+        assert registration.NAME_STAYS in client.get(change).text
+        client.post(change, a_form(client, change, name="renamed", description="seen"))
+        stored = Queue.objects.get(pk=queue.pk)
+        assert (stored.name, stored.description) == (queue.name, "seen")
+        stored.name = "renamed"
+        with pytest.raises(ValidationError) as refused:
+            registration.check(stored)
+        assert refused.value.message_dict == {"name": [registration.NAME_STAYS]}
+        # Without a position no run can have begun, and at Kafka no name is known.
+        queue.partitions.all().delete()
+        registration.check(stored)
+        kafka = a_queue_row()
+        a_place(kafka)
+        assert "name" not in registration.staying(kafka)
 
     def test_the_form_of_a_queue_at_kafka_refuses_a_second_reader(self):
         client = logged_in()
