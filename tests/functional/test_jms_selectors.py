@@ -141,6 +141,26 @@ def test_messages_without_an_id_are_told_apart(servers, amqp_broker: Broker):
     assert ids == {f"jms~{queue.name}~0~0" for queue in (one, other)}
 
 
+def test_a_changed_selector_is_read_by_from_the_next_run_on(servers, amqp_broker: Broker):
+    """The link of a run keeps its own: what only that one takes goes to nobody then."""
+    queue = a_jms_queue(amqp_broker, "continuous", selector=BEDFORD, stay_seconds=8.0)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "BEDFORD"})
+
+    def changed() -> None:
+        if applied() and not Queue.objects.filter(pk=queue.pk, selector=OTHERS).exists():
+            queue.selector = OTHERS
+            queue.save()
+
+    report = run_queue(queue.pk, stop=lambda **_: changed())
+    assert (report.ending, report.text) == (RunEnding.STOPPED, "Its selector was changed.")
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1, properties={"site": "BEDFORD"})
+    put(amqp_broker, queue, [{"n": 2, "do": "ok"}], first=2, properties={"site": "NASHUA"})
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.0)
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == [0, 2]
+    assert left(amqp_broker, queue) == ["m1"]
+
+
 class TestSettingUp:
     """Without a broker: what may be saved."""
 
