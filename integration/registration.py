@@ -25,16 +25,18 @@ BY_THE_TOPIC: Final = (
     *("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds"),
     *("order_path", "strict_order"),
 )
-IMMUTABLE: Final = {
-    "provider": "provider_id",
-    "topic": "topic",
-    "kind": "kind",
-    "direction": "direction",
-    "subscription": "subscription",
-}
+IMMUTABLE: Final = ("provider", "topic", "kind", "direction", "subscription")
 TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 STAYS: Final = (
     "This cannot change while the queue has a position or open failures. Make a new queue instead."
+)
+NAME_STAYS: Final = (
+    "The JMS broker knows who reads this queue by its name: under another one a durable "
+    "subscription begins anew, and a second reader may get in. Make a new queue instead."
+)
+SELECTOR_STAYS: Final = (
+    "Under another selector the broker makes the durable subscription anew, without the messages "
+    "that wait in it. Make a new queue with that selector, and delete this one once it is drained."
 )
 
 
@@ -181,22 +183,25 @@ def _leads_back(queue: Queue) -> bool:
 
 
 def _unchangeable(queue: Queue, stored: Queue | None) -> Mistakes:
-    """Provider, topic and kind stay while positions or open failures refer to them."""
+    """What positions, open failures or a subscription of the broker refer to stays."""
     if stored is None:
         return {}
-    changed = [
-        field
-        for field, column in IMMUTABLE.items()
-        if getattr(queue, column) != getattr(stored, column)
-    ]
-    if not changed or not is_bound(stored):
-        return {}
-    return {field: [STAYS] for field in changed}
+    return {
+        field: [why]
+        for field, why in staying(stored).items()
+        if queue.serializable_value(field) != stored.serializable_value(field)
+    }
 
 
-def is_bound(queue: Queue) -> bool:
-    """Return whether positions or open failures refer to the queue's topic: then it stays."""
-    return queue.partitions.exists() or _has_open_errors(queue)
+def staying(queue: Queue) -> dict[str, str]:
+    """Return which fields of a stored queue cannot change any more, each with the reason."""
+    has_position = queue.partitions.exists()
+    kept = dict.fromkeys(IMMUTABLE, STAYS) if has_position or _has_open_errors(queue) else {}
+    if has_position and queue.provider.is_jms:
+        kept["name"] = NAME_STAYS
+    if has_position and queue.subscription:
+        kept["selector"] = SELECTOR_STAYS
+    return kept
 
 
 def _has_open_errors(queue: Queue) -> bool:

@@ -73,9 +73,10 @@ def adopt(
 
     Every partition blocked for its topic gets the new identity, position and epoch, so that an
     owner that still runs is fenced. What is left untried is recorded as a gap, acknowledged by
-    `actor`. `facts` is what the broker says now. Raises TopicAbsentError, QueueMismatchError.
+    `actor`. `facts` is what the broker says now. A queue at a JMS broker goes on where it stands,
+    with whatever failed there. Raises TopicAbsentError, QueueMismatchError.
     """
-    queue = Queue.objects.get(pk=queue_id)
+    queue = Queue.objects.select_related("provider").get(pk=queue_id)
     if facts is None:
         raise TopicAbsentError(topic=queue.topic)
     with short_transaction():
@@ -86,8 +87,11 @@ def adopt(
         if not moved:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
         for row in moved:
-            _hold_passed(row, place, facts, Author(actor, reason))
-            effect = _adopt_one(row, place, facts, actor)
+            if queue.provider.is_jms:
+                effect = _go_on(row)
+            else:
+                _hold_passed(row, place, facts, Author(actor, reason))
+                effect = _adopt_one(row, place, facts, actor)
             note(
                 queue_id,
                 actor,
@@ -119,6 +123,12 @@ def _blocked_by_topic(queue_id: int) -> list[QueuePartition]:
     )
 
 
+def _go_on(row: QueuePartition) -> str:
+    """At a JMS broker no other message gets these offsets: what failed at them stays as it is."""
+    move_position(row, row.next_offset)
+    return f"The queue goes on at its position, {row.next_offset:,}."
+
+
 def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> str:
     low, high = facts.low[row.partition], facts.high[row.partition]
     offset = _start(row, place, facts)
@@ -136,8 +146,6 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     ).update(topic_uuid="")
     uuid, given_up = facts.topic_uuid, _give_up_rescued(row)
     ends: dict[str, object] = {"low_watermark": low, "high_watermark": high}
-    if row.queue.provider.is_jms:
-        ends = {}
     # What was done ahead of the position may be of messages that the topic lost.
     more: dict[str, object] = {**ends, **NOTHING_OPEN}
     if _has_other_messages(row, facts):

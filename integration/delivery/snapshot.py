@@ -99,6 +99,8 @@ class QueueSnapshot:
     """alias of another database whose transaction is part of the same commit; "" for none"""
     is_jms: bool = False
     """its messages come from a JMS broker, as records of one partition"""
+    selector: str = ""
+    """which messages a JMS broker gives to its runs; "" for all"""
     batch_size: int = 500
     stay_seconds: float = 60.0
     handler_timeout_seconds: float = 60.0

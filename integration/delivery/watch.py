@@ -76,7 +76,7 @@ class Watch:
         self._began_at = now
         self._looked_at = float("-inf")
         self._configured_at = self._told_at = now
-        self._group = context.queue.group
+        self._group, self._selector = context.queue.group, context.queue.selector
         self._identified_at = float("-inf")
         self._committed_at = now
         self._partitions = 0
@@ -141,7 +141,7 @@ class Watch:
     def _adopt(self, report: Report) -> Report | None:
         """Go on under the configuration of now; over when the queue was deleted.
 
-        A group is joined for the whole of a run: another one is joined by the next.
+        A group is joined, and a selector read by, for the whole of a run: others by the next.
         """
         try:
             self.context.adopt(self.context.repository.snapshot())
@@ -149,6 +149,8 @@ class Watch:
             return report.ended(RunEnding.STOPPED, str(e))
         if self.context.queue.group != self._group:
             return report.ended(RunEnding.STOPPED, "Its consumer group was changed.")
+        if self.context.queue.selector != self._selector:
+            return report.ended(RunEnding.STOPPED, "Its selector was changed.")
         return None
 
     def busy(self) -> None:

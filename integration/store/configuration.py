@@ -16,7 +16,7 @@ from integration.store.takers import Missing, resolve
 _AS_THEY_ARE: Final = (
     *("name", "provider_id", "topic", "paused", "is_error_queue", "on_gap", "on_head_expired"),
     *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),
-    *("retry_wrapper", "two_phase", "second_database"),
+    *("retry_wrapper", "two_phase", "second_database", "selector"),
 )
 
 

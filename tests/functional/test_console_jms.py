@@ -25,9 +25,11 @@ from integration.models import (
     ChannelTarget,
     Endpoint,
     ExternalSystem,
+    MessageError,
     OutboxRow,
     Provider,
     Queue,
+    QueueChange,
     QueuePartition,
 )
 from integration.policy.states import PartitionState
@@ -41,7 +43,7 @@ from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.channels import a_channel
 from tests.support.every_page import a_world, jms_pages
 from tests.support.http_api import a_partner, forget, problem
-from tests.support.rows import a_jms_provider_row, a_jms_queue_row
+from tests.support.rows import a_held, a_jms_provider_row, a_jms_queue_row
 from tests.support.set_up import forms, logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -325,3 +327,18 @@ class TestPassingOver:
         assert client.post(reverse("adopt-start", args=[queue.name])).status_code == 303
         place = queue.partitions.get()
         assert (place.state, place.next_offset, place.high_watermark) == ("RUNNING", 10, None)
+
+    def test_a_head_that_is_to_be_tried_stays_the_head(self, client: Client) -> None:
+        """No other message gets its offset: what waits there is first, as it was."""
+        queue = a_jms_queue_row()
+        blocked = {"state": PartitionState.BLOCKED, "state_code": "TOPIC_GONE"}
+        queue.partitions.update(**blocked)
+        head = a_held(queue, state="READY")
+        assert client.post(reverse("adopt-start", args=[queue.name])).status_code == 303
+        place = queue.partitions.get()
+        assert (place.state, place.next_offset, place.epoch) == ("RUNNING", 10, 4)
+        [stored] = MessageError.objects.filter(queue=queue)
+        assert (stored.state, stored.offset) == ("READY", place.next_offset)
+        assert stored.topic_uuid == head.topic_uuid == place.topic_uuid
+        effects = [row.effect for row in QueueChange.objects.filter(queue=queue)]
+        assert effects == ["The queue goes on at its position, 10."]

@@ -1,10 +1,13 @@
 """Several queues of one JMS address: by selectors of a JMS queue, by subscriptions of a topic."""
 
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 from django.utils import timezone
 
+from integration import registration
 from integration.amqp.opening import open_receiver
 from integration.amqp.queues import address_of
 from integration.amqp.records import arrived
@@ -22,11 +25,12 @@ from integration.runs.queues import run_queue
 from integration.runs.sources import source_of
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.setup.nouns import uses_of_provider
+from tests.functional.config_world import Config
 from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.amqp import Broker
 from tests.support.channels import an_outbound
 from tests.support.jms import a_jms_queue, left, put, standing
-from tests.support.rows import a_jms_provider_row, a_jms_queue_row, a_queue_row
+from tests.support.rows import a_jms_provider_row, a_jms_queue_row, a_place, a_queue_row
 from tests.support.set_up import logged_in
 from tests.support.world.models import Effect
 
@@ -137,6 +141,26 @@ def test_messages_without_an_id_are_told_apart(servers, amqp_broker: Broker):
     assert ids == {f"jms~{queue.name}~0~0" for queue in (one, other)}
 
 
+def test_a_changed_selector_is_read_by_from_the_next_run_on(servers, amqp_broker: Broker):
+    """The link of a run keeps its own: what only that one takes goes to nobody then."""
+    queue = a_jms_queue(amqp_broker, "continuous", selector=BEDFORD, stay_seconds=8.0)
+    put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "BEDFORD"})
+
+    def changed() -> None:
+        if applied() and not Queue.objects.filter(pk=queue.pk, selector=OTHERS).exists():
+            queue.selector = OTHERS
+            queue.save()
+
+    report = run_queue(queue.pk, stop=lambda **_: changed())
+    assert (report.ending, report.text) == (RunEnding.STOPPED, "Its selector was changed.")
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}], first=1, properties={"site": "BEDFORD"})
+    put(amqp_broker, queue, [{"n": 2, "do": "ok"}], first=2, properties={"site": "NASHUA"})
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.0)
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert applied() == [0, 2]
+    assert left(amqp_broker, queue) == ["m1"]
+
+
 class TestSettingUp:
     """Without a broker: what may be saved."""
 
@@ -176,6 +200,53 @@ class TestSettingUp:
         change = reverse("queue-change", args=[second.name])
         assert mistakes(client.post(change, a_form(client, change, selector=BEDFORD)))
         assert client.post(change, a_form(client, change, selector="a = 1")).status_code == 303
+
+    def test_that_of_a_durable_subscription_stays_and_the_form_says_why(self):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        client, change = logged_in(), reverse("queue-change", args=[queue.name])
+        assert registration.SELECTOR_STAYS in client.get(change).text
+        client.post(change, a_form(client, change, selector=OTHERS, description="seen"))
+        queue.refresh_from_db()
+        assert (queue.selector, queue.description) == (BEDFORD, "seen")
+
+    def test_a_form_from_before_the_first_position_is_refused_too(self):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        queue.selector = f"{BEDFORD} "
+        with pytest.raises(ValidationError) as refused:
+            registration.check(queue)
+        assert refused.value.message_dict == {"selector": [registration.SELECTOR_STAYS]}
+        # Nothing waits in a subscription that no run can have begun.
+        queue.partitions.all().delete()
+        registration.check(queue)
+
+    def test_the_configuration_file_is_refused_in_the_same_way(self, tmp_path: Path):
+        queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
+        config = Config(tmp_path)
+        _, text = config("export")
+        text = text.replace("selector: site = 'BEDFORD'", "selector: site = 'NASHUA'")
+        code, said = config("apply", text=text)
+        assert code != 0
+        assert registration.SELECTOR_STAYS in said
+        queue.refresh_from_db()
+        assert queue.selector == BEDFORD
+
+    def test_the_name_by_which_a_broker_knows_its_reader_stays(self):
+        queue = a_jms_queue_row()
+        client, change = logged_in(), reverse("queue-change", args=[queue.name])
+        assert registration.NAME_STAYS in client.get(change).text
+        client.post(change, a_form(client, change, name="renamed", description="seen"))
+        stored = Queue.objects.get(pk=queue.pk)
+        assert (stored.name, stored.description) == (queue.name, "seen")
+        stored.name = "renamed"
+        with pytest.raises(ValidationError) as refused:
+            registration.check(stored)
+        assert refused.value.message_dict == {"name": [registration.NAME_STAYS]}
+        # Without a position no run can have begun, and at Kafka no name is known.
+        queue.partitions.all().delete()
+        registration.check(stored)
+        kafka = a_queue_row()
+        a_place(kafka)
+        assert "name" not in registration.staying(kafka)
 
     def test_the_form_of_a_queue_at_kafka_refuses_a_second_reader(self):
         client = logged_in()

@@ -249,12 +249,10 @@ class QueueForm(SetupForm):
         # An outbound queue never had a start to choose; there is no way back to that question.
         self.fields["direction"].disabled = True
         self.fields["direction"].help_text = words.DIRECTION_STAYS
-        if not registration.is_bound(self.instance):
-            return
-        for name in registration.IMMUTABLE:
+        for name, why in registration.staying(self.instance).items():
             field = self.fields[name]
             field.disabled = True
-            field.help_text = registration.STAYS
+            field.help_text = why
 
     # what is judged
 

@@ -290,7 +290,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "JMS_SELECTOR": Situation(
             "The JMS broker does not take the queue's selector; no retry is spent. {text}",
-            "Correct the selector in the queue's form; the queue tries again by itself.",
+            "Correct the selector in the queue's form, and the queue tries again by itself; with a "
+            "durable subscription, make a new queue.",
         ),
         "JMS_ADDRESS_REFUSED": Situation(
             "The JMS broker lets us read nothing from {topic}; no retry is spent. {text}",

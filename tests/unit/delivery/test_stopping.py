@@ -201,3 +201,16 @@ def test_released_failures_run_while_the_others_go_on():
         world.send(partition=1)
     assert world.run().ending is RunEnding.STOPPED
     assert (world.effects(0), world.effects(1)) == ([0], [0, 1])
+
+
+def test_another_selector_is_read_by_by_the_next_run():
+    """Its source was attached with the former one."""
+    world = FakeWorld(batch_size=1, is_jms=True, stay_seconds=60.0)
+    for _ in range(40):
+        world.send()
+    report = world.run(Script(9, lambda _: world.configure(selector="site = 'BEDFORD'")))
+    assert report.ending is RunEnding.STOPPED
+    assert len(world.effects()) < 40
+    world.configure(stay_seconds=0.0)
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == list(range(40))
