@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from proton import (
+    Data,
     Message,
     ProtonException,
     byte,
@@ -27,6 +28,7 @@ from proton import (
     ulong,
 )
 
+from integration.amqp import sections
 from integration.amqp.sections import beyond_delivery, has_body
 from integration.amqp.waiting import USUAL_PRIORITY, JmsMessage, Property
 from integration.envelope.fields import MAX_FIELD_LENGTH
@@ -54,6 +56,8 @@ TYPE_NAMES: Final[dict[type, str]] = {
     float32: "float",
     float: "double",
 }
+# The first half of their constructors.
+LISTS_AND_MAPS: Final = (0xC, 0xD)
 # What the library and we say of what cannot be read; the last one of what is too deep.
 UNREADABLE: Final = (
     *(ProtonException, ValueError, TypeError, OverflowError, KeyError, AttributeError),
@@ -143,13 +147,35 @@ def _type_of(value: Any) -> str:
 
 
 def _decode(message: Any, data: bytes) -> None:
-    """Raises ProtonException, ValueError, RecursionError."""
+    """Read all of it, or nothing. Raises ProtonException, ValueError, RecursionError."""
     message.decode(data)
     # The library takes what breaks off, or is none at all, for a message without that.
     if message.body is None and message.id is None:
         raise ValueError("it has neither an id nor a body")
     if message.body is None and has_body(data):
         raise ValueError("its body breaks off")
+    parts = _read_whole(data)
+    if len(parts) > 1:
+        # The library keeps the last one.
+        message.body = b"".join(part.binary() for part in parts)
+
+
+def _read_whole(data: bytes) -> list[sections.Section]:
+    """Return the body's sections. Raises ProtonException, ValueError where a part is not read.
+
+    The library says nothing of what it could not read in a list or map: it leaves that out, and
+    also what is beyond its 65 thousand values.
+    """
+    body = []
+    for section in sections.sections_of(data):
+        counts = section.data[section.value] >> 4 in LISTS_AND_MAPS
+        if counts and Data().decode(section.data) != len(section.data):
+            raise ValueError("a list or map has more entries than it counts")
+        if section.code in sections.BODY:
+            body.append(section)
+    if len(body) > 1 and {section.code for section in body} != {sections.DATA}:
+        raise ValueError("its body has several sections")
+    return body
 
 
 def _known_id(message: Any) -> str:
