@@ -1,7 +1,8 @@
 """The sections of an encoded AMQP message, as far as the library does not tell of them.
 
 A message begins with a header and with annotations of its delivery: how often it was delivered
-stands there. What follows is the bare message, which nobody may change (AMQP 1.0, part 3.2).
+stands there. Annotations of the message follow, and a footer ends it. What stands between them is
+the bare message, which nobody may change (AMQP 1.0, part 3.2).
 """
 
 from collections.abc import Collection, Iterator
@@ -9,7 +10,8 @@ from typing import Final, NamedTuple
 
 # Header and annotations of the delivery; annotations, properties and those of the application.
 OF_DELIVERY: Final = (0x70, 0x71)
-BEFORE_BODY: Final = (*OF_DELIVERY, 0x72, 0x73, 0x74)
+BEFORE_BARE: Final = (*OF_DELIVERY, 0x72)
+BEFORE_BODY: Final = (*BEFORE_BARE, 0x73, 0x74)
 DATA, SEQUENCE, VALUE, FOOTER = 0x75, 0x76, 0x77, 0x78
 BODY: Final = (DATA, SEQUENCE, VALUE)
 NULL = 0x40
@@ -57,8 +59,24 @@ class Section(NamedTuple):
 
 
 def sections_of(data: bytes) -> Iterator[Section]:
-    """Yield what stands behind all that a broker may change. Raises ValueError at what is none."""
-    begin = _beyond(data, OF_DELIVERY)
+    """Yield what stands behind the header and the like. Raises ValueError at what is none."""
+    return _sections(data, _beyond(data, OF_DELIVERY))
+
+
+def bare(data: bytes) -> bytes:
+    """Return the bare message, or all behind annotations where it breaks off; never raises."""
+    begin = end = _beyond(data, BEFORE_BARE)
+    try:
+        for section in _sections(data, begin):
+            if section.code == FOOTER:
+                break
+            end += len(section.data)
+    except ValueError:
+        end = len(data)
+    return data[begin:end]
+
+
+def _sections(data: bytes, begin: int) -> Iterator[Section]:
     while begin < len(data):
         found = ((code, _described(data, begin, code)) for code in NAMES)
         code, value = next(((code, at) for code, at in found if at is not None), (0, begin))
@@ -81,7 +99,7 @@ def _end_of_value(data: bytes, begin: int) -> int | None:
 
 
 def beyond_delivery(data: bytes) -> bytes:
-    """Return what stands behind all that a broker may change; never raises."""
+    """Return what stands behind the header and annotations of the delivery; never raises."""
     return data[_beyond(data, OF_DELIVERY) :]
 
 

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from proton import Message
+from proton import Message, decimal128
 
 from integration.amqp.records import arrived
 from integration.delivery.jms_flaws import jms_flaw
@@ -67,3 +67,27 @@ def test_what_was_read_in_part_is_held_as_it_came(rest: bytes) -> None:
     record, _ = arrived(PROPERTIES + rest, 0)
     assert record.value == PROPERTIES + rest
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+BEFORE = b"\x00\x53\x70\xc0\x02\x01\x41"
+ANNOTATIONS = b"\x00\x53\x72\xc1\x01\x00"
+
+
+def receipt(body: object, id_: str = "m1", **fields: object) -> bytes | None:
+    return arrived(bytes(Message(id=id_, body=body, **fields).encode()), 0).receipt
+
+
+def test_a_receipt_tells_of_the_id_and_of_what_is_under_it() -> None:
+    first = receipt("a")
+    assert first == receipt("a") == receipt("a", delivery_count=3, ttl=2.0, priority=9)
+    assert first not in {receipt("b"), receipt("a", "m2"), receipt("a", properties={"x": 1})}
+    unread = receipt(decimal128(bytes(16)))
+    assert unread == receipt(decimal128(bytes(16)), delivery_count=1)
+    assert unread not in {receipt(decimal128(b"x" * 16)), first}
+
+
+def test_a_receipt_is_of_what_nobody_may_change_on_the_way() -> None:
+    bare = b"\x00\x53\x73\xc0\x05\x01\xa1\x02m1" + VALUE + b"\xa1\x01x"
+    ways = (bare, BEFORE + bare, BEFORE + ANNOTATIONS + bare, bare + FOOTER)
+    assert len({arrived(way, 0).receipt for way in ways}) == 1
+    assert {arrived(way, 0).record.value for way in ways} == {b"x"}
