@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
@@ -20,6 +21,7 @@ from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.models import ConnectionFactory
 from integration.selectors.setup import branches, nouns
+from integration.xa.changing import refuse_change
 
 PARTS: Final = (
     ("", "", ("name", "description", "provider")),
@@ -83,6 +85,16 @@ class ConnectionForm(SetupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["provider"].queryset = nouns.kafka_providers()  # type: ignore[attr-defined]
+
+    def _post_clean(self) -> None:
+        """Django's place for checks of the whole instance; the log is asked at the end."""
+        super()._post_clean()  # type: ignore[misc] # not in the stubs
+        if self.errors:
+            return
+        try:
+            refuse_change(self.instance)
+        except ValidationError as problem:
+            self.add_error(None, problem)
 
 
 class ConnectionTable(tables.Table):

@@ -36,6 +36,7 @@ from integration.models import Queue
 from integration.models.fields import SecretField
 from integration.sealed import is_sealed, masked
 from integration.store.locks import LockClass
+from integration.xa.changing import refuse_change
 
 STARTS: Final = ("start_from", "start_time", "start_group")
 BEGUN: Final = (
@@ -220,6 +221,7 @@ class _Walk:
         if is_known and not self.may_redirect and self._redirects(subject):
             return
         try:
+            refuse_change(row)
             with transaction.atomic():
                 _take_over(section, row, was)
                 _judge(row, was)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from proton import (
+    Data,
     Message,
     ProtonException,
     byte,
@@ -27,7 +28,8 @@ from proton import (
     ulong,
 )
 
-from integration.amqp.sections import beyond_delivery, has_body
+from integration.amqp import sections
+from integration.amqp.sections import bare, beyond_delivery, has_body
 from integration.amqp.waiting import USUAL_PRIORITY, JmsMessage, Property
 from integration.envelope.fields import MAX_FIELD_LENGTH
 from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
@@ -54,6 +56,8 @@ TYPE_NAMES: Final[dict[type, str]] = {
     float32: "float",
     float: "double",
 }
+# The first half of their constructors.
+LISTS_AND_MAPS: Final = (0xC, 0xD)
 # What the library and we say of what cannot be read; the last one of what is too deep.
 UNREADABLE: Final = (
     *(ProtonException, ValueError, TypeError, OverflowError, KeyError, AttributeError),
@@ -75,12 +79,12 @@ def arrived(data: bytes, offset: int) -> Arrived:
         _decode(message, data)
         id_ = id_text(message.id)
     except UNREADABLE as problem:
-        # What a broker counts, it counts in what comes before.
-        known = _known_id(message)
-        told_by = known.encode() or beyond_delivery(data)
-        return Arrived(_not_read(data, offset, problem, known), content_hash(told_by))
-    receipt = content_hash(id_.encode()) if id_ else None
+        record = _not_read(data, offset, problem, _known_id(message))
+        return Arrived(record, content_hash(bare(data)))
+    # The id is in it. Who sends something else under the same one has corrected it.
+    receipt = content_hash(bare(data)) if id_ else None
     try:
+        _read_whole(message, data)
         value = _value(message)
         headers = list(_headers(message, id_))
         key = message.group_id.encode() if message.group_id else None
@@ -90,6 +94,12 @@ def arrived(data: bytes, offset: int) -> Arrived:
     if receipt is None:
         headers.append((FLAW, FlawCode.NO_MESSAGE_ID.encode()))
     return Arrived(Record(0, offset, stamp, key, value, headers), receipt)
+
+
+def former_receipt(record: Record) -> bytes:
+    """By what the version before knew a message: by its id alone, whatever it holds."""
+    ids = (value for name, value in record.headers or () if name == "JMSMessageID")
+    return content_hash(next(ids, None) or beyond_delivery(record.value or b""))
 
 
 def in_words(data: bytes) -> JmsMessage:
@@ -150,6 +160,25 @@ def _decode(message: Any, data: bytes) -> None:
         raise ValueError("it has neither an id nor a body")
     if message.body is None and has_body(data):
         raise ValueError("its body breaks off")
+
+
+def _read_whole(message: Any, data: bytes) -> None:
+    """Join the sections of its body. Raises ProtonException, ValueError where a part is not read.
+
+    Of several sections the library keeps the last one. What it cannot read in a list or map, or
+    what is beyond its 65 thousand values, it leaves out and does not say so.
+    """
+    body = []
+    for section in sections.sections_of(data):
+        counts = section.data[section.value] >> 4 in LISTS_AND_MAPS
+        if counts and Data().decode(section.data) != len(section.data):
+            raise ValueError("a list or map has more entries than it counts")
+        if section.code in sections.BODY:
+            body.append(section)
+    if len(body) > 1 and {section.code for section in body} != {sections.DATA}:
+        raise ValueError("its body has several sections")
+    if len(body) > 1:
+        message.body = b"".join(part.binary() for part in body)
 
 
 def _known_id(message: Any) -> str:

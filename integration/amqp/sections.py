@@ -1,22 +1,28 @@
 """The sections of an encoded AMQP message, as far as the library does not tell of them.
 
 A message begins with a header and with annotations of its delivery: how often it was delivered
-stands there. What follows is the bare message, which nobody may change (AMQP 1.0, part 3.2).
+stands there. Annotations of the message follow, and a footer ends it. What stands between them is
+the bare message, which nobody may change (AMQP 1.0, part 3.2).
 """
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
 
 # Header and annotations of the delivery; annotations, properties and those of the application.
 OF_DELIVERY: Final = (0x70, 0x71)
-BEFORE_BODY: Final = (*OF_DELIVERY, 0x72, 0x73, 0x74)
-VALUE, FOOTER, NULL = 0x77, 0x78, 0x40
+BEFORE_BARE: Final = (*OF_DELIVERY, 0x72)
+BEFORE_BODY: Final = (*BEFORE_BARE, 0x73, 0x74)
+DATA, SEQUENCE, VALUE, FOOTER = 0x75, 0x76, 0x77, 0x78
+BODY: Final = (DATA, SEQUENCE, VALUE)
+NULL = 0x40
 NAMES: Final = {
     0x70: b"amqp:header:list",
     0x71: b"amqp:delivery-annotations:map",
     0x72: b"amqp:message-annotations:map",
     0x73: b"amqp:properties:list",
     0x74: b"amqp:application-properties:map",
+    DATA: b"amqp:data:binary",
+    SEQUENCE: b"amqp:amqp-sequence:list",
     VALUE: b"amqp:amqp-value:*",
     FOOTER: b"amqp:footer:map",
 }
@@ -31,10 +37,69 @@ _DESCRIPTORS: Final = {
 }
 # Of lists and maps: by how many bytes their constructor is followed that tell their size.
 _SIZES: Final = {0x45: 0, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
+# Of each value: how long it is, or how many bytes tell that, by the first half of its constructor.
+_LENGTHS: Final = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}
+_LENGTHS_TOLD: Final = {0xA: 1, 0xB: 4, 0xC: 1, 0xD: 4, 0xE: 1, 0xF: 4}
+_BINARY: Final = {0xA0: 1, 0xB0: 4}
+
+
+class Section(NamedTuple):
+    """A section: its code, its bytes as they came, and where in them its value begins."""
+
+    code: int
+    data: bytes
+    value: int
+
+    def binary(self) -> bytes:
+        """The value of a section of data. Raises ValueError where it is no binary."""
+        size_bytes = _BINARY.get(self.data[self.value])
+        if size_bytes is None:
+            raise ValueError("a section of data is no binary")
+        return self.data[self.value + 1 + size_bytes :]
+
+
+def sections_of(data: bytes) -> Iterator[Section]:
+    """Yield what stands behind the header and the like. Raises ValueError at what is none."""
+    return _sections(data, _beyond(data, OF_DELIVERY))
+
+
+def bare(data: bytes) -> bytes:
+    """Return the bare message, or all behind annotations where it breaks off; never raises."""
+    begin = end = _beyond(data, BEFORE_BARE)
+    try:
+        for section in _sections(data, begin):
+            if section.code == FOOTER:
+                break
+            end += len(section.data)
+    except ValueError:
+        end = len(data)
+    return data[begin:end]
+
+
+def _sections(data: bytes, begin: int) -> Iterator[Section]:
+    while begin < len(data):
+        found = ((code, _described(data, begin, code)) for code in NAMES)
+        code, value = next(((code, at) for code, at in found if at is not None), (0, begin))
+        end = _end_of_value(data, value) if code else None
+        if end is None or end > len(data):
+            raise ValueError("a section breaks off, or is none")
+        yield Section(code, data[begin:end], value - begin)
+        begin = end
+
+
+def _end_of_value(data: bytes, begin: int) -> int | None:
+    """Where a value ends; None for one that is described once more, or is none."""
+    kind = data[begin] >> 4 if begin < len(data) else 0
+    if kind in _LENGTHS:
+        return begin + 1 + _LENGTHS[kind]
+    if kind not in _LENGTHS_TOLD:
+        return None
+    at = begin + 1 + _LENGTHS_TOLD[kind]
+    return at + int.from_bytes(data[begin + 1 : at])
 
 
 def beyond_delivery(data: bytes) -> bytes:
-    """Return what stands behind all that a broker may change; never raises."""
+    """Return what stands behind the header and annotations of the delivery; never raises."""
     return data[_beyond(data, OF_DELIVERY) :]
 
 

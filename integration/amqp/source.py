@@ -1,9 +1,9 @@
 """A queue or topic of a JMS broker as one run reads it: a topic of one partition, made up.
 
 A JMS broker knows no offsets. A message gets the next one when it is handed out, and keeps it once
-a commit has written it down, with a receipt of the message's id. Then it is accepted, and once the
-broker has confirmed that, the receipt is removed. What comes again because a process died in
-between is known by its receipt: it is accepted without being handed out.
+a commit has written it down, with a receipt: a hash of the message, its id included. Then it is
+accepted, and once the broker has confirmed that, the receipt is removed. What comes again because a
+process died in between is known by its receipt: it is accepted without being handed out.
 """
 
 import logging
@@ -19,7 +19,7 @@ from integration.amqp.errors import JmsAddressUnknownError, JmsError, JmsTooLarg
 from integration.amqp.incoming import TooLargeError
 from integration.amqp.positions import PARTITION, facts_of
 from integration.amqp.receiving import ReceivingLink, Transaction
-from integration.amqp.records import arrived
+from integration.amqp.records import arrived, former_receipt
 from integration.delivery.ports import LostError
 from integration.values import Assignment, Fetched, Record, TopicFacts, Trouble, TroubleKind
 
@@ -224,8 +224,9 @@ class AmqpSource:
         if len(records) < limit:
             for received in link.take(limit - len(records), 0.0 if records else seconds):
                 record, receipt = arrived(received.data, self._next)
-                given = _Given(record, receipt, received.delivery)
-                if receipt in self._known:
+                known = self._known_receipt(record, receipt)
+                given = _Given(record, known or receipt, received.delivery)
+                if known is not None:
                     self._met.append(given)
                 else:
                     records.append(self._handed_out(given))
@@ -236,6 +237,13 @@ class AmqpSource:
             fetched.drained.add(PARTITION)
             fetched.ends[PARTITION] = self._next
             self._forget_old()
+
+    def _known_receipt(self, record: Record, receipt: bytes | None) -> bytes | None:
+        """The receipt by which it is known; None where it is new."""
+        if not self._known or receipt is None:
+            return None
+        told_by = (receipt, former_receipt(record))
+        return next((one for one in told_by if one in self._known), None)
 
     def _handed_out(self, given: _Given) -> Record:
         record = given.record

@@ -52,10 +52,17 @@ def recover_each(should_stop: Callable[[], object]) -> Iterator[FactoryRecovered
         if should_stop():
             return
         try:
-            yield FactoryRecovered(name, recover(lookup(name).xa(), should_stop))
+            yield FactoryRecovered(name, _recovered(name, should_stop))
         except IntegrationError as problem:
             log.warning("The branches of %s cannot be recovered now: %s", name, problem)
             yield FactoryRecovered(name, trouble=f"{problem.code}: {problem}")
         except DatabaseError as problem:
             log.warning("The branches of %s cannot be recovered now: %s", name, problem)
             yield FactoryRecovered(name, trouble=str(problem).strip())
+
+
+def _recovered(name: str, should_stop: Callable[[], object]) -> Recovered:
+    """Raises IntegrationError, DatabaseError."""
+    factory = lookup(name)
+    # Settings that were changed meanwhile make another one.
+    return recover(factory.xa(), should_stop, lambda: lookup(name) is factory)

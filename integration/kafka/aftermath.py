@@ -21,6 +21,8 @@ from integration.values import Headers, Record
 # Without a record for so long the cluster is taken for silent, as the client says nothing then.
 SILENCE_SECONDS: Final = 30.0
 PORTION: Final = 1_000
+# Of records whose reader keeps them for a while.
+SMALL_PORTION: Final = 20
 # Nothing is ever committed under it: positions are given.
 GROUP: Final = "sluice-aftermath"
 
@@ -70,11 +72,11 @@ def records_between(
 
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
-    return _read(provider, topic, {partition: offsets})
+    return _read(provider, topic, {partition: offsets}, SMALL_PORTION)
 
 
 def _read(
-    provider: Provider, topic: str, ranges: Mapping[int, tuple[int, int]]
+    provider: Provider, topic: str, ranges: Mapping[int, tuple[int, int]], portion: int = PORTION
 ) -> Iterator[Record]:
     left = {p: after for p, (first, after) in ranges.items() if first < after}
     to = connection(provider)
@@ -82,16 +84,16 @@ def _read(
         consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in left])
         heard_at = time.monotonic()
         while left:
-            messages = _portion(consumer, to.name)
+            messages = _portion(consumer, to.name, portion)
             if not messages and time.monotonic() - heard_at > SILENCE_SECONDS:
                 raise BrokerUnreachableError(to.name, f"nothing more of {topic} comes")
             heard_at = time.monotonic() if messages else heard_at
             yield from _within(messages, left)
 
 
-def _portion(consumer: Consumer, provider: str) -> list[Message]:
+def _portion(consumer: Consumer, provider: str, most: int) -> list[Message]:
     try:
-        return consumer.consume(PORTION, 0.5)
+        return consumer.consume(most, 0.5)
     except KafkaException as e:
         raise unreachable(provider, e) from e
 

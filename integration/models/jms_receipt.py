@@ -9,8 +9,9 @@ class JmsReceipt(models.Model):
     """A message of a JMS broker that is through here, and maybe not yet there.
 
     Written with whatever the message caused; removed once the broker has confirmed that it keeps
-    the message no longer, or a day later where that answer was lost. `message` is a hash of the
-    message's id.
+    the message no longer, or a day later where that answer was lost. `message` is a hash of
+    what nobody may change of the message, of which its id is a part. Those that were written when
+    it was a hash of the id alone are known as well.
     """
 
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, db_index=False)

@@ -1,7 +1,7 @@
 """Decisions after a restore: one finding at a time, each once, each written down."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -13,7 +13,6 @@ from integration.actions.errors import QueueMismatchError, ReasonMissingError
 from integration.actions.queues import note
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
-from integration.delivery.unit import Unit
 from integration.errors import IntegrationError
 from integration.models import (
     OutboxChange,
@@ -33,7 +32,6 @@ from integration.restore.reviewing import (
     hold_interrupted,
     hold_waiting,
     lay_out,
-    records_of,
 )
 from integration.restore.traces import WAITING
 from integration.store.sessions import database_now
@@ -70,13 +68,12 @@ class NoSuchDecisionError(IntegrationError):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A finding with what was decided about it, by whom and why; `units` are for a review."""
+    """A finding with what was decided about it, by whom and why."""
 
     finding: RestoreFinding
     option: Option
     actor: str
     reason: str
-    units: Sequence[Unit]
 
     @property
     def name(self) -> str:
@@ -101,12 +98,10 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
     """
     locked = _undecided(RestoreFinding.objects.filter(pk=finding_id))
     option = _option(locked, word, reason)
-    # Kafka is asked before anything is locked.
-    units = records_of(locked) if word == options.REVIEW else []
     with short_transaction():
         Restore.objects.select_for_update().get(pk=locked.restore_id)
         finding = _undecided(RestoreFinding.objects.select_for_update().filter(pk=finding_id))
-        decision = Decision(finding, option, actor, reason.strip(), units)
+        decision = Decision(finding, option, actor, reason.strip())
         effect = EFFECTS[word](decision)
         if finding.queue is not None:
             note(
@@ -163,10 +158,12 @@ def _skip(decision: Decision) -> str:
 def _review(decision: Decision) -> str:
     place = _moved(decision)
     _hold_failed(decision, place)
-    lay_out(decision.finding, decision.units)
+    # Kafka is read while rows are locked, as it is too much to be kept. Nobody waits for these: the
+    # queue stands still until all is decided.
+    count = lay_out(decision.finding)
     facts = decision.finding.facts
     return (
-        f"Held for review: {so_many(len(decision.units), 'message')} from offset "
+        f"Held for review: {so_many(count, 'message')} from offset "
         f"{facts['from']:,} on. {decision.place} continues at offset {facts['to']:,}."
     )
 

@@ -1,6 +1,6 @@
 """Messages that may have been delivered already, laid out for people as failures on hold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from django.db.models import F
@@ -17,9 +17,11 @@ from integration.policy.states import DeliveryState, ErrorState
 from integration.store.configuration import snapshot
 from integration.store.deliveries import HELD_CODE
 from integration.store.sessions import database_now, next_arrival
+from integration.values import Record
 from integration.worker import worker_name
 
 ROWS_AT_ONCE: Final = 500
+PORTION_BYTES: Final = 8_000_000
 WAITING: Final = (ErrorState.RETRY, ErrorState.READY, ErrorState.PARKED)
 REVIEW: Final = Failure(
     FailureClass.PERMANENT,
@@ -29,28 +31,43 @@ REVIEW: Final = Failure(
 )
 
 
-def records_of(finding: RestoreFinding) -> list[Unit]:
-    """The messages that the lost database had gone through, as the queue reads them.
+def lay_out(finding: RestoreFinding) -> int:
+    """Write each message that the lost database had gone through as a failure on hold.
 
+    One whose row is there already keeps it. There may be thousands of large ones, so they are read
+    and written in portions. Returns how many there are.
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
-    assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - of a position
-    queue = Queue.objects.select_related("provider").get(pk=finding.queue)
-    offsets = finding.facts["from"], finding.facts["to"]
-    records = aftermath.records_between(queue.provider, queue.topic, finding.partition, offsets)
-    places = queue.partitions.filter(topic_uuid=finding.facts["topic_uuid"])
-    generations = dict(places.values_list("partition", "generation"))
-    reader = Reader(snapshot(queue.pk, worker=worker_name()), generations=generations)
-    return [reader.unit(record) for record in records]
-
-
-def lay_out(finding: RestoreFinding, units: Sequence[Unit]) -> None:
-    """Write each as a failure on hold; one whose row is there already keeps it."""
     arrival = next_arrival()
     # A key that stands in the document is not read here: such a message holds nobody back.
     by_record_key = not Queue.objects.filter(pk=finding.queue or 0).exclude(order_path="").exists()
-    rows = [_row(finding, unit, arrival, by_record_key=by_record_key) for unit in units]
-    MessageError.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE, ignore_conflicts=True)
+    count = size = 0
+    rows: list[MessageError] = []
+    for unit in _units_of(finding):
+        rows.append(_row(finding, unit, arrival, by_record_key=by_record_key))
+        count, size = count + 1, size + _size_of(unit.record)
+        if size >= PORTION_BYTES or len(rows) >= ROWS_AT_ONCE:
+            MessageError.objects.bulk_create(rows, ignore_conflicts=True)
+            rows, size = [], 0
+    MessageError.objects.bulk_create(rows, ignore_conflicts=True)
+    return count
+
+
+def _units_of(finding: RestoreFinding) -> Iterator[Unit]:
+    """Yield these messages as the queue reads them."""
+    assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - of a position
+    queue = Queue.objects.select_related("provider").get(pk=finding.queue)
+    offsets = finding.facts["from"], finding.facts["to"]
+    places = queue.partitions.filter(topic_uuid=finding.facts["topic_uuid"])
+    generations = dict(places.values_list("partition", "generation"))
+    reader = Reader(snapshot(queue.pk, worker=worker_name()), generations=generations)
+    records = aftermath.records_between(queue.provider, queue.topic, finding.partition, offsets)
+    return map(reader.unit, records)
+
+
+def _size_of(record: Record) -> int:
+    texts = [record.key, record.value, *(value for _, value in record.headers or ())]
+    return sum(len(text or b"") for text in texts)
 
 
 def _row(finding: RestoreFinding, unit: Unit, arrival: int, *, by_record_key: bool) -> MessageError:

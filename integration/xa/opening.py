@@ -9,6 +9,7 @@ from django.conf import settings
 from integration.kafka.client import Connection, connection
 from integration.kafka.slots import Slot
 from integration.models import ConnectionFactory
+from integration.xa.branch import Branch
 from integration.xa.database_log import DatabaseLog
 from integration.xa.errors import XaOffError
 from integration.xa.ports import TransactionLog
@@ -46,16 +47,32 @@ class FactorySlots:
 def opened(row: ConnectionFactory, tuning: Mapping[str, Any], taken: Taken) -> XaResource:
     """Nothing is asked yet. Raises XaOffError, ProviderUnusableError."""
     to = connection(row.provider)
-    stalls = Stalls(row.name, to, prefix_of(row))
     side = SideTopic(row.provider, to, row.xa_side_topic)
-    log: TransactionLog
+    slots = FactorySlots(row.name, to, tuning, taken)
+    return XaResource(row.name, _log_of(row, to, side), side, slots, row.xa_expires_seconds)
+
+
+def branches_of(row: ConnectionFactory) -> list[Branch]:
+    """What is in the log, also where the side topic is not what it has to be.
+
+    Raises XaTopicMissingError, XaLogReplacedError, XaUnavailableError, XaOffError,
+    BrokerUnreachableError, ProviderUnusableError.
+    """
+    to = connection(row.provider)
+    log = _log_of(row, to, SideTopic(row.provider, to, row.xa_side_topic))
+    try:
+        return log.branches()
+    finally:
+        log.close()
+
+
+def _log_of(row: ConnectionFactory, to: Connection, side: SideTopic) -> TransactionLog:
+    stalls = Stalls(row.name, to, prefix_of(row))
     match row.xa:
         case ConnectionFactory.XaLog.TOPIC:
             seen = SeenLog(row.pk, row.xa_log_topic)
-            log = TopicLog(row.provider, to, row.xa_log_topic, stalls, seen)
+            return TopicLog(row.provider, to, row.xa_log_topic, stalls, seen)
         case ConnectionFactory.XaLog.DATABASE:
-            log = DatabaseLog(row.name, row.pk, side, stalls)
+            return DatabaseLog(row.name, row.pk, side, stalls)
         case _:
             raise XaOffError(row.name)
-    slots = FactorySlots(row.name, to, tuning, taken)
-    return XaResource(row.name, log, side, slots, row.xa_expires_seconds)

@@ -32,11 +32,16 @@ class Recovered:
     waiting: list[Branch] = field(default_factory=list)
 
 
-def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: None) -> Recovered:
+def recover(
+    resource: XaResource,
+    should_stop: Callable[[], object] = lambda: None,
+    is_current: Callable[[], bool] = lambda: True,
+) -> Recovered:
     """Settle the branches that a database of ours has decided about; expire started ones.
 
     Prepared branches of other coordinators are left to them, and what a database has decided that
-    is away now to a later recovery. Raises what the resource does, also DatabaseError.
+    is away now to a later recovery. While the resource is not the `is_current` one, no decision is
+    removed: its branch may be in another log. Raises what the resource does, also DatabaseError.
     """
     found = Recovered()
     # Before the log is read: each of these belongs to a branch that was prepared earlier, so one
@@ -51,7 +56,8 @@ def recover(resource: XaResource, should_stop: Callable[[], object] = lambda: No
         is_left = branch.state is BranchState.PREPARED and verdict not in _OVER
         if is_left and branch.started_at < oldest:
             found.waiting.append(branch)
-    for xid in decided.keys() - {branch.xid for branch in branches}:
+    over = decided.keys() - {branch.xid for branch in branches}
+    for xid in over if is_current() else ():
         _forget(xid, decided[xid])
     return found
 

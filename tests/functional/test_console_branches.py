@@ -4,17 +4,20 @@ from html import unescape
 
 import pytest
 from django.db import transaction
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
 from integration import connections
+from integration.actions.configuration import stamp
 from integration.models import ConfigurationChange, ConnectionFactory, XaBranch, XaDecision
 from integration.xa.decisions import decide, fresh_xid
 from integration.xa.xid import Xid
+from tests.functional.config_world import Config
 from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
 from tests.support.set_up import logged_in
-from tests.support.xa import a_factory, read
+from tests.support.xa import LOGS, a_factory, read
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -136,3 +139,76 @@ def test_a_log_in_a_topic_needs_two_topics_that_differ(broker, client):
         assert client.post(address, entered | wrong).status_code == 422
     assert client.post(address, entered | {"xa_log_topic": "log"}).status_code == 303
     assert ConnectionFactory.objects.values_list("xa", "xa_log_topic").get() == ("topic", "log")
+
+
+def entered(row: ConnectionFactory, **changed: object) -> dict[str, object]:
+    """What the form of a connection sends."""
+    fields = ("name", "goal", "xa", "xa_side_topic", "xa_log_topic", "xa_expires_seconds")
+    pool = ("least", "most", "idle_seconds", "wait_seconds")
+    values = {name: getattr(row, name) for name in fields + pool}
+    seen = stamp(ConnectionFactory.objects.get(pk=row.pk))
+    return values | {"provider": row.provider_id, "seen": seen} | changed
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_what_leads_to_branches_stays_while_there_are_any(broker, client, log):
+    """Recovery would remove the decision, and roll back what the database has committed."""
+    row, topic = a_factory(broker, log), broker.topic()
+    left(connections.lookup("payments"), topic)
+    address = reverse("connection-change", args=[row.pk])
+    other = a_provider(broker.bootstrap, name="other")
+    changes = (
+        {"xa_log_topic": "another"},
+        {"xa_side_topic": "another"},
+        {"xa": "off"},
+        {"name": "pay"},
+        {"provider": other.pk},
+    )
+    for change in changes:
+        answer = client.post(address, entered(row, **change))
+        assert (answer.status_code, "1 branch is under way" in answer.text) == (422, True)
+    assert client.post(address, entered(row, most=9)).status_code == 303
+    assert connections.recover_all() == {"commit": 1}
+    assert read(broker, topic) == [1]
+    assert client.post(address, entered(row, name="pay", xa_side_topic="b")).status_code == 303
+
+
+def test_a_file_leaves_no_branches_behind_either(broker, tmp_path):
+    a_factory(broker)
+    prepared(broker.topic(), xid := Xid.fresh(1), b"1")
+    text = "format: 1\nconnections:\n- name: payments\n  xa_log_topic: another\n"
+    code, said = Config(tmp_path)("apply", text=text)
+    assert (code, "1 branch is under way" in said) == (1, True), said
+    connections.lookup("payments").xa().rollback(xid)
+    code, said = Config(tmp_path)("apply", text=text)
+    assert code == 0, said
+    assert ConnectionFactory.objects.get().xa_log_topic == "another"
+
+
+def test_a_log_that_cannot_be_read_cannot_be_left(broker, client):
+    row, nowhere = a_factory(broker), a_provider("127.0.0.1:1", name="nowhere")
+    address = reverse("connection-change", args=[row.pk])
+    ConnectionFactory.objects.update(provider=nowhere)
+    answer = client.post(address, entered(row, xa_log_topic="another"))
+    assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (422, True)
+    # One that was misspelt never had a branch.
+    ConnectionFactory.objects.update(provider=row.provider, xa_log_topic="gone")
+    assert client.post(address, entered(row)).status_code == 303
+
+
+def test_a_decision_whose_branch_is_over_goes_unless_the_connection_changes(broker):
+    a_factory(broker)
+    prepared(broker.topic(), Xid.fresh(1), b"1")
+    with transaction.atomic():
+        decide(fresh_xid("default"), "payments", "default")
+
+    def change() -> None:
+        if looks:
+            ConnectionFactory.objects.update(changed_at=Now())
+        looks.append(1)
+
+    looks: list[int] = []
+    connections.recover_all(change)
+    assert XaDecision.objects.count() == 1
+    connections.recover_all()
+    assert not XaDecision.objects.exists()

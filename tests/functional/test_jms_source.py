@@ -113,6 +113,18 @@ def test_a_failure_is_a_row_and_stops_a_sequential_queue_until_it_is_released(
     assert not JmsReceipt.objects.exists()
 
 
+def test_a_correction_under_the_same_id_does_not_vanish(servers, amqp_broker: Broker):
+    queue = a_jms_queue(amqp_broker)
+    put(amqp_broker, queue, [{"n": 0, "do": "permanent"}])
+    assert run_queue(queue.pk).ending is RunEnding.BLOCKED
+    put(amqp_broker, queue, [{"n": 1, "do": "ok"}])
+    failure = MessageError.objects.get()
+    failures.delete(failure.pk, version=failure.version, actor="anna", reason="corrected")
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert (applied(), left(amqp_broker, queue)) == ([1], [])
+    assert not JmsReceipt.objects.exists()
+
+
 def test_a_continuous_queue_goes_on_and_tries_again_from_the_row(servers, amqp_broker: Broker):
     queue = a_jms_queue(amqp_broker, "continuous", stay_seconds=0.3)
     bodies = [{"n": 0, "do": "until", "until": 2}, {"n": 1, "do": "ok"}]
@@ -326,12 +338,13 @@ PROPERTIES = bytes(Message(id="m1").encode())
         "word",
     ],
 )
-def test_what_only_amqp_has_a_word_for_is_known_by_its_id(data: bytes) -> None:
+def test_what_only_amqp_has_a_word_for_is_kept_under_its_id(data: bytes) -> None:
     record, receipt = arrived(data, 0)
     assert record.value == data
     assert jms_flaw(record).code == "JMS_NOT_READ"
     assert dict(record.headers)["sluice-message-id"] == b"m1"
-    assert receipt == arrived(bytes(Message(id="m1", body="x").encode()), 0).receipt
+    assert receipt == arrived(data, 1).receipt
+    assert receipt != arrived(bytes(Message(id="m1", body="x").encode()), 0).receipt
 
 
 @pytest.mark.parametrize("end", [b"", b"\x00\x53\x77\x40", b"\x00\x53\x78\xc1\x01\x00"])

@@ -3,13 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from integration.actions import failures
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import Later
+from integration.kafka.aftermath import records_between
 from integration.models import (
     Delivery,
     ErrorChange,
@@ -22,6 +26,7 @@ from integration.models import (
 )
 from integration.restore import examining, options
 from integration.restore.deciding import NoSuchDecisionError, decide
+from integration.values import Record
 from tests.support import restored
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
@@ -120,6 +125,43 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     assert [p.message_id for p in partner.shelf.messages[7:]] == ["m3"]
     states = MessageError.objects.order_by("offset").values_list("state", flat=True)
     assert list(states) == ["RESOLVED", "RESOLVED", "DELETED"]
+
+
+class Counted(Record):
+    """One that can be referred to weakly."""
+
+
+def test_a_review_holds_no_more_than_a_portion_of_the_messages(broker, monkeypatch):
+    queue = an_outbound_queue(broker, "sequential", stay_seconds=0.1)
+    partner = MemoryDeliverer()
+    restored.back_up()
+    post(broker, queue, 30)
+    send_and_stay(queue, partner)
+    restored.restore()
+    look()
+    alive: WeakSet[Record] = WeakSet()
+    most = [0]
+
+    def counted(*where: object) -> Iterator[Record]:
+        for record in records_between(*where):
+            place = record.partition, record.offset, record.timestamp_ms
+            copied = Counted(*place, record.key, record.value, record.headers)
+            alive.add(copied)
+            most[0] = max(most[0], len(alive))
+            yield copied
+
+    monkeypatch.setattr("integration.kafka.aftermath.records_between", counted)
+    monkeypatch.setattr("integration.restore.reviewing.PORTION_BYTES", 50, raising=False)
+    with CaptureQueriesContext(connection) as queries:
+        said = decide(only_finding("position").pk, options.REVIEW, actor="anna")
+    assert "30 messages" in said
+    written = [q for q in queries if q["sql"].startswith('INSERT INTO "integration_messageerror"')]
+    assert len(written) > 3
+    held = MessageError.objects.order_by("offset").values_list("offset", "payload")
+    assert [(n, bytes(payload)) for n, payload in held] == [
+        (n, b'{"n": %d}' % n) for n in range(30)
+    ]
+    assert most[0] < 15
 
 
 def test_what_had_failed_among_the_reviewed_ones_waits_for_the_review_too(broker):

@@ -1,8 +1,11 @@
 """What the source of a run makes of a link that ends, and of a database that does."""
 
 import threading
+from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
+from proton import Message
 
 from integration.amqp.connection import EndedError
 from integration.amqp.errors import JmsTooLargeError
@@ -10,6 +13,7 @@ from integration.amqp.incoming import TooLargeError
 from integration.amqp.receiving import ROLLED_BACK
 from integration.amqp.source import AmqpSource
 from integration.delivery.ports import LostError
+from integration.values import content_hash
 
 pytestmark = pytest.mark.fast
 TEXT = "the broker has rolled back what was accepted"
@@ -118,4 +122,73 @@ def test_a_message_that_is_too_large_is_told_and_asked_for_again_later(monkeypat
         assert source.fetch(10, 0.0).drained == {0}
     finally:
         monkeypatch.undo()
+        source.close()
+
+
+class FullLink(FakeLink):
+    """What is put to it comes at the next look; every accept is confirmed at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[SimpleNamespace] = []
+        self.accepted: list[object] = []
+
+    def put(self, body: str, delivery: str) -> None:
+        data = bytes(Message(id="m1", body=body).encode())
+        self.waiting.append(SimpleNamespace(data=data, delivery=delivery))
+
+    def take(self, limit: int, seconds: float) -> list[object]:
+        taken, self.waiting = self.waiting[:limit], self.waiting[limit:]
+        return list(taken)
+
+    def accept(self, deliveries: list[object], seconds: float) -> object:
+        self.accepted += deliveries
+        return SimpleNamespace(is_over=True)
+
+
+class KeptReceipts(FakeReceipts):
+    def __init__(self, *known: bytes) -> None:
+        self.kept = set(known)
+
+    def known(self) -> set[bytes]:
+        return set(self.kept)
+
+    def forget(self, receipts: Iterable[bytes]) -> None:
+        self.kept.difference_update(receipts)
+
+
+def test_a_corrected_message_under_the_same_id_is_handed_out() -> None:
+    link, receipts = FullLink(), KeptReceipts()
+    source = AmqpSource(lambda: link, receipts, "u")
+    source.attach({0: 0})
+    try:
+        link.put("wrong", "first")
+        assert [record.value for record in source.fetch(10, 0.0).records[0]] == [b"wrong"]
+        # A failure holds it: written down, and not accepted.
+        receipts.kept.add(source.receipt(0) or b"")
+        source.close()
+        source = AmqpSource(lambda: link, receipts, "u")
+        source.attach({0: 1})
+        link.put("wrong", "first again")
+        link.put("right", "corrected")
+        assert [record.value for record in source.fetch(10, 0.0).records[0]] == [b"right"]
+        source.commit_to_group({0: 2})
+        assert sorted(map(str, link.accepted)) == ["corrected", "first again"]
+        assert source.fetch(10, 0.0).drained == {0}
+        assert not receipts.kept
+    finally:
+        source.close()
+
+
+def test_a_receipt_of_the_version_before_knows_the_id_alone() -> None:
+    link, receipts = FullLink(), KeptReceipts(content_hash(b"m1"))
+    source = AmqpSource(lambda: link, receipts, "u")
+    source.attach({0: 0})
+    try:
+        link.put("a", "first")
+        assert source.fetch(10, 0.0).records == {}
+        source.commit_to_group({0: 0})
+        source.fetch(10, 0.0)
+        assert (link.accepted, receipts.kept) == (["first"], set())
+    finally:
         source.close()

@@ -1,0 +1,69 @@
+"""When a connection factory may be changed: what is under way is found by its settings alone."""
+
+from typing import Final
+
+from django.core.exceptions import ValidationError
+from django.db.models import Model
+
+from integration.counting import so_many
+from integration.errors import IntegrationError
+from integration.models import ConnectionFactory
+from integration.xa import decisions
+from integration.xa.errors import XaTopicMissingError
+from integration.xa.opening import branches_of
+
+# Where branches and decisions are looked for, and the columns of that.
+LEADING: Final = {
+    "name": "name",
+    "provider": "provider_id",
+    "xa": "xa",
+    "xa_side_topic": "xa_side_topic",
+    "xa_log_topic": "xa_log_topic",
+}
+
+
+def refuse_change(row: Model) -> None:
+    """Refuse to lead recovery away from what is under way; of other models nothing is asked.
+
+    It would take the decisions for those of branches that are over, and roll back what a database
+    has committed. Ask before the row is locked: to read a log may note something in it.
+    Raises ValidationError, also where the log cannot be read.
+    """
+    if not isinstance(row, ConnectionFactory) or row.pk is None:
+        return
+    known = ConnectionFactory.objects.select_related("provider").filter(pk=row.pk)
+    stored = known.exclude(xa=ConnectionFactory.XaLog.OFF).first()
+    if stored is None:
+        return
+    moved = [
+        name for name, column in LEADING.items() if getattr(row, column) != getattr(stored, column)
+    ]
+    if moved and (why := _hindrance(stored)):
+        raise ValidationError(dict.fromkeys(moved, why))
+
+
+def _hindrance(stored: ConnectionFactory) -> str:
+    """Why it has to stay as it is stored; empty where nothing is under way."""
+    try:
+        count = len(branches_of(stored))
+    except IntegrationError as problem:
+        if _was_never_there(stored, problem):
+            count = 0
+        else:
+            return (
+                "This cannot change while nobody can tell whether branches are under way. "
+                f"{problem.code}: {problem}"
+            )
+    if count:
+        stands = so_many(count, "branch is", "branches are")
+        return f"{stands} under way. Change this once “Show branches” lists none."
+    if made := decisions.pending(stored.name):
+        stands = so_many(len(made), "decision is", "decisions are")
+        return f"{stands} kept for branches of this connection. Change this in a minute."
+    return ""
+
+
+def _was_never_there(stored: ConnectionFactory, problem: IntegrationError) -> bool:
+    """Return whether the log's topic was only misspelt: nobody has seen one of that name."""
+    is_missing = isinstance(problem, XaTopicMissingError)
+    return is_missing and not stored.xa_log_seen.startswith(f"{stored.xa_log_topic} ")
