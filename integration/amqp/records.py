@@ -29,7 +29,7 @@ from proton import (
 )
 
 from integration.amqp import sections
-from integration.amqp.sections import bare, beyond_delivery, has_body
+from integration.amqp.sections import bare, beyond_delivery, body, has_body
 from integration.amqp.waiting import USUAL_PRIORITY, JmsMessage, Property
 from integration.envelope.fields import MAX_FIELD_LENGTH
 from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
@@ -81,8 +81,9 @@ def arrived(data: bytes, offset: int) -> Arrived:
     except UNREADABLE as problem:
         record = _not_read(data, offset, problem, _known_id(message))
         return Arrived(record, content_hash(bare(data)))
-    # The id is in it. Who sends something else under the same one has corrected it.
-    receipt = content_hash(bare(data)) if id_ else None
+    # Who sends another body under the same id has corrected it. Properties do not count: a broker
+    # that converts its messages may give them in another order after a restart.
+    receipt = content_hash(id_.encode() + b"\0" + body(data)) if id_ else None
     try:
         _read_whole(message, data)
         value = _value(message)

@@ -76,6 +76,14 @@ def bare(data: bytes) -> bytes:
     return data[begin:end]
 
 
+def body(data: bytes) -> bytes:
+    """Return the sections of the body, or the bare message where it breaks off; never raises."""
+    try:
+        return b"".join(part.data for part in sections_of(data) if part.code in BODY)
+    except ValueError:
+        return bare(data)
+
+
 def _sections(data: bytes, begin: int) -> Iterator[Section]:
     while begin < len(data):
         found = ((code, _described(data, begin, code)) for code in NAMES)

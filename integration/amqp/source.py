@@ -1,7 +1,7 @@
 """A queue or topic of a JMS broker as one run reads it: a topic of one partition, made up.
 
 A JMS broker knows no offsets. A message gets the next one when it is handed out, and keeps it once
-a commit has written it down, with a receipt: a hash of the message, its id included. Then it is
+a commit has written it down, with a receipt: a hash of the message's id and body. Then it is
 accepted, and once the broker has confirmed that, the receipt is removed. What comes again because a
 process died in between is known by its receipt: it is accepted without being handed out.
 """

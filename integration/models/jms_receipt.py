@@ -10,8 +10,8 @@ class JmsReceipt(models.Model):
 
     Written with whatever the message caused; removed once the broker has confirmed that it keeps
     the message no longer, or a day later where that answer was lost. `message` is a hash of
-    what nobody may change of the message, of which its id is a part. Those that were written when
-    it was a hash of the id alone are known as well.
+    the message's id and body. Those that were written when it was a hash of the id alone are known
+    as well.
     """
 
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, db_index=False)

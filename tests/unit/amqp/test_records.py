@@ -80,7 +80,8 @@ def receipt(body: object, id_: str = "m1", **fields: object) -> bytes | None:
 def test_a_receipt_tells_of_the_id_and_of_what_is_under_it() -> None:
     first = receipt("a")
     assert first == receipt("a") == receipt("a", delivery_count=3, ttl=2.0, priority=9)
-    assert first not in {receipt("b"), receipt("a", "m2"), receipt("a", properties={"x": 1})}
+    assert first == receipt("a", properties={"x": 1}), "a broker may write them anew"
+    assert first not in {receipt("b"), receipt("a", "m2")}
     unread = receipt(decimal128(bytes(16)))
     assert unread == receipt(decimal128(bytes(16)), delivery_count=1)
     assert unread not in {receipt(decimal128(b"x" * 16)), first}
