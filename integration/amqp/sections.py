@@ -35,6 +35,7 @@ _DESCRIPTORS: Final = {
     )
     for code, name in NAMES.items()
 }
+_SMALL: Final = b"\x00\x53"
 # Of lists and maps: by how many bytes their constructor is followed that tell their size.
 _SIZES: Final = {0x45: 0, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
 # Of each value: how long it is, or how many bytes tell that, by the first half of its constructor.
@@ -86,13 +87,22 @@ def body(data: bytes) -> bytes:
 
 def _sections(data: bytes, begin: int) -> Iterator[Section]:
     while begin < len(data):
-        found = ((code, _described(data, begin, code)) for code in NAMES)
-        code, value = next(((code, at) for code, at in found if at is not None), (0, begin))
+        code, value = _described_at(data, begin)
         end = _end_of_value(data, value) if code else None
         if end is None or end > len(data):
             raise ValueError("a section breaks off, or is none")
         yield Section(code, data[begin:end], value - begin)
         begin = end
+
+
+def _described_at(data: bytes, begin: int) -> tuple[int, int]:
+    """Which section begins there, and where its value does; of no section the code is 0."""
+    # The way in which all write it: a message may have millions of sections.
+    at = begin + len(_SMALL)
+    if data.startswith(_SMALL, begin) and at < len(data) and data[at] in NAMES:
+        return data[at], at + 1
+    found = ((code, _described(data, begin, code)) for code in NAMES)
+    return next(((code, at) for code, at in found if at is not None), (0, begin))
 
 
 def _end_of_value(data: bytes, begin: int) -> int | None:
