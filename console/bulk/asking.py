@@ -19,7 +19,7 @@ from console.bulk import imports
 from console.bulk.forms import JobRequestForm
 from console.bulk.rights import requested, shown_samples
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, parse_id, see
+from console.layout.answers import actor_of, parse_id, reason_of, see
 from console.layout.reveals import may_reveal
 from crontasks.builtin.bulk_job import job_request_in
 from crontasks.bulk import storage
@@ -32,7 +32,6 @@ from integration.selectors.bulk import runs
 
 # A job request is a few names, a map and perhaps a recipe.
 JOB_REQUEST_CHARACTERS: Final = 200_000
-REASON_CHARACTERS: Final = 500
 # What other pages fill in when they lead here; who asks sees it, and may change it.
 NAMED_BY_LINKS: Final = frozenset({"queue", "into", "begin", "end"})
 
@@ -118,10 +117,6 @@ def asker_of(request: HttpRequest) -> Asker:
         may_see=has(request.user, Right.VIEW_PAYLOAD),
         may_reveal=may_reveal(request),
     )
-
-
-def reason_of(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
 
 
 def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:

@@ -11,12 +11,12 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.bulk.asking import hindrance, reason_of
+from console.bulk.asking import hindrance
 from console.bulk.rights import requested
 from console.bulk.words import STATES, stages, summary, title_of
 from console.layout import trail
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
+from console.layout.answers import actor_of, reason_of, see, tell_problem
 from console.layout.context import live_seconds_of, refresh_of
 from console.layout.reveals import may_reveal
 from console.layout.standby import from_standby

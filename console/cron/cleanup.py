@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import see
+from console.layout.answers import reason_of, see
 from console.layout.asked import number_of
 from console.setup.pages import author_of
 from crontasks.cleanup import selectors as cleanups
@@ -73,6 +73,6 @@ def _show_removal(
         "removal": known,
         "goes": known.goes(),
         "mistake": mistake,
-        "reason": request.POST.get("reason", ""),
+        "reason": reason_of(request),
     }
     return render(request, "console/cron/removal.html", context, status=status)

@@ -17,7 +17,7 @@ from console.cron.pages import known_instance
 from console.cron.rights import Judge, asks_for_bulk_jobs
 from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import parse_id, see
+from console.layout.answers import parse_id, reason_of, see
 from console.layout.asked import number_of
 from console.layout.reveals import may_reveal
 from console.setup.pages import TRIALS, UNEXPLAINED, author_of, seen_in, shown_again
@@ -197,6 +197,6 @@ def _show_deletion(
         "instance": detail.row,
         "runs": detail.instance.runs.count(),
         "mistake": mistake,
-        "reason": request.POST.get("reason", ""),
+        "reason": reason_of(request),
     }
     return render(request, "console/cron/delete.html", context, status=status)

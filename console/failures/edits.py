@@ -16,7 +16,15 @@ from console.failures.pages import KIND
 from console.failures.waits import what_follows_release
 from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, own_page, see, see_again, tell_problem, version_of
+from console.layout.answers import (
+    actor_of,
+    own_page,
+    reason_of,
+    see,
+    see_again,
+    tell_problem,
+    version_of,
+)
 from integration.actions import check as checks
 from integration.actions import failures
 from integration.actions.errors import PayloadTooLargeError
@@ -174,7 +182,7 @@ def _keep(request: HttpRequest, message: Editable) -> HttpResponse:
             version=_seen(request, message),
             actor=actor_of(request),
             payload=page.record,
-            reason=request.POST.get("reason", ""),
+            reason=reason_of(request),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)
@@ -225,7 +233,7 @@ def _release(request: HttpRequest, message: Editable, version: int, words: Wordi
             message.error.pk,
             version=version,
             actor=actor_of(request),
-            reason=request.POST.get("reason", ""),
+            reason=reason_of(request),
         )
     except IntegrationError as problem:
         messages.warning(request, f"{words.stopped} {problem}")

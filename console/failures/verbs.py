@@ -11,7 +11,7 @@ from console.failures.pages import KIND, show_failure
 from console.failures.waits import what_follows_release
 from console.layout import reveals
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, carried_out, see, see_again, version_of
+from console.layout.answers import actor_of, carried_out, reason_of, see, see_again, version_of
 from integration.actions import dead_letters, failures
 from integration.actions.errors import LateReleaseError
 from integration.errors import IntegrationError
@@ -53,7 +53,7 @@ def _decided(
         raise Http404(UNKNOWN)
 
     def act() -> str:
-        reason = request.POST.get("reason", "")
+        reason = reason_of(request)
         verb(error_id, version=version_of(request), actor=actor_of(request), reason=reason)
         return done()
 

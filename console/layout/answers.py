@@ -11,6 +11,7 @@ from django.urls import get_script_prefix
 from django.utils.encoding import iri_to_uri
 from django.utils.http import MAX_URL_REDIRECT_LENGTH, url_has_allowed_host_and_scheme
 
+from integration.actions.reasons import cut
 from integration.errors import IntegrationError
 
 
@@ -94,6 +95,11 @@ def carried_out(
 def actor_of(request: HttpRequest) -> str:
     """The name that goes into the history."""
     return request.user.get_username()
+
+
+def reason_of(request: HttpRequest) -> str:
+    """Why the person who asks does it, from the form; cut, since a browser need not hold to it."""
+    return cut(request.POST.get("reason", ""))
 
 
 def origin_of(request: HttpRequest) -> str:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from console.layout import trail
 from console.layout.access import Right, has
+from console.layout.answers import reason_of
 from integration.errors import IntegrationError
 from integration.masking.mask import Mask
 
@@ -68,7 +69,7 @@ def decide(
         request.session[KEPT] = kept
         messages.success(request, "Masked again.")
         return back()
-    reason = request.POST.get("reason", "").strip()
+    reason = reason_of(request)
     if len(reason) < SHORTEST_REASON:
         messages.warning(request, str(RevealReasonError()))
         return back()

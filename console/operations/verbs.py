@@ -12,6 +12,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import (
     actor_of,
     parse_id,
+    reason_of,
     see,
     see_list,
     see_part,
@@ -147,7 +148,7 @@ def start(request: HttpRequest, operation: Operation) -> HttpResponse | None:
 
 @_verb("Paused. What is done stays done; the rest waits.")
 def pause(request: HttpRequest, operation: Operation) -> None:
-    reason = request.POST.get("reason", "")
+    reason = reason_of(request)
     operations.pause(operation.pk, actor=actor_of(request), reason=reason)
 
 
@@ -166,7 +167,7 @@ def resume(request: HttpRequest, operation: Operation) -> None:
 
 @_verb("Cancelled. What is done stays done; the rest was left as it is.")
 def cancel(request: HttpRequest, operation: Operation) -> None:
-    reason = request.POST.get("reason", "")
+    reason = reason_of(request)
     operations.cancel(operation.pk, actor=actor_of(request), reason=reason)
 
 

@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, parse_id, see, see_list, tell_problem
+from console.layout.answers import actor_of, parse_id, reason_of, see, see_list, tell_problem
 from console.layout.asked import ACTION_ROWS, chosen_of, number_of, query_of
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
@@ -86,7 +86,7 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
     if not chosen:
         messages.info(request, NOTHING)
         return see_list("outbox", query)
-    reason = request.POST.get("reason", "")
+    reason = reason_of(request)
     try:
         outcome = decision.to_many(chosen, actor=actor_of(request), reason=reason)
     except IntegrationError as problem:

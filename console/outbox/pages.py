@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from console.layout import reveals, trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, carried_out, parse_id, see, tell_problem
+from console.layout.answers import actor_of, carried_out, parse_id, reason_of, see, tell_problem
 from console.layout.asked import number_of
 from console.layout.standby import from_standby
 from console.outbox.choices import DECISIONS
@@ -57,7 +57,7 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
     decision, batch = DECISIONS[verb], parse_id(request.POST.get("batch", ""))
 
     def act() -> str:
-        reason = request.POST.get("reason", "")
+        reason = reason_of(request)
         decision.to_one(row_id, batch=batch, actor=actor_of(request), reason=reason)
         return f"Row {row_id} was {decision.done}."
 
@@ -95,7 +95,7 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
             batch=parse_id(request.POST.get("batch", "")),
             sent=word == "sent",
             actor=actor_of(request),
-            reason=request.POST.get("reason", ""),
+            reason=reason_of(request),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)
@@ -121,7 +121,7 @@ def decide_branch(request: HttpRequest) -> HttpResponse:
             request.POST.get("branch", ""),
             commit=word == "commit",
             actor=actor_of(request),
-            reason=request.POST.get("reason", ""),
+            reason=reason_of(request),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)

@@ -1,12 +1,14 @@
 """The one door into the console and out of it, also for who comes from Django's admin."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse, reverse_lazy
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -16,7 +18,9 @@ from console.layout.trail import address_of
 from console.people import sessions
 from console.people.second import enforcing, factors, step
 from console.people.tries import TooManyLoginsError, count_try, forgive
+from integration.actions import configuration
 from integration.actions.access import Act
+from integration.actions.configuration import Author
 
 NO_PASSWORDS = (
     "This installation does not take passwords (SLUICE_LOCAL_LOGIN=0). Use the company login."
@@ -88,9 +92,42 @@ class PasswordChange(PasswordChangeView):
     success_url = reverse_lazy("account")
     template_name = "console/people/password.html"
 
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        # Whoever sits at a session of somebody else must not guess the password without end.
+        name = request.user.get_username()
+        try:
+            count_try(name, address_of(request))
+        except TooManyLoginsError as problem:
+            trail.note_login(request, Act.LOGIN_REFUSED, name)
+            # Not bound: a bound form would look at the password.
+            form = self.form_class(cast("User", request.user))
+            context = self.get_context_data(form=form, problem=problem)
+            answer = self.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
+            answer["Retry-After"] = str(problem.seconds_left)
+            return answer
+        return super().post(request, *args, **kwargs)
+
+    def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
+        name = form.user.get_username()
+        if "old_password" in form.errors:
+            trail.note_login(self.request, Act.LOGIN_FAILED, name)
+        else:
+            # Only the new one was not good enough.
+            forgive(name, address_of(self.request))
+        return super().form_invalid(form)
+
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         before = self.request.session.session_key
-        answer = super().form_valid(form)
+        name = form.user.get_username()
+        forgive(name, address_of(self.request))
+        with transaction.atomic():
+            answer = super().form_valid(form)
+            configuration.record(
+                form.user,
+                {"password": configuration.SET},
+                {"password": configuration.SET_ANEW},
+                Author(name),
+            )
         after = self.request.session.session_key
         sessions.moved(before, after)
         sessions.end(form.user, but=after)

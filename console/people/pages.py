@@ -14,7 +14,7 @@ from django.shortcuts import render
 
 from console.forms.setup_form import compared
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
+from console.layout.answers import actor_of, reason_of, see, tell_problem
 from console.people import accounts, personal_tokens, sessions
 from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import connecting, entering
@@ -122,7 +122,7 @@ def author_over(request: HttpRequest, person: User) -> Author | None:
     except PersonProtectedError as problem:
         tell_problem(request, problem)
         return None
-    return Author(actor_of(request), request.POST.get("reason", ""))
+    return Author(actor_of(request), reason_of(request))
 
 
 def refuse_limited(request: HttpRequest) -> None:

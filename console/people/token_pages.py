@@ -11,7 +11,7 @@ from django.shortcuts import render
 
 from console.forms.setup_form import inner_helper, reason_field
 from console.layout.access import Right, has, needs
-from console.layout.answers import actor_of, origin_of, see
+from console.layout.answers import actor_of, origin_of, reason_of, see
 from console.people import personal_tokens
 from console.people.personal_tokens import PersonalTokenTakenError
 from console.people.recent import needs_recent
@@ -97,7 +97,7 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     if token is None:
         raise Http404("You have no such token.")
     if request.method == "POST":
-        author = Author(actor_of(request), request.POST.get("reason", ""))
+        author = Author(actor_of(request), reason_of(request))
         if personal_tokens.revoke(token, author):
             messages.success(request, f"{token.name} was revoked and does not work any more.")
         else:

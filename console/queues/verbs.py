@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, carried_out, see
+from console.layout.answers import actor_of, carried_out, reason_of, see
 from console.queues.forms import DRAIN, PauseForm, StopForm
 from console.queues.pages import show_queue
 from integration.actions import blocks, queue_stops, queues
@@ -35,7 +35,7 @@ def _carried_out(request: HttpRequest, name: str, verb: Verb, done: str) -> Http
         raise Http404(f"There is no queue {name}.")
 
     def act() -> str:
-        verb(queue_id, actor=actor_of(request), reason=request.POST.get("reason", ""))
+        verb(queue_id, actor=actor_of(request), reason=reason_of(request))
         return done
 
     return carried_out(

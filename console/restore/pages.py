@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
+from console.layout.answers import actor_of, reason_of, see, tell_problem
 from integration.actions.configuration import Author
 from integration.actions.errors import ReasonMissingError
 from integration.counting import so_many
@@ -59,7 +59,7 @@ def _verb(verb: Callable[..., None]) -> Callable[..., HttpResponse]:
 @_verb
 def adopt(request: HttpRequest) -> None:
     """Make the copy this installation's."""
-    author = Author(actor_of(request), request.POST.get("reason", ""))
+    author = Author(actor_of(request), reason_of(request))
     is_stopped = request.POST.get("stopped") == "on"
     messages.success(request, adopting.adopt(author, twin_is_stopped=is_stopped))
 
@@ -67,7 +67,7 @@ def adopt(request: HttpRequest) -> None:
 @_verb
 def declare(request: HttpRequest) -> None:
     """A person says that the database was restored; everything is held and looked at."""
-    why = request.POST.get("reason", "").strip()
+    why = reason_of(request)
     if not why:
         raise ReasonMissingError(action="hold everything as after a restore")
     restore = examining.look(examining.declare(why, actor_of(request)))
@@ -92,6 +92,6 @@ def look(request: HttpRequest) -> None:
 @_verb
 def decide(request: HttpRequest, finding_id: int) -> None:
     """One decision about one finding."""
-    word, reason = request.POST.get("word", ""), request.POST.get("reason", "")
+    word, reason = request.POST.get("word", ""), reason_of(request)
     effect = deciding.decide(finding_id, word, actor=actor_of(request), reason=reason)
     messages.success(request, effect)

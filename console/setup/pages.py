@@ -14,7 +14,7 @@ from django_tables2 import RequestConfig
 
 from console.forms.setup_form import SetupForm, conflict_of, free_name
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
+from console.layout.answers import actor_of, reason_of, see, tell_problem
 from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
@@ -296,7 +296,7 @@ def _show_deletion(
         **_about(request, noun, row),
         "uses": noun.uses(row, scope_of(request.user)),
         "mistake": mistake,
-        "reason": request.POST.get("reason", ""),
+        "reason": reason_of(request),
     }
     return render(request, "console/setup/delete.html", context, status=status)
 
@@ -312,7 +312,7 @@ def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:
 
 def author_of(request: HttpRequest) -> Author:
     """The person who asks, with the reason from the form."""
-    return Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
+    return Author(actor_of(request), reason_of(request))
 
 
 def seen_in(request: HttpRequest) -> str:

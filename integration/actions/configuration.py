@@ -14,6 +14,7 @@ from django.utils.crypto import salted_hmac
 
 from integration import sealed
 from integration.actions.errors import ChangedMeanwhileError, InUseError
+from integration.actions.reasons import cut
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked
@@ -123,7 +124,7 @@ def record(
         system=_system_of(subject, is_gone=after is None),
         before=before,
         after=after,
-        reason=author.reason.strip(),
+        reason=cut(author.reason),
     )
 
 

@@ -15,6 +15,7 @@ from integration.actions.errors import (
     ReasonMissingError,
     StateMismatchError,
 )
+from integration.actions.reasons import cut
 from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
@@ -154,7 +155,7 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
             partition=row.partition,
             offset=row.offset,
             state=DeliveryState.UNKNOWN,
-        ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
+        ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {cut(reason)}")
         tracked.ended(row, Ended.DELIVERED)
     leave_request(row.queue_id)
 
@@ -266,7 +267,7 @@ def carry_out(
         action=move.action,
         from_state=row.state,
         to_state=move.target,
-        reason=request.reason.strip(),
+        reason=cut(request.reason),
         payload_before=payload_before,
     )
 

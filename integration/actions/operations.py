@@ -22,6 +22,7 @@ from integration.actions.errors import (
     ReasonMissingError,
     RecipeUntriedError,
 )
+from integration.actions.reasons import cut
 from integration.actions.transaction import short_transaction
 from integration.models import MessageError, Operation, Queue
 from integration.policy import moves
@@ -122,7 +123,7 @@ def start(
             raise RecipeUntriedError
         values = {
             "actor": actor,
-            "reason": options.reason.strip(),
+            "reason": cut(options.reason),
             "rate": options.rate,
             "first_only": options.first_only and operation.total > 1,
             "late": options.late,

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import F
 
 from integration.actions.errors import ReasonMissingError, RowBusyError
+from integration.actions.reasons import cut
 from integration.actions.transaction import short_transaction
 from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease
@@ -166,7 +167,7 @@ def resolve_in_doubt(
             from_state=OutboxState.STAMPED,
             to_state=target,
             why_before=lease.in_doubt_text,
-            reason=reason.strip(),
+            reason=cut(reason),
         )
         RelayLease.objects.filter(pk=lease_id).update(
             in_doubt_since=None, in_doubt_text="", epoch=F("epoch") + 1
@@ -231,7 +232,7 @@ def _write(verb: Verb, rows: list[OutboxRow], actor: str, reason: str) -> None:
             from_state=row.state,
             to_state=verb.target,
             why_before=row.dead_text or row.dead_code,
-            reason=reason,
+            reason=cut(reason),
         )
         for row in rows
     )

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.db.models import Q
 
 from integration.actions.errors import OutboundQueueError, QueueAtJmsError, QueueMismatchError
+from integration.actions.reasons import cut
 from integration.actions.transaction import short_transaction
 from integration.models import Provider, Queue, QueueChange, QueuePartition
 from integration.policy.states import PartitionState
@@ -46,7 +47,7 @@ def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None
     refuse_outbound(queue_id)
     with short_transaction():
         free = Queue.objects.filter(pk=queue_id, paused=False)
-        if free.update(paused=True, pause_reason=reason.strip()[:200], paused_until=until) == 0:
+        if free.update(paused=True, pause_reason=cut(reason)[:200], paused_until=until) == 0:
             raise _already(queue_id, "paused", "pause")
         note(queue_id, actor, "pause", reason=reason, effect=_pause_effect(until))
 

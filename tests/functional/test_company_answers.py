@@ -10,6 +10,11 @@ from django.test import Client
 from django.urls import reverse
 from joserfc.jwk import ECKey
 
+from console.models import CompanyIdentity
+from console.people.company import entering
+from console.people.company.errors import IdentityOfAnotherError
+from console.people.company.told import Told
+from integration.models import ConfigurationChange
 from sluice.logs import LogLines
 from tests.support.company_login import accesses, who
 from tests.support.identity_provider import (
@@ -19,6 +24,7 @@ from tests.support.identity_provider import (
     came_back,
     logged_in_by,
 )
+from tests.support.rows import PASSWORD, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -148,3 +154,33 @@ def test_no_log_and_no_table_holds_what_the_provider_handed_out(idp: IdentityPro
     handed_out = {one for one in idp.handed_out if one} | {CLIENT_SECRET}
     assert len(handed_out) > 6
     assert not {one for one in handed_out if one in kept}
+
+
+def test_connecting_once_more_follows_the_provider_to_its_new_address(
+    idp: IdentityProvider,
+) -> None:
+    logged_in_by(Client())
+    person = User.objects.get(username="olga")
+    subject = CompanyIdentity.objects.get().subject
+    told = Told("https://new.example", subject, "olga", "", ("/ops",), None)
+    entering.connect(person, told)
+    identity = CompanyIdentity.objects.get()
+    assert (identity.person_id, identity.issuer) == (person.pk, "https://new.example")
+    change = ConfigurationChange.objects.get(kind="user", after__has_key="company issuer")
+    assert change.before == {"company issuer": idp.issuer}
+    with pytest.raises(IdentityOfAnotherError):
+        entering.connect(a_person("Viewers", "otto"), told)
+
+
+def test_nobody_disconnects_themselves_where_no_password_is_taken(
+    idp: IdentityProvider, settings: Any
+) -> None:
+    client = Client()
+    logged_in_by(client)
+    person = User.objects.get(username="olga")
+    person.set_password(PASSWORD)
+    person.save()
+    client.force_login(person)
+    settings.SLUICE_LOCAL_LOGIN = False
+    assert client.post(reverse("company-disconnect"))["Location"] == reverse("account")
+    assert CompanyIdentity.objects.exists()

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from integration.models import ConfigurationChange
 from tests.support.rows import PASSWORD, a_person, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -108,3 +109,19 @@ def test_who_may_not_use_the_admin_is_told_so_instead_of_led_in_circles() -> Non
     client = Client()
     client.force_login(a_person("Viewers", a_name()))
     assert client.get("/admin/", follow=True).status_code == 403
+
+
+def test_tries_of_the_old_password_are_counted_and_a_new_one_is_in_the_audit() -> None:
+    person, new = a_person("Viewers", a_name()), "quite-another-1"
+    client = Client(REMOTE_ADDR=an_address())
+    client.force_login(person)
+    data = {"old_password": "wrong", "new_password1": new, "new_password2": new}
+    place = reverse("password_change")
+    assert client.post(place, {**data, "old_password": PASSWORD}).status_code == 302
+    change = ConfigurationChange.objects.get(kind="user", subject=str(person.pk))
+    assert (change.actor, change.after) == (person.username, {"password": "set anew"})
+    answers = [client.post(place, data) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert "TOO_MANY_LOGINS" in answers[-1].text
+    failed = ConfigurationChange.every.filter(action="login-failed", name=person.username)
+    assert failed.count() == 2

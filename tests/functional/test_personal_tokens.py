@@ -232,3 +232,14 @@ def test_a_token_sleeps_while_its_person_does_not_come_in_by_the_company_login(
     settings.SLUICE_OIDC_TOKEN_DAYS = 90
     CompanyIdentity.objects.filter(pk=identity.pk).update(seen_at=timezone.now())
     assert person_of(program.token) == program.person
+
+
+def test_a_reason_longer_than_its_field_is_cut_by_the_page_and_by_whoever_writes_it() -> None:
+    program, long = a_program(), "x" * 1_000
+    place = reverse("personal-token-revoke", args=[program.row.pk])
+    logged_in(program.person).post(place, {"reason": long})
+    personal_tokens.make(
+        program.person, "second", [Right.VIEW], valid_for=timedelta(days=1), reason=long
+    )
+    reasons = ConfigurationChange.objects.filter(reason__startswith="xx", kind="personaltoken")
+    assert [len(row.reason) for row in reasons] == [500, 500]

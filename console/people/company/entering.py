@@ -52,18 +52,22 @@ def account_of(told: Told) -> User:
 def connect(person: User, told: Told) -> None:
     """Let this person, who is logged in, come in by the company login, too.
 
-    Raises IdentityOfAnotherError.
+    Where the provider has another address than before, and the person is the same there, the
+    identity follows it. Raises IdentityOfAnotherError.
     """
     known = _identity(told)
     own = identity_of(person)
     if (known and known.person_id != person.pk) or (own and own.subject != told.subject):
         raise IdentityOfAnotherError
     author = Author(person.get_username(), "Connected with the company login.")
-    with transaction.atomic():
-        if known is None:
-            known = _new(person, told)
-            configuration.record(person, {}, {"company login": told.subject}, author)
-        rules.apply(known, told.groups, author)
+    try:
+        with transaction.atomic():
+            if known is None:
+                known = _moved(own, told, author) if own else _connected(person, told, author)
+            rules.apply(known, told.groups, author)
+    except IntegrityError as problem:
+        # Two connect at once: one of them was first.
+        raise IdentityOfAnotherError from problem
 
 
 def disconnect(person: User, author: Author) -> bool:
@@ -122,6 +126,20 @@ def _new(person: User, told: Told) -> CompanyIdentity:
     return CompanyIdentity.objects.create(
         person=person, issuer=told.issuer, subject=told.subject, seen_at=database_now()
     )
+
+
+def _connected(person: User, told: Told, author: Author) -> CompanyIdentity:
+    configuration.record(person, {}, {"company login": told.subject}, author)
+    return _new(person, told)
+
+
+def _moved(own: CompanyIdentity, told: Told, author: Author) -> CompanyIdentity:
+    """The person is logged in here and there: both have just proved that it is the same one."""
+    before = {"company issuer": own.issuer}
+    own.issuer = told.issuer
+    own.save(update_fields=["issuer"])
+    configuration.record(own.person, before, {"company issuer": told.issuer}, author)
+    return own
 
 
 def _name(told: Told) -> str:

@@ -4,6 +4,7 @@ import logging
 import time
 from typing import Final, cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, logout
 from django.contrib.auth.models import User
@@ -84,9 +85,10 @@ def disconnect(request: HttpRequest) -> HttpResponse:
     person = cast("User", request.user)
     if request.method != "POST":
         return see("account")
-    if not person.has_usable_password():
+    if not (settings.SLUICE_LOCAL_LOGIN and person.has_usable_password()):
         messages.warning(
-            request, "Your account has no password: without the company login you could not get in."
+            request,
+            "You have no password to log in with: without the company login you could not get in.",
         )
     elif entering.disconnect(person, Author(actor_of(request), "Disconnected by its person.")):
         # With its other sessions this one has ended, too.

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from console.forms.setup_form import compared, inner_helper, reason_field
 from console.layout.access import Right, needs
-from console.layout.answers import see, tell_problem
+from console.layout.answers import reason_of, see, tell_problem
 from console.models import GroupRule
 from console.people.accounts import PersonProtectedError
 from console.people.company import rules
@@ -117,7 +117,7 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
         messages.info(request, "The rule was removed already.")
     elif request.method == "POST":
         try:
-            rules.delete(known, request.user, request.POST.get("reason", ""))
+            rules.delete(known, request.user, reason_of(request))
         except PersonProtectedError as problem:
             tell_problem(request, problem)
         else:

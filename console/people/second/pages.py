@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.layout.access import Right, needs
-from console.layout.answers import actor_of, see, tell_problem
+from console.layout.answers import actor_of, reason_of, see, tell_problem
 from console.people import accounts
 from console.people.accounts import PersonProtectedError
 from console.people.pages import refuse_limited
@@ -112,7 +112,7 @@ def remove(request: HttpRequest, factor_id: int) -> HttpResponse:
     """Take one away; safe to press twice."""
     person = _person(request)
     if request.method == "POST":
-        author = Author(actor_of(request), request.POST.get("reason", ""))
+        author = Author(actor_of(request), reason_of(request))
         if factors.remove(person, author, number=factor_id):
             messages.success(request, "It was removed, and is not asked for any more.")
         enforcing.note(request, person)
@@ -132,7 +132,7 @@ def remove_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
         except PersonProtectedError as problem:
             tell_problem(request, problem)
             return see("person", person_id)
-        author = Author(actor_of(request), request.POST.get("reason", ""))
+        author = Author(actor_of(request), reason_of(request))
         count = factors.remove(known, author)
         messages.success(request, f"{so_many(count, 'second factor').capitalize()} removed.")
     return see("person", person_id)

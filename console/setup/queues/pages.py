@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import see
+from console.layout.answers import reason_of, see
 from console.layout.asked import number_of
 from console.setup.pages import author_of, removal_hindrance, seen_in, shown_again
 from console.setup.queues.effects import ASKING, effects_of
@@ -174,7 +174,7 @@ def _show_deletion(
         "leaving": queue_removal.leaving(queue),
         "mistake": mistake,
         "name_is_wrong": isinstance(mistake, NameMismatchError),
-        "reason": request.POST.get("reason", ""),
+        "reason": reason_of(request),
         "typed": request.POST.get("name", ""),
     }
     return render(request, "console/setup/queue_delete.html", context, status=status)
