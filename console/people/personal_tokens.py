@@ -147,6 +147,11 @@ def revoke(token: PersonalToken, author: Author) -> bool:
     return True
 
 
+def revoke_all(person: User, author: Author) -> int:
+    """Revoke every token of a person that is not over; the number of those that were valid."""
+    return sum(revoke(row.token, author) for row in tokens_of(person) if row.is_valid)
+
+
 def person_of(text: str) -> User:
     """The person of a token, with those of their rights that it allows.
 

@@ -243,3 +243,19 @@ def test_a_reason_longer_than_its_field_is_cut_by_the_page_and_by_whoever_writes
     )
     reasons = ConfigurationChange.objects.filter(reason__startswith="xx", kind="personaltoken")
     assert [len(row.reason) for row in reasons] == [500, 500]
+
+
+def test_an_administrator_who_disconnects_somebody_revokes_their_tokens() -> None:
+    program = a_program()
+    CompanyIdentity.objects.create(
+        person=program.person, issuer="https://id.example", subject="7", seen_at=timezone.now()
+    )
+    place = reverse("person-company-disconnect", args=[program.person.pk])
+    root = User.objects.create_superuser("root")
+    page = logged_in(root).get(reverse("person", args=[program.person.pk])).text
+    assert "personal tokens are revoked" in page
+    logged_in(root).post(place, {"reason": "left"})
+    assert program.get("/failures").status_code == 401
+    change = ConfigurationChange.objects.filter(kind="personaltoken", actor="root").get()
+    assert change.reason == "left"
+    assert PersonalToken.objects.get(pk=program.row.pk).revoked_at is not None

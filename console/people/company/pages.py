@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth import login, logout
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -17,7 +18,7 @@ from console.layout import trail
 from console.layout.access import Right, needs
 from console.layout.answers import SeeOther, actor_of, own_page, see
 from console.layout.trail import address_of
-from console.people import accounts, recent
+from console.people import accounts, personal_tokens, recent
 from console.people.company import connecting, entering, provider, rechecks
 from console.people.company.errors import (
     CompanyLoginError,
@@ -105,7 +106,14 @@ def disconnect_person(request: HttpRequest, person_id: str) -> HttpResponse:
     if known is None:
         raise Http404("There is no such person.")
     author = author_over(request, known)
-    if author is not None and entering.disconnect(known, author):
+    if author is None:
+        return see("person", person_id)
+    with transaction.atomic():
+        is_done = entering.disconnect(known, author)
+        if is_done:
+            # Without the identity nothing would put them to sleep once the person has left.
+            personal_tokens.revoke_all(known, author)
+    if is_done:
         messages.success(request, f"{known.get_username()} was disconnected.")
     return see("person", person_id)
 
