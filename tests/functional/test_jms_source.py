@@ -344,7 +344,7 @@ def test_what_only_amqp_has_a_word_for_is_kept_under_its_id(data: bytes) -> None
     assert jms_flaw(record).code == "JMS_NOT_READ"
     assert dict(record.headers)["sluice-message-id"] == b"m1"
     assert receipt == arrived(data, 1).receipt
-    assert receipt != arrived(bytes(Message(id="m1", body="x").encode()), 0).receipt
+    assert receipt != arrived(bytes(Message(id="m1", body="corrected").encode()), 0).receipt
 
 
 @pytest.mark.parametrize("end", [b"", b"\x00\x53\x77\x40", b"\x00\x53\x78\xc1\x01\x00"])
