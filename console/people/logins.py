@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse, reverse_lazy
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -50,10 +51,7 @@ class Login(LoginView):
             trail.note_login(request, Act.LOGIN_REFUSED, _name(request))
             # Not bound: a bound form would look at the password.
             form = self.form_class(request, initial={"username": _name(request)})
-            context = self.get_context_data(form=form, problem=problem)
-            answer = self.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
-            answer["Retry-After"] = str(problem.seconds_left)
-            return answer
+            return _refused(self, form, problem)
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
@@ -99,12 +97,8 @@ class PasswordChange(PasswordChangeView):
             count_try(name, address_of(request))
         except TooManyLoginsError as problem:
             trail.note_login(request, Act.LOGIN_REFUSED, name)
-            # Not bound: a bound form would look at the password.
-            form = self.form_class(cast("User", request.user))
-            context = self.get_context_data(form=form, problem=problem)
-            answer = self.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
-            answer["Retry-After"] = str(problem.seconds_left)
-            return answer
+            # Not bound: see above.
+            return _refused(self, self.form_class(cast("User", request.user)), problem)
         return super().post(request, *args, **kwargs)
 
     def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
@@ -132,6 +126,14 @@ class PasswordChange(PasswordChangeView):
         sessions.moved(before, after)
         sessions.end(form.user, but=after)
         return answer
+
+
+def _refused(view: Any, form: Form, problem: TooManyLoginsError) -> HttpResponse:
+    """The view's own page with the form, as the answer to one try too many."""
+    context = view.get_context_data(form=form, problem=problem)
+    answer: HttpResponse = view.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
+    answer["Retry-After"] = str(problem.seconds_left)
+    return answer
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:
