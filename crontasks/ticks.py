@@ -63,10 +63,12 @@ class RunRequest:
 def tick(instance_id: int, scheduled_at: datetime, request: RunRequest | None = None) -> Outcome:
     """Act upon one moment. A moment that is not newer than the last one is nothing.
 
+    A person's request has its run nevertheless: another moment was only acted upon before it.
     It counts as acted upon from the row of its run on: both are committed together. Raises what
     the database raises when it goes away, or takes no more sessions; the same tick may come again.
     """
-    due = CronInstance.objects.filter(_is_newer(scheduled_at), pk=instance_id).first()
+    mine = CronInstance.objects.filter(pk=instance_id)
+    due = (mine.filter(_is_newer(scheduled_at)) if request is None else mine).first()
     if due is None:
         return NOTHING
     if not registry.named(due.task).task.asks_only:
@@ -84,6 +86,8 @@ def _take(
 ) -> tuple[CronInstance, Context] | None:
     """Claim the moment; the instance as it is now and its run's context, None if nothing is due."""
     instance = claim(due.pk, scheduled_at)
+    if instance is None and request is not None:
+        instance = _overtaken(due.pk, scheduled_at)
     if instance is None or not may_act():
         return None
     context = Context(
@@ -115,6 +119,16 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     if mine.update(last_scheduled_at=scheduled_at, asked_at=asked_at) == 0:
         return None
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
+
+
+def _overtaken(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
+    """Return the instance of a request that a later moment overtook; None if that has its run."""
+    with transaction.atomic():
+        locked = CronInstance.objects.select_related("run_as").select_for_update(of=("self",))
+        instance = locked.filter(pk=instance_id).first()
+        if instance is None or instance.runs.filter(scheduled_at=scheduled_at).exists():
+            return None
+        return instance
 
 
 def pass_over(instance_id: int, scheduled_at: datetime) -> bool:

@@ -13,7 +13,8 @@ ABOUT_PROVIDERS: Final = models.Q(subject__startswith=PROVIDER)
 # One about a connection factory has this and its name.
 CONNECTION: Final = "connection "
 ABOUT_CONNECTIONS: Final = models.Q(subject__startswith=CONNECTION)
-# Written by the cron tasks that ask Kafka.
+# Written by the cron tasks that ask Kafka, each with what it writes about.
+ASKERS: Final = {"lag_monitor": ABOUT_PROVIDERS, "xa_recovery": ABOUT_CONNECTIONS}
 ASKED_FOR: Final = ABOUT_PROVIDERS | ABOUT_CONNECTIONS
 
 

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch, Q, Value
+from django.db.models.functions import Concat
 
 from crontasks.leadership import Term, ended_if_stopped
-from crontasks.models import Notice, NoticeDelivery
-from crontasks.models.notice import ASKED_FOR, NoticeKind
+from crontasks.models import CronInstance, Notice, NoticeDelivery
+from crontasks.models.notice import ASKED_FOR, ASKERS, NoticeKind
 from crontasks.notices import sending, telling
 from crontasks.notices.condition import Condition
 from integration.models import Queue
@@ -30,11 +32,12 @@ def settle(
     """Open what is new, close what is over (of these `kinds` only), decide who is told, send.
 
     What is known of providers and connections is written by those who ask them (`keep`) and only
-    told here. `send` sends what is due, or has it sent. A copy has the notices of its original:
-    they are not its own to end, and it tells of nothing but what it is. Of a leader whose `term`
-    is over nothing counts: another one has looked since.
+    told here; where nobody asks any more, it is left. `send` sends what is due, or has it sent. A
+    copy has the notices of its original: they are not its own to end, and it tells of nothing but
+    what it is. Of a leader whose `term` is over nothing counts: another one has looked since.
     """
-    if foreign_environment() is not None:
+    is_copy = foreign_environment() is not None
+    if is_copy:
         present = [condition for condition in present if condition.kind is NoticeKind.COPY]
         kinds = {NoticeKind.COPY}.intersection(kinds)
     present = list(present)
@@ -43,6 +46,8 @@ def settle(
             logger.warning("what was seen is dropped: another one leads by now")
             return
         keep(present, kinds, ~ASKED_FOR)
+        if not is_copy:
+            _leave_unasked()
     telling.decide(kinds)
     send()
 
@@ -99,6 +104,25 @@ def _open(begun: Collection[Condition]) -> None:
     ]
     # Two watches may look at the same time; the partial unique index lets one of them in.
     Notice.objects.bulk_create(rows, ignore_conflicts=True, batch_size=ROWS)
+
+
+def _leave_unasked() -> None:
+    """Close what nobody will ever end, as the cron task that asks is not active; tells nobody.
+
+    It may last: to say that it is over would be a guess.
+    """
+    asked_for = Notice.objects.filter(ASKED_FOR, closed_at__isnull=True)
+    if not asked_for.exists():
+        return
+    active = set(CronInstance.objects.filter(active=True).values_list("task", flat=True))
+    for task in ASKERS.keys() - active:
+        mine = list(asked_for.filter(ASKERS[task]).values_list("pk", flat=True))
+        untold = NoticeDelivery.objects.filter(sent_at__isnull=True, taken_at__isnull=True)
+        untold.filter(notice__in=mine).delete()
+        why = f" Whether this is over is not known: {task} is not active, and nobody else asks."
+        ends: dict[str, Any] = dict.fromkeys(("closed_at", "decided_at", "told_at"), database_now())
+        rows = Notice.objects.filter(pk__in=mine, closed_at__isnull=True)
+        rows.update(**ends, again_at=None, text=Concat("text", Value(why)))
 
 
 def _close(over: Collection[int]) -> None:

@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from integration.models.fields import SECONDS
 from integration.models.provider import Provider
 
 
@@ -52,8 +53,8 @@ class ConnectionFactory(models.Model):
     most = models.PositiveSmallIntegerField(
         "most connections", default=8, validators=[MinValueValidator(1), MaxValueValidator(64)]
     )
-    idle_seconds = models.FloatField(default=60, validators=[MinValueValidator(1)])
-    wait_seconds = models.FloatField(default=5, validators=[MinValueValidator(0)])
+    idle_seconds = models.FloatField(default=60, validators=[MinValueValidator(1), *SECONDS])
+    wait_seconds = models.FloatField(default=5, validators=SECONDS)
     changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

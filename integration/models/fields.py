@@ -1,15 +1,20 @@
-"""Columns of our own: text that is encrypted where it is stored, and states; constraints."""
+"""Columns of our own: encrypted text, states, bounds; constraints."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import MD5
 
+from integration.durations import LONGEST_SECONDS
 from integration.errors import IntegrationError
 from integration.values import readable_moment
+
+# What is longer is a slip of the keyboard, and some of it more than a date can hold.
+SECONDS: Final = (MinValueValidator(0), MaxValueValidator(LONGEST_SECONDS))
 
 
 class SecretUnreadableError(IntegrationError):

@@ -9,10 +9,10 @@ from django.db import models
 
 from integration.endpoints.properties import forwards
 from integration.models import order_paths, two_phase
-from integration.models.fields import one_queue_per_source
+from integration.models.fields import SECONDS, one_queue_per_source
 from integration.models.forwards import circle_through, forwarding, leads_on
 from integration.models.provider import Provider
-from integration.models.retrying import Retrying
+from integration.models.retrying import ONE_CALL, Retrying
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.policy import branches, groups, jms
 from integration.policy.failure_thresholds import FailureThresholds
@@ -221,8 +221,8 @@ class Queue(Retrying):
     batch_size = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(1), MaxValueValidator(10_000)]
     )
-    stay_seconds = models.FloatField(default=60, validators=[MinValueValidator(0)])
-    handler_timeout_seconds = models.FloatField(default=60, validators=[MinValueValidator(1)])
+    stay_seconds = models.FloatField(default=60, validators=SECONDS)
+    handler_timeout_seconds = models.FloatField(default=60, validators=ONE_CALL)
     tracks = models.BooleanField(
         default=True,
         db_default=True,

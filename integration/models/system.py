@@ -7,10 +7,11 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration.endpoints import properties as endpoint_properties
-from integration.models.fields import SecretField
+from integration.models.fields import SECONDS, SecretField
 from integration.models.forwards import circle_through, forwarding, target_of
 from integration.models.ledgers import LedgerSharedError, check_ledger
 from integration.models.provider import Provider
+from integration.models.retrying import FACTOR, are_pauses
 from integration.models.search_paths import check_search_paths
 from integration.policy.retry import Backoff, RetryRule
 
@@ -185,18 +186,16 @@ class EnterpriseService(models.Model):
     max_retries = models.PositiveIntegerField(
         null=True, blank=True, validators=[MaxValueValidator(1_000)]
     )
-    retry_delay_seconds = models.FloatField(
-        default=30, db_default=30, validators=[MinValueValidator(0)]
+    retry_delay_seconds = models.FloatField(default=30, db_default=30, validators=SECONDS)
+    retry_factor = models.FloatField(default=2, db_default=2, validators=FACTOR)
+    retry_delays_seconds = models.JSONField(
+        default=list, db_default=[], blank=True, validators=[are_pauses]
     )
-    retry_factor = models.FloatField(default=2, db_default=2, validators=[MinValueValidator(1)])
-    retry_delays_seconds = models.JSONField(default=list, db_default=[], blank=True)
-    retry_cap_seconds = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)])
+    retry_cap_seconds = models.FloatField(null=True, blank=True, validators=SECONDS)
     retry_jitter = models.FloatField(
         null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(1)]
     )
-    retry_total_seconds = models.FloatField(
-        null=True, blank=True, validators=[MinValueValidator(0)]
-    )
+    retry_total_seconds = models.FloatField(null=True, blank=True, validators=SECONDS)
 
     class Meta:
         ordering = ["interface"]
@@ -206,18 +205,7 @@ class EnterpriseService(models.Model):
 
     def clean(self) -> None:
         check_search_paths(self.external_id_path, self.search_paths)
-        self._check_pauses()
-
-    def _check_pauses(self) -> None:
-        """Raises ValidationError for listed pauses that are none, or are missing."""
-        pauses = self.retry_delays_seconds
-        numbers = isinstance(pauses, list) and all(
-            isinstance(pause, int | float) and not isinstance(pause, bool) and pause >= 0
-            for pause in pauses
-        )
-        if not numbers:
-            raise ValidationError({"retry_delays_seconds": "List the pauses in seconds."})
-        if self.backoff == Backoff.LIST and not pauses:
+        if self.backoff == Backoff.LIST and not self.retry_delays_seconds:
             raise ValidationError({"retry_delays_seconds": "List at least one pause."})
 
     def retry_rule(self) -> RetryRule | None:

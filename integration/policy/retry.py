@@ -1,5 +1,6 @@
 """The times at which a failed message is tried again, and its giving up. Pure arithmetic."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -112,12 +113,19 @@ def _plain_seconds(policy: RetryPolicy, retry_no: int) -> float:
         case Backoff.LINEAR:
             return first * retry_no
         case Backoff.EXPONENTIAL:
-            # 2.0 ** 2000 overflows; the cap would win long before.
-            return first * policy.factor ** min(retry_no - 1, 64)
+            return _grown(first, policy.factor, retry_no - 1)
         case Backoff.LIST:
             if not policy.delays:
                 return first
             return policy.delays[min(retry_no, len(policy.delays)) - 1].total_seconds()
+
+
+def _grown(first: float, factor: float, times: int) -> float:
+    try:
+        # 2.0 ** 2000 overflows; the cap would win long before.
+        return first * factor ** min(times, 64)
+    except OverflowError:
+        return math.inf
 
 
 def decide(

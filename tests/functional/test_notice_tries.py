@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.core.mail import EmailMessage
 
-from crontasks.models import Notice, NoticeDelivery, NoticeRecipient
-from crontasks.models.notice import NoticeKind
-from crontasks.notices import selectors, sending
+from crontasks.models import CronInstance, Notice, NoticeDelivery, NoticeRecipient
+from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
+from crontasks.notices import book, selectors, sending
 from crontasks.notices.condition import Condition
 from tests.support.http_partner import HttpPartner
 from tests.support.notices import BLOCKED, a_rule, a_webhook, bodies, later, look
@@ -189,3 +189,19 @@ def test_without_a_mail_server_nobody_counts_as_told(settings: Any) -> None:
     unsent = NoticeDelivery.objects.get()
     assert "SLUICE_EMAIL_URL" in unsent.problem
     assert unsent.sent_at is None
+
+
+def test_a_notice_about_which_nobody_asks_any_more_is_closed_in_silence(
+    partner: HttpPartner,
+) -> None:
+    a_webhook(partner, "/take")
+    a_rule(recipients=["hook"], after_seconds=0)
+    kinds = {NoticeKind.OUTAGE}
+    book.keep([Condition(NoticeKind.OUTAGE, f"{PROVIDER}main", "Away.")], kinds, ABOUT_PROVIDERS)
+    book.settle([], kinds)
+    told = len(partner.requests)
+    assert Notice.objects.get().closed_at is None
+    CronInstance.objects.filter(task="lag_monitor").update(active=False)
+    book.settle([], kinds)
+    assert Notice.objects.get().closed_at is not None
+    assert (told, len(partner.requests)) == (1, 1), "that it is over is not known"

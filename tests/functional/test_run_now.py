@@ -45,6 +45,17 @@ def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(monkeypatch):
     assert run.scheduled_at > ahead
 
 
+def test_one_that_a_later_moment_overtook_runs_once():
+    instance, asked_for, scheduled = an_instance(), later(10), later(20)
+    assert ticks.claim(instance.pk, scheduled) is not None
+    for _ in range(2):
+        ticks.tick(instance.pk, asked_for, ASKED)
+    run = CronRun.objects.get(instance=instance)
+    assert (run.counts, run.scheduled_at) == ({"ran": 1}, asked_for)
+    instance.refresh_from_db()
+    assert instance.last_scheduled_at == scheduled
+
+
 class Sent:
     """What is sent to the broker, and whether others saw it committed by then."""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.policy.retry import Backoff, RetryPolicy, probe_pause
+from integration.policy.retry import Backoff, RetryPolicy, pause, probe_pause
 from integration.selectors.setup.retry_line import SHOWN, retry_line
 
 pytestmark = pytest.mark.fast
@@ -102,3 +102,8 @@ def test_probes_of_an_outage_double_their_pauses_up_to_a_minute():
     pauses = [probe_pause(probes, 0.0).total_seconds() for probes in (0, 1, 2, 5, 6, 2_000)]
     assert pauses == [1, 2, 4, 32, 60, 60]
     assert probe_pause(6, 1.0) == timedelta(seconds=72)
+
+
+def test_a_factor_beyond_all_numbers_ends_at_the_longest_pause() -> None:
+    policy = RetryPolicy(backoff=Backoff.EXPONENTIAL, factor=1e10, max_retries=None)
+    assert pause(policy, 65, 0.0) == policy.cap

@@ -1,0 +1,28 @@
+"""Seconds and factors beyond what a clock holds: no configuration file may set them."""
+
+import pytest
+
+from tests.functional.config_world import Config, a_whole_configuration
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # PostgreSQL takes no time limit of more than 24 days.
+        "handler_timeout_seconds: 2.0e+6",
+        "retry_delay_seconds: 1.0e+300",
+        "retry_total_seconds: -1",
+        "retry_delays_seconds: [30, soon]",
+        "retry_delays_seconds: [1.0e+300]",
+        "retry_factor: 1.0e+10",
+    ],
+)
+def test_what_no_clock_holds_is_told_with_its_field(tmp_path, line: str) -> None:
+    a_whole_configuration()
+    code, said = Config(tmp_path)(
+        "plan", text=f"format: 1\nqueues:\n  - name: orders\n    {line}\n"
+    )
+    assert code == 1
+    assert line.partition(":")[0] in said
