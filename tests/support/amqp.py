@@ -1,4 +1,4 @@
-"""A real JMS broker, one for all tests of a file, and what a receiver gets from it."""
+"""A real JMS broker, one for all tests of a tester, and what a receiver gets from it."""
 
 import shutil
 import tempfile
@@ -65,7 +65,7 @@ class Broker:
         amqp_client.put(self.port, (USER, self.server.password), address, message_id)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def amqp_broker() -> Iterator[Broker]:
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-artemis-"))
     broker = Broker(folder)

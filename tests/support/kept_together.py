@@ -19,6 +19,20 @@ SHARED: Final = {
         "tests/functional/test_secured_kafka.py",
         "tests/functional/test_setup_provider.py",
     ),
+    "a JMS broker": (
+        "tests/functional/test_jms_circles.py",
+        "tests/functional/test_jms_depth.py",
+        "tests/functional/test_jms_idle.py",
+        "tests/functional/test_jms_java.py",
+        "tests/functional/test_jms_roads.py",
+        "tests/functional/test_jms_selectors.py",
+        "tests/functional/test_jms_source.py",
+        "tests/functional/test_jms_waiting.py",
+        "tests/functional/test_endpoint_amqp.py",
+        "tests/functional/test_payments.py",
+        "tests/crash/test_jms_crash.py",
+        "tests/crash/test_amqp_crash.py",
+    ),
 }
 
 
