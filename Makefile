@@ -6,9 +6,9 @@ PYTHON ?= $(shell for found in python3.11 python3.12 python3.13 python3.14 pytho
 	$$found -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$found; break; fi; done)
 OURS := .venv/bin/python
-# So many processes test side by side, each on servers of its own: about 3 GB each. One more than
-# a small machine has processors, since tests of crashes and outages mostly wait.
-TESTERS ?= 3
+# So many processes test side by side, each on servers of its own: about 3 GB each. Twice as many
+# as a small machine has processors, since tests of crashes and outages mostly wait.
+TESTERS ?= 4
 # Whatever the shell says of it: a process that has to compile its modules begins two seconds later.
 export PYTHONDONTWRITEBYTECODE :=
 # No suitable Python: let the one there is say so in a sentence.

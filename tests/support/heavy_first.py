@@ -1,8 +1,8 @@
 """Orders the files of a run so that its testers end together and seldom want the same thing.
 
 What takes one tester longest begins first: the files that share a Spark session, then those that
-share a browser (tests/support/kept_together.py). These are busy all the time; beside them a third
-tester begins with crashes and outages, which mostly wait for a lease or a time limit.
+share a browser (tests/support/kept_together.py). These are busy all the time; beside them the other
+testers begin with crashes and outages, which mostly wait for a lease or a time limit.
 """
 
 from typing import Final
