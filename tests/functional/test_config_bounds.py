@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 @pytest.mark.parametrize(
     "line",
     [
-        # PostgreSQL takes no time limit of more than 24 days.
+        # Twice this is a time limit of PostgreSQL, which takes none of more than 24 days.
         "handler_timeout_seconds: 2.0e+6",
         "retry_delay_seconds: 1.0e+300",
         "retry_total_seconds: -1",
