@@ -7,6 +7,9 @@ from typing import Final
 BODY: Final = "jms-body"
 # A JSON object: the types of those properties that are no texts, by name.
 TYPES: Final = "jms-types"
+# Likewise of the entries of a map, by name, or of a stream, by place: those types that JSON tells
+# from no other.
+ENTRY_TYPES: Final = "jms-body-types"
 # A FlawCode, a colon and why: the message waits for a person, whatever its body says.
 FLAW: Final = "sluice-jms-flaw"
 MESSAGE_ID: Final = "sluice-message-id"

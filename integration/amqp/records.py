@@ -2,13 +2,14 @@
 
 The mapping of AMQP's fields to JMS's headers is that of "AMQP JMS Mapping" (OASIS working draft).
 A property becomes a header of its name. Headers hold texts, so one more tells the types of those
-that were none: who sends them to a JMS broker again can give them back their types.
+that were none, and another one those of a body's entries that JSON has no types for: who sends them
+to a JMS broker again can give them back.
 """
 
 import base64
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +33,15 @@ from integration.amqp import sections
 from integration.amqp.sections import bare, beyond_delivery, body, has_body
 from integration.amqp.waiting import USUAL_PRIORITY, JmsMessage, Property
 from integration.envelope.fields import MAX_FIELD_LENGTH
-from integration.jms_headers import BODY, FLAW, MESSAGE_ID, TYPES, FlawCode, JmsBody
+from integration.jms_headers import (
+    BODY,
+    ENTRY_TYPES,
+    FLAW,
+    MESSAGE_ID,
+    TYPES,
+    FlawCode,
+    JmsBody,
+)
 from integration.policy.forwards import TRAIL, TRAIL_PROPERTY
 from integration.values import Record, content_hash
 
@@ -56,6 +65,15 @@ TYPE_NAMES: Final[dict[type, str]] = {
     float32: "float",
     float: "double",
 }
+# What comes back from JSON as a long, a double or a text.
+LOST_TYPES: Final[dict[type, str]] = {
+    **{kind: TYPE_NAMES[kind] for kind in (byte, short, int32, float32)},
+    char: "char",
+    bytes: "bytes",
+    memoryview: "bytes",
+}
+# Kafka counts headers into the size of a message. Beyond this they are not told.
+MOST_ENTRY_TYPES_BYTES: Final = 65_536
 # The first half of their constructors.
 LISTS_AND_MAPS: Final = (0xC, 0xD)
 # What the library and we say of what cannot be read; the last one of what is too deep.
@@ -262,6 +280,19 @@ def _headers(message: Any, id_: str) -> Iterator[tuple[str, bytes]]:
         yield str(name), _property(value)
     if types:
         yield TYPES, json.dumps(types, sort_keys=True).encode()
+    yield from _entry_types(message.body)
+
+
+def _entry_types(body: Any) -> Iterator[tuple[str, bytes]]:
+    entries: Iterable[tuple[Any, Any]] = ()
+    if isinstance(body, dict):
+        entries = body.items()
+    if isinstance(body, list):
+        entries = enumerate(body)
+    types = {str(name): LOST_TYPES[type(one)] for name, one in entries if type(one) in LOST_TYPES}
+    told = json.dumps(types).encode()
+    if types and len(told) <= MOST_ENTRY_TYPES_BYTES:
+        yield ENTRY_TYPES, told
 
 
 def _kind_of(message: Any) -> JmsBody:

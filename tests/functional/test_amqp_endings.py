@@ -1,16 +1,24 @@
 """Each way in which a broker may end a message, a link or a connection, and what that comes to."""
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from proton import Message
+from proton import Message, byte, char, float32, int32, short
 
 from integration.endpoint_types.amqp.endpoint import AmqpEndpoint
 from integration.endpoint_types.amqp.messages import Writer
 from integration.endpoint_types.amqp.properties import AmqpProperties
-from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
+from integration.endpoints.port import (
+    Accepted,
+    Later,
+    NotDeliveredError,
+    Refused,
+    Unknown,
+    Unreachable,
+)
 from tests.contract.endpoint_worlds import an_outbound_message
 from tests.support.settling_broker import SettlingBroker
 
@@ -139,6 +147,59 @@ def test_what_amqp_cannot_carry_is_refused_before_it_is_sent(
         endpoint.close()
     assert (type(answer), answer.code) == (Refused, "AMQP_UNWRITABLE")
     assert not broker.ids
+
+
+ENTRIES = {
+    "tiny": ("byte", -1, byte(-1)),
+    "small": ("short", 300, short(300)),
+    "whole": ("int", 7, int32(7)),
+    "share": ("float", 0.25, float32(0.25)),
+    "letter": ("char", "字", char("字")),
+    "raw": ("bytes", "AP8=", b"\x00\xff"),
+    "gone": ("short", None, None),
+    "far": ("", 7, 7),
+    "text": ("no type", "AP8=", "AP8="),
+}
+
+
+@pytest.mark.parametrize("kind", ["map", "stream"])
+def test_entries_have_the_types_again_that_the_headers_tell(kind: str) -> None:
+    is_map, entries = kind == "map", dict(ENTRIES)
+    if not is_map:
+        entries["raw"] = ("bytes", "AP8=", "AP8=")
+    columns = list(zip(*entries.values(), strict=True))
+    names = list(ENTRIES) if is_map else [str(at) for at in range(len(ENTRIES))]
+    types, values, expected = (dict(zip(names, column, strict=True)) for column in columns)
+    headers = {"jms-body": kind, "jms-body-types": json.dumps(types | {"never": "int"})}
+    body = json.dumps(values if is_map else list(values.values())).encode()
+    made, writer = Message(), Writer(AmqpProperties(host="h", address="a", restores=True))
+    made.decode(writer.encoded(an_outbound_message("m1", headers=headers, body=body)))
+    given = made.body if is_map else dict(zip(names, made.body, strict=True))
+    assert given == expected
+    for name, value in given.items():
+        wanted = memoryview if isinstance(expected[name], bytes) else type(expected[name])
+        assert type(value) is wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("short", 70_000),
+        ("int", 1.5),
+        ("byte", True),
+        ("float", "much"),
+        ("char", "ab"),
+        ("char", 7),
+        ("bytes", "no Base64"),
+        ("bytes", {}),
+    ],
+)
+def test_an_entry_that_is_no_more_of_its_type_is_refused(kind: str, value: object) -> None:
+    headers = {"jms-body": "map", "jms-body-types": json.dumps({"a": kind})}
+    message = an_outbound_message("m1", headers=headers, body=json.dumps({"a": value}).encode())
+    with pytest.raises(NotDeliveredError) as refused:
+        Writer(AmqpProperties(host="h", address="a", restores=True)).encoded(message)
+    assert refused.value.answer.code == "AMQP_UNWRITABLE"
 
 
 DEEP = {"jms-body": "map", "JMSType": "accepted"}

@@ -13,8 +13,10 @@ import jakarta.jms.StreamMessage;
 import jakarta.jms.TextMessage;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.TreeMap;
 import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
 
@@ -28,6 +30,7 @@ import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
 public final class JmsClient {
   private static final long PATIENCE = 20_000;
   private static final int KINDS = 5;
+  private static final int STREAMED = 3;
   private static final int GROUPS = 21;
   private static final int TRIES = 100;
   private static final long PAUSE = 200;
@@ -111,11 +114,19 @@ public final class JmsClient {
         MapMessage map = session.createMapMessage();
         map.setLong("n", number);
         map.setString("name", "漢字");
+        map.setByte("tiny", (byte) -1);
+        map.setShort("small", (short) 300);
+        map.setInt("whole", number);
+        map.setFloat("share", 0.1f);
+        map.setDouble("price", 0.1);
+        map.setChar("letter", '字');
+        map.setBytes("raw", new byte[] {0, (byte) 0xff});
         return map;
       case 3:
         StreamMessage stream = session.createStreamMessage();
         stream.writeLong(number);
         stream.writeString("second");
+        stream.writeInt(number);
         return stream;
       default:
         return session.createObjectMessage("object " + number);
@@ -139,7 +150,7 @@ public final class JmsClient {
       // Brokers add some of their own where they translate between protocols, bridges their trail.
       if (!name.toString().matches("(JMS|_AMQ|NATIVE_MESSAGE_ID|sluice_forwards).*")) {
         Object value = message.getObjectProperty(name.toString());
-        properties.put(name.toString(), value.getClass().getSimpleName() + " " + value);
+        properties.put(name.toString(), typed(value));
       }
     }
     return String.join(
@@ -167,14 +178,23 @@ public final class JmsClient {
     if (message instanceof MapMessage map) {
       TreeMap<String, Object> entries = new TreeMap<>();
       for (Object name : Collections.list(map.getMapNames())) {
-        entries.put(name.toString(), map.getObject(name.toString()));
+        entries.put(name.toString(), typed(map.getObject(name.toString())));
       }
       return "map " + entries;
     }
     if (message instanceof StreamMessage stream) {
       stream.reset();
-      return "stream " + stream.readObject() + " " + stream.readObject();
+      List<String> entries = new ArrayList<>();
+      for (int entry = 0; entry < STREAMED; entry++) {
+        entries.add(typed(stream.readObject()));
+      }
+      return "stream " + entries;
     }
     return "object " + ((ObjectMessage) message).getObject();
+  }
+
+  private static String typed(Object value) {
+    String text = value instanceof byte[] bytes ? HexFormat.of().formatHex(bytes) : "" + value;
+    return value.getClass().getSimpleName() + " " + text;
   }
 }

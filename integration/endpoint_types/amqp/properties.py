@@ -110,8 +110,9 @@ class AmqpProperties(Properties):
         "Give back what JMS had",
         False,
         shape=Shape.FLAG,
-        help="Of messages that came from a JMS broker: kind, headers and properties with their "
-        "types, as the record's headers tell them. Payloads are sent whatever is in them.",
+        help="Of messages that came from a JMS broker: kind, headers, properties and entries of "
+        "maps and streams with their types, as the record's headers tell them. Payloads are sent "
+        "whatever is in them.",
     )
     body: str = declare(
         "Body",

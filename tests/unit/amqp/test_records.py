@@ -1,9 +1,11 @@
 """What becomes a record of an encoded message, and what is held as it came."""
 
+import json
 import struct
+from typing import Any
 
 import pytest
-from proton import Message, decimal128
+from proton import Message, byte, char, decimal128, float32, int32, short
 
 from integration.amqp.records import arrived
 from integration.delivery.jms_flaws import jms_flaw
@@ -67,6 +69,47 @@ def test_what_was_read_in_part_is_held_as_it_came(rest: bytes) -> None:
     record, _ = arrived(PROPERTIES + rest, 0)
     assert record.value == PROPERTIES + rest
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+ENTRIES = {
+    "tiny": byte(-1),
+    "small": short(300),
+    "whole": int32(7),
+    "far": 7,
+    "share": float32(0.1),
+    "price": 0.1,
+    "letter": char("字"),
+    "raw": b"\x00\xff",
+    "text": "AP8=",
+    "none": None,
+    "yes": True,
+}
+TYPES = {
+    "tiny": "byte",
+    "small": "short",
+    "whole": "int",
+    "share": "float",
+    "letter": "char",
+    "raw": "bytes",
+}
+
+
+def entry_types(body: Any) -> Any:
+    record, _ = arrived(bytes(Message(id="m1", body=body).encode()), 0)
+    told = dict(record.headers or ()).get("jms-body-types")
+    return None if told is None else json.loads(told)
+
+
+def test_the_types_that_json_has_not_are_told_beside_a_body() -> None:
+    assert entry_types(ENTRIES) == TYPES
+    places = {str(at): TYPES[name] for at, name in enumerate(ENTRIES) if name in TYPES}
+    assert entry_types(list(ENTRIES.values())) == places
+    assert [entry_types(body) for body in ({"far": 7}, [], "text", b"\x00", None)] == [None] * 5
+
+
+def test_types_that_would_take_most_of_a_message_are_not_told() -> None:
+    assert len(entry_types([short(1)] * 3_000)) == 3_000
+    assert entry_types([short(1)] * 10_000) is None
 
 
 BEFORE = b"\x00\x53\x70\xc0\x02\x01\x41"
