@@ -7,8 +7,7 @@ from typing import Final
 BODY: Final = "jms-body"
 # A JSON object: the types of those properties that are no texts, by name.
 TYPES: Final = "jms-types"
-# Likewise of the entries of a map, by name, or of a stream, by place: those types that JSON tells
-# from no other.
+# Likewise of the entries of a map by name; of a stream as an array, "" where JSON tells the type.
 ENTRY_TYPES: Final = "jms-body-types"
 # A FlawCode, a colon and why: the message waits for a person, whatever its body says.
 FLAW: Final = "sluice-jms-flaw"

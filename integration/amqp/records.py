@@ -9,7 +9,7 @@ to a JMS broker again can give them back.
 import base64
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -65,9 +65,9 @@ TYPE_NAMES: Final[dict[type, str]] = {
     float32: "float",
     float: "double",
 }
-# What comes back from JSON as a long, a double or a text.
+# What comes back from JSON as a long, a double or a text; a double, once it is corrected to 5.
 LOST_TYPES: Final[dict[type, str]] = {
-    **{kind: TYPE_NAMES[kind] for kind in (byte, short, int32, float32)},
+    **{kind: TYPE_NAMES[kind] for kind in (byte, short, int32, float32, float)},
     char: "char",
     bytes: "bytes",
     memoryview: "bytes",
@@ -284,14 +284,14 @@ def _headers(message: Any, id_: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _entry_types(body: Any) -> Iterator[tuple[str, bytes]]:
-    entries: Iterable[tuple[Any, Any]] = ()
+    types: dict[str, str] | list[str] = {}
     if isinstance(body, dict):
-        entries = body.items()
+        lost = ((str(name), LOST_TYPES.get(type(value))) for name, value in body.items())
+        types = {name: kind for name, kind in lost if kind}
     if isinstance(body, list):
-        entries = enumerate(body)
-    types = {str(name): LOST_TYPES[type(one)] for name, one in entries if type(one) in LOST_TYPES}
+        types = [LOST_TYPES.get(type(value), "") for value in body]
     told = json.dumps(types).encode()
-    if types and len(told) <= MOST_ENTRY_TYPES_BYTES:
+    if any(types) and len(told) <= MOST_ENTRY_TYPES_BYTES:
         yield ENTRY_TYPES, told
 
 

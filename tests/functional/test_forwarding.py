@@ -116,8 +116,12 @@ def test_fields_make_a_document_and_a_key(broker):
     queue = a_forward(broker, "there", properties=made)
     order = {"number": "P-1", "lines": [1, 2], "site": "NORTH"}
     wrapped = {"order": order, "more": 1}
-    broker.send(queue.topic, [wrapped, {"order": {"number": "P-2"}}, None], key=b"old")
+    headers = [("jms-body", b"map"), ("jms-body-types", b'{"number": "char"}')]
+    sent = [wrapped, {"order": {"number": "P-2"}}, None]
+    broker.send(queue.topic, sent, key=b"old", headers=headers)
     run_queue(queue.pk)
+    kept = dict(decode_headers(OutboxRow.objects.get().headers))
+    assert (kept["jms-body"], "jms-body-types" in kept) == (b"map", False), "of another content"
     assert values() == [{"number": "P-1", "lines": [1, 2], "none": None}]
     assert bytes(OutboxRow.objects.get().key or b"") == b"NORTH"
     held = MessageError.objects.order_by("offset").values_list("code", "state")

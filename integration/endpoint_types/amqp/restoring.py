@@ -3,7 +3,8 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from proton import byte, char, float32, int32, short, symbol
@@ -18,7 +19,7 @@ _TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
     "short": lambda text: short(int(text)),
     "int": lambda text: int32(int(text)),
     "long": int,
-    "float": lambda text: float32(float(text)),
+    "float": lambda text: float32(_single(float(text))),
     "double": float,
 }
 # What JSON has as texts.
@@ -29,7 +30,7 @@ _OF_TEXTS: Final[Mapping[str, Callable[[str], Any]]] = {
 # Artemis has no conversion for bytes in a stream, and takes such a message away from receivers of
 # its own protocol without a word (CoreStreamMessageWrapper.writeObject): they stay a text.
 LOST_IN_STREAMS: Final = "bytes"
-_OF_NUMBERS: Final = ("byte", "short", "int", "float")
+_OF_NUMBERS: Final = ("byte", "short", "int", "float", "double")
 _KINDS: Final[Mapping[str, int]] = {
     JmsBody.NONE: 0,
     JmsBody.OBJECT: 1,
@@ -44,11 +45,11 @@ JAVA_OBJECT: Final = symbol("application/x-java-serialized-object")
 def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
     """The headers that can be properties, with the types that they had.
 
-    Raises ValueError, RecursionError for types that cannot be read.
+    Raises ValueError, OverflowError for one that is not of its type.
     """
-    types = _types(headers, TYPES)
+    types = _types(headers.get(TYPES, ""), dict)
     return {
-        name: _TYPES.get(types.get(name, ""), str)(text)
+        name: _type_named(types.get(name))(text)
         for name, text in headers.items()
         if _PROPERTY.fullmatch(name)
     }
@@ -84,11 +85,7 @@ def body_of(body: bytes, headers: Mapping[str, str]) -> tuple[Any, JmsBody, bool
         case JmsBody.TEXT:
             return body.decode(), kind, False
         case JmsBody.MAP | JmsBody.STREAM:
-            value = json.loads(body)
-            wanted = dict if kind is JmsBody.MAP else list
-            if type(value) is not wanted:
-                raise ValueError(f"it is no {kind} any more")
-            return _entries(value, _types(headers, ENTRY_TYPES)), kind, False
+            return _entries(json.loads(body), kind, headers.get(ENTRY_TYPES, "")), kind, False
         case JmsBody.BYTES | JmsBody.OBJECT:
             return body, kind, True
 
@@ -98,32 +95,64 @@ def number_of(kind: JmsBody) -> byte:
     return byte(_KINDS[kind])
 
 
-def _entries(body: Any, types: Mapping[str, str]) -> Any:
+def _entries(body: object, kind: JmsBody, told: str) -> object:
+    match body:
+        case dict() if kind is JmsBody.MAP:
+            return _of_map(body, told)
+        case list() if kind is JmsBody.STREAM:
+            return _of_stream(body, told)
+        case _:
+            raise ValueError(f"it is no {kind} any more")
+
+
+def _of_map(entries: Mapping[str, Any], told: str) -> Mapping[str, Any]:
     """Give entries the types that they had; a person may have added some, and removed others.
 
     Raises ValueError for one that can be of its type no more.
     """
-    if isinstance(body, list):
-        types = {at: kind for at, kind in types.items() if kind != LOST_IN_STREAMS}
-        return [_typed(value, types.get(str(at), "")) for at, value in enumerate(body)]
-    return {name: _typed(value, types.get(name, "")) for name, value in body.items()}
+    types = _types(told, dict)
+    return {name: _typed(value, types.get(name)) for name, value in entries.items()}
 
 
-def _typed(value: Any, kind: str) -> Any:
-    if value is None:
-        return None
+def _of_stream(entries: Sequence[Any], told: str) -> Sequence[Any]:
+    """Likewise by place, unless a person has added or removed some. Raises ValueError."""
+    types = _types(told, list)
+    if len(types) != len(entries):
+        return entries
+    return [
+        value if kind == LOST_IN_STREAMS else _typed(value, kind)
+        for value, kind in zip(entries, types, strict=True)
+    ]
+
+
+def _typed(value: Any, kind: object) -> Any:
+    if value is None or not isinstance(kind, str):
+        return value
     try:
         if kind in _OF_TEXTS:
             return _OF_TEXTS[kind](value)
         return _TYPES[kind](str(value)) if kind in _OF_NUMBERS else value
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise ValueError(f"an entry is no {kind} any more") from problem
 
 
-def _types(headers: Mapping[str, str], header: str) -> Mapping[str, str]:
-    """The types that a header tells, by name. Raises ValueError, RecursionError."""
-    types = json.loads(headers.get(header) or "{}")
-    if not isinstance(types, dict):
-        return {}
-    # A property of a JMS client may have this name, too, and holds what it likes.
-    return {name: kind for name, kind in types.items() if isinstance(kind, str)}
+def _type_named(kind: object) -> Callable[[str], Any]:
+    return _TYPES.get(kind, str) if isinstance(kind, str) else str
+
+
+def _single(value: float) -> float:
+    """A number that a float of four bytes holds; AMQP's would be infinite. Raises OverflowError."""
+    struct.pack(">f", value)
+    return value
+
+
+def _types(told: str, wanted: type[Any]) -> Any:
+    """What a header tells of types, as this kind of collection; empty where it is another thing.
+
+    A property of a JMS client may have the header's name, too, and holds what it likes.
+    """
+    try:
+        types = json.loads(told or "null")
+    except (ValueError, RecursionError):
+        types = None
+    return types if isinstance(types, wanted) else wanted()

@@ -25,7 +25,7 @@ from integration.handlers.failures import Applied, Forwarded, Verdict
 from integration.handlers.outbound import current
 from integration.handlers.outgoing import MESSAGE_ID
 from integration.handlers.registry import Registration
-from integration.jms_headers import FLAW
+from integration.jms_headers import ENTRY_TYPES, FLAW
 from integration.message import Message
 from integration.models import Endpoint, Provider, Queue
 from integration.policy.failure import Failure
@@ -136,7 +136,7 @@ class Forwarder:
             value=value,
             key=key,
             headers=[
-                *(_kept(message.headers) if properties.keep_headers else ()),
+                *(self._kept(message.headers) if properties.keep_headers else ()),
                 (MESSAGE_ID, message.message_id.encode()),
                 (TRAIL, onward(trail, self._place).encode()),
             ],
@@ -185,6 +185,8 @@ class Forwarder:
             return message.key
         return self._key.filled(Fields(outbound_of(message))).encode()
 
-
-def _kept(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
-    return [(name, value) for name, value in headers if name not in _LEFT_OUT]
+    def _kept(self, headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+        is_same = self._properties.content == AS_IT_IS
+        # Types of entries are those of the content that came.
+        left_out = _LEFT_OUT if is_same else _LEFT_OUT | {ENTRY_TYPES}
+        return [(name, value) for name, value in headers if name not in left_out]
