@@ -11,13 +11,16 @@ from typing import Final, NamedTuple
 import psycopg
 
 from spark_jobs.errors import Stopped, lost
-from spark_jobs.fencing import Owned, stay_ours
+from spark_jobs.fencing import Owned, note, stay_ours
 from spark_jobs.staging import Session, Stage
 from spark_jobs.topics.producing import open_sender
 from spark_jobs.topics.target import Target
 from spark_jobs.work import Part, Work
 
 STAGES: Final = ("stage", "send")
+# A fact of a run from when it begins to send until it is done. The cleanup leaves the
+# tables of such a run: nothing else knows what was sent.
+SENDING_BEGUN: Final = "sending_begun"
 _KNOWN: Final = "SELECT sent FROM {ranges} WHERE number = %s"
 _SO_FAR: Final = "SELECT count(sent), coalesce(sum(sent), 0)::bigint FROM {ranges}"
 _SENT: Final = "UPDATE {ranges} SET sent = %s WHERE number = %s"
@@ -74,8 +77,14 @@ def send_range(what: Sending, tables: Stage, number: int, records: Records) -> N
         session.execute(tables.sql(_SENT), [sender.finish(), number])
 
 
+def begin(work: Work) -> None:
+    """Note that from now on some of the run is out. Raises JobError RUN_TAKEN."""
+    note(work.database, work.owned, {SENDING_BEGUN: True})
+
+
 def send_all(work: Work, tables: Stage, parts: Sequence[Part], act: Callable[[Part], None]) -> None:
     """Send every range. What was staged stays when somebody cancels it: some of it is out."""
+    begin(work)
     try:
         work.each("send", parts, act, lambda: _so_far(work, tables), stages=STAGES)
     except Stopped:

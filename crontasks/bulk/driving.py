@@ -227,12 +227,14 @@ def _end(row: BulkRun, report: Report, *, gives_back: bool) -> None:
             ours.update(state=asked, owner="", lease_until=None, sent_at=None, deaths=deaths)
             return
         report = replace(report, problem=as_problem(died(deaths)))
-    counts = {} if is_done else {"counts": _counts(report)}
+    written: dict[str, Any] = {} if is_done else {"counts": _counts(report)}
+    if report.facts:
+        # Otherwise those stay that the job has noted on its way.
+        written["facts"] = dict(report.facts)
     ours.update(
-        **counts,
+        **written,
         state=BulkState.DONE if is_done else BulkState[report.state.name],
         problem=None if is_done or report.problem is None else list(report.problem),
-        facts=dict(report.facts) or row.facts,
         ended_at=database_now(),
         lease_until=None,
     )

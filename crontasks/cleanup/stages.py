@@ -21,7 +21,8 @@ ENDED: Final = "('DONE', 'FAILED', 'CANCELLED')"
 # Each table that belongs to a run, by its name, with that run if it is still known.
 TABLES: Final = r"""(
     SELECT c.oid AS id, c.relname::text AS name, r.id AS run, coalesce(r.state, '') AS state,
-      coalesce(r.ended_at, r.asked_at, now()) AS since
+      coalesce(r.ended_at, r.asked_at, now()) AS since,
+      coalesce(r.facts ? 'sending_begun', false) AS sending_begun
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = current_schema()
     LEFT JOIN integration_bulkrun r
@@ -33,7 +34,10 @@ LOCKED: Final = (
 )
 PATIENCE: Final = "SET LOCAL lock_timeout = '1s'"
 # A run without a row is nobody's: its tables go at once.
-OVER: Final = f"t.run IS NULL OR (t.state IN {ENDED} AND {older_than('t.since', 'stages_days')})"
+OVER: Final = (
+    f"t.run IS NULL OR (t.state IN {ENDED} AND NOT t.sending_begun"
+    f" AND {older_than('t.since', 'stages_days')})"
+)
 OLD: Final = f"t.state IN {ENDED} AND {older_than('coalesce(t.ended_at, t.asked_at)', 'bulk_days')}"
 OPEN_REJECTS: Final = f"""EXISTS (
         SELECT 1 FROM integration_queue q JOIN integration_messageerror e ON e.queue_id = q.id
@@ -55,7 +59,14 @@ STAGES: Final = Rule(
             "Of a run that waits or is under way: never removed",
             f"t.run IS NOT NULL AND t.state NOT IN {ENDED}",
         ),
-        Spared("Of a run that has just ended", f"t.state IN {ENDED} AND NOT ({OVER})"),
+        Spared(
+            "They know what a run has sent: kept for as long as the run",
+            f"t.state IN {ENDED} AND t.sending_begun",
+        ),
+        Spared(
+            "Of a run that has just ended",
+            f"t.state IN {ENDED} AND NOT t.sending_begun AND NOT ({OVER})",
+        ),
     ),
 )
 BULK_RUNS: Final = Rule(

@@ -13,6 +13,7 @@ from spark_jobs.replay.parameters import Into, ReplayParameters
 from spark_jobs.replay.rebuilding import Judge
 from spark_jobs.replay.sending import Sending, sent
 from spark_jobs.replay.staging import Choose, Stage, Take, keep_messages, stage
+from spark_jobs.sending import begin
 from spark_jobs.staging import Session
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
@@ -28,6 +29,8 @@ def run(work: Work) -> Outcome:
     check(work.database, Cluster(work.arguments.kafka), parameters)
     plan = planning.planned(work, parameters)
     tables = Stage(work.owned.run)
+    if parameters.into is Into.TOPIC:
+        begin(work)
     tables.make(work.database)
 
     def staged() -> tuple[int, int]:

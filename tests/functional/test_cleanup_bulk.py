@@ -81,10 +81,21 @@ def test_stages_go_some_days_after_their_run_has_ended() -> None:
     staged(a_run("CANCELLED", days=8).pk, "ranges")
     staged(a_run("DONE", days=8).pk, "documents", "something_of_another_job")
     staged(uuid.uuid4(), "ranges")
-    assert foretold(STAGES) == (7, [6, 3])
+    assert foretold(STAGES) == (7, [6, 0, 3])
     assert cleaned()["stages"] == 7
     assert tables() == set(kept)
     assert cleaned(stages_days=5)["stages"] == 3
+
+
+def test_the_stage_of_a_run_that_is_out_in_part_stays_for_as_long_as_the_run() -> None:
+    run = a_run("CANCELLED", days=8)
+    BulkRun.objects.filter(pk=run.pk).update(facts={"sending_begun": True})
+    names = staged(run.pk)
+    assert foretold(STAGES)[0] == 0
+    assert cleaned()["stages"] == 0
+    assert tables() == set(names)
+    run.delete()
+    assert cleaned()["stages"] == 3
 
 
 def test_a_stage_that_somebody_uses_is_left_to_the_next_time() -> None:

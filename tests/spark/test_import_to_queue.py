@@ -206,6 +206,7 @@ def test_a_run_that_is_let_go_on_sends_the_others_only(
 ) -> None:
     failed = half_sent(tmp_path, queue, monkeypatch)
     assert (failed.state, failed.problem[0]) == ("FAILED", "KAFKA_UNUSABLE")
+    assert failed.facts == {"sending_begun": True}, "which the cleanup of its tables asks for"
     assert MessageError.objects.count() == 0, "rejects wait for the commit"
     assert len(sent(broker, queue)) == 3 * 99
 
