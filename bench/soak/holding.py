@@ -1,5 +1,6 @@
 """What the installation holds while it works: sampled, and compared between two times."""
 
+import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ GROWTH: Final = 0.05
 # Of small numbers so many more may be there by chance: a run that begins while one looks.
 FEW: Final = 3
 MEMORY: Final = "memory"
+SAMPLES: Final = "samples.jsonl"
 Holding = dict[str, float]
 """What is held, by what it is."""
 
@@ -52,8 +54,14 @@ class Samples(threading.Thread):
         self._broker = redis.Redis.from_url(rig.broker_url)
 
     def run(self) -> None:
-        while not self.ending.wait(EVERY_SECONDS):
-            self.taken.append((time.monotonic(), self._now()))
+        """Take them, and write each to a file, which tells what two medians cannot."""
+        began = time.monotonic()
+        with (self.rig.folder / SAMPLES).open("w", encoding="utf-8") as file:
+            while not self.ending.wait(EVERY_SECONDS):
+                now, holding = time.monotonic(), self._now()
+                self.taken.append((now, holding))
+                line = {"second": round(now - began), **holding}
+                file.write(json.dumps(line) + "\n")
 
     def grown(self, first: tuple[float, float], last: tuple[float, float]) -> Grown:
         """Compare two times, each from and until by the monotonic clock."""
