@@ -275,17 +275,20 @@ class Fetcher:
         return units
 
     def _replayed(self, owned: Owned, records: Sequence[Record], units: list[Unit]) -> list[Unit]:
-        """The position went back: an offset whose row is open is passed, the row is the message.
+        """The position went back: where a row is the message, its offset is passed.
 
-        A sequential queue goes up to that row, which is its head then.
+        A sequential queue goes up to the first of these that is open: that is its head then.
         """
-        open_ = self.context.repository.open_between(owned, records[0].offset, records[-1].offset)
-        if open_ and self.context.queue.sequential:
-            return self._up_to(owned, min(open_), units)
+        failed = self.context.repository.failed_between(
+            owned, records[0].offset, records[-1].offset
+        )
         for place, record in enumerate(records):
-            if record.offset in open_:
+            if record.offset in failed:
                 unit = units[place]
                 units[place] = Unit(record, None, None, HAS_ROW, unit.message_id, unit.interface)
+        open_ = [offset for offset, is_open in failed.items() if is_open]
+        if open_ and self.context.queue.sequential:
+            return self._up_to(owned, min(open_), units)
         return units
 
     def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:

@@ -199,8 +199,11 @@ class Repository(Protocol):
         All lie in the range that the position lies in; none is left there where none is returned.
         """
 
-    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
-        """The offsets from `first` to `last` of this partition's topic that have an open row."""
+    def failed_between(self, owned: Owned, first: int, last: int) -> Mapping[int, bool]:
+        """The offsets from `first` to `last` whose row is the message: whether that is open.
+
+        As of a head, one that was closed before a person moved the position back over it is not.
+        """
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         """READY rows and overdue RETRY rows of this partition, in arrival order.

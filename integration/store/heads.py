@@ -6,12 +6,12 @@ from typing import Any, Final
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
-from integration.policy.states import CLOSED, CLOSED_SQL, OPEN, Ended, ErrorState, listed
+from integration.policy.states import CLOSED, CLOSED_SQL, OPEN, OPEN_SQL, Ended, ErrorState, listed
 from integration.store import rows, strict_order
 
-# Over a row `e` at the position of the partition `p`: it tells what became of the message there,
-# unless it was closed before a person moved the position back over it: then the message is to be
-# read again.
+# Over a row `e` at or beyond the position of the partition `p`: it tells what became of its
+# message, unless it was closed before a person moved the position back over it: then the message is
+# to be read again.
 IS_HEAD: Final = (
     f"(e.state IN {CLOSED_SQL} AND e.closed_at < p.moved_at "
     'AND e."offset" < p.moved_from) IS NOT TRUE'
@@ -20,6 +20,12 @@ HEAD: Final = f"""
 SELECT {rows.COLUMNS}, e.ended
 FROM integration_messageerror e JOIN integration_queuepartition p ON p.id = %s
 WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s AND {IS_HEAD}
+"""
+FAILED_BETWEEN: Final = f"""
+SELECT e."offset", e.state IN {OPEN_SQL}
+FROM integration_messageerror e JOIN integration_queuepartition p ON p.id = %s
+WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" BETWEEN %s AND %s
+  AND {IS_HEAD}
 """
 EXPIRE: Final = (
     "UPDATE integration_messageerror e "

@@ -193,9 +193,9 @@ class DatabaseRepository:
             rescues.record(owned.partition, row) for row in self._all(*rescues.read(owned, limit))
         ]
 
-    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
-        key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]
-        return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
+    def failed_between(self, owned: Owned, first: int, last: int) -> Mapping[int, bool]:
+        between = [owned.id, self.queue.id, owned.topic_uuid, owned.partition, first, last]
+        return dict(self._all(heads.FAILED_BETWEEN, between))
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         parameters = rows.due_parameters(self.queue, owned, limit)

@@ -48,11 +48,6 @@ COLUMNS: Final = f"""
  e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
-OPEN_BETWEEN: Final = f"""
-SELECT "offset" FROM integration_messageerror
-WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
-  AND state IN {OPEN_SQL}
-"""
 _IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
        THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
 _DUE: Final = f"""

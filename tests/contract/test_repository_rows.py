@@ -57,6 +57,12 @@ def test_a_row_comes_back_as_it_was_written(tables, owned):
     assert (row.due, row.late, row.copied) == (False, False, False)
 
 
+def close(repository: Repository, owned: Owned, offset: int) -> None:
+    """The failure at `offset` is applied, wherever the position is."""
+    row = head(repository, replace(owned, next_offset=offset))
+    settle(repository, owned, BatchResult(owned.next_offset, changes=[a_change(row)]))
+
+
 def test_a_head_waits_until_its_time_and_is_the_row_at_the_position_alone(tables, owned):
     repository = tables.repository()
     fail(repository, owned, 10, at=10)
@@ -172,7 +178,7 @@ def test_a_row_without_a_time_is_due(tables, owned):
     assert (head(repository, owned).due_in_seconds, head(repository, owned).due) == (0, True)
 
 
-def test_open_rows_between_two_offsets_are_those_of_this_partition_and_topic(tables, owned):
+def test_failures_between_two_offsets_are_those_of_this_partition_and_topic(tables, owned):
     repository = tables.repository()
     for offset in (10, 12, 13, 14, 15):
         fail(repository, owned, offset)
@@ -185,11 +191,29 @@ def test_open_rows_between_two_offsets_are_those_of_this_partition_and_topic(tab
     tables.alter(ready, state=ErrorState.READY)
     tables.alter(elsewhere, partition=1)
     tables.alter(before, topic_uuid="topic-before")
-    assert repository.open_between(owned, 12, 30) == {12, 13, 14, 15, 18, 19}
-    assert repository.open_between(owned, 11, 13) == {12, 13}
+    open_ = dict.fromkeys((12, 13, 14, 15, 18, 19), True)
+    closed = dict.fromkeys((16, 17), False)
+    assert repository.failed_between(owned, 12, 30) == open_ | closed
+    assert repository.failed_between(owned, 11, 13) == {12: True, 13: True}
     tables.alter(held, state=ErrorState.PROCESSING)
-    assert repository.open_between(owned, 18, 18) == {18}
-    assert repository.open_between(owned, 22, 30) == frozenset()
+    assert repository.failed_between(owned, 18, 18) == {18: True}
+    assert repository.failed_between(owned, 22, 30) == {}
+
+
+def test_of_closed_rows_those_closed_since_the_move_tell_what_became_of_their_messages(
+    tables, owned
+):
+    repository = tables.repository()
+    for offset in (10, 11, 12):
+        fail(repository, owned, offset)
+    fail(repository, owned, 14, at=13)
+    close(repository, owned, 10)
+    close(repository, owned, 14)
+    tables.move(10)
+    owned.next_offset, owned.epoch = 10, tables.place().epoch
+    close(repository, owned, 11)
+    known = repository.failed_between(owned, 10, 20)
+    assert known == {11: False, 12: True, 14: False}, "no position had come to the last one"
 
 
 def test_a_retry_marker_finds_its_row_only_with_the_retry_number_that_is_due(tables, owned):

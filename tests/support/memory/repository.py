@@ -117,13 +117,10 @@ class MemoryRepository:
         offsets = [at for at in sorted(known) if owned.next_offset <= at < until]
         return [known[at] for at in offsets[:limit]]
 
-    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
-        self._statement("open_between")
-        places = (row.place for row in self.database.open_rows())
-        here = (owned.topic_uuid, owned.partition)
-        return frozenset(
-            at for *place, at in places if tuple(place) == here and first <= at <= last
-        )
+    def failed_between(self, owned: Owned, first: int, last: int) -> Mapping[int, bool]:
+        self._statement("failed_between")
+        rows = (self.database.told_at(owned, offset) for offset in range(first, last + 1))
+        return {row.record.offset: row.state in OPEN for row in rows if row is not None}
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         self._statement("due_rows")

@@ -156,12 +156,15 @@ class MemoryDatabase:
         return next((row for row in self.errors.values() if row.place == wanted), None)
 
     def head_of(self, owned: Owned) -> ErrorRow | None:
-        """The row at the position, unless it was closed before a person moved that over it."""
-        row = self.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
+        return self.told_at(owned, owned.next_offset)
+
+    def told_at(self, owned: Owned, offset: int) -> ErrorRow | None:
+        """The row there, unless it was closed before a person moved the position back over it."""
+        row = self.error_at(owned.topic_uuid, owned.partition, offset)
         place = self.place(owned)
         if row is None or row.closed_at is None or place.moved_at is None:
             return row
-        is_told = row.closed_at > place.moved_at or owned.next_offset >= place.moved_from
+        is_told = row.closed_at > place.moved_at or offset >= place.moved_from
         return row if is_told else None
 
     def change(self, error: UUID, version: int, **values: Any) -> bool:
