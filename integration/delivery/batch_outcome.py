@@ -59,13 +59,23 @@ def batch_outcome(
             result.last_cause = cause_of(outcome.failure)
         if ending.stop is not None:
             result.stop, result.stopped_at = ending.stop, unit
-            if unit.moves or owned.state not in KEPT:
+            if stops(owned, unit):
                 batch_result.state = ending.stop
             break
     _log_range(batch_result, units, outcomes)
     if result.stop is None and owned.state is not PartitionState.RUNNING and _clears(owned, units):
         batch_result.state = RUNNING
     return result
+
+
+def stops(owned: Owned, unit: Unit) -> bool:
+    """Return whether what stopped at this message is why the partition is not read from now on.
+
+    A stop at the failure threshold stays, whatever its head meets: a person takes it away.
+    """
+    if owned.state is PartitionState.BRAKED:
+        return False
+    return unit.moves or owned.state not in KEPT
 
 
 def ending_of(context: RunContext, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:

@@ -23,7 +23,8 @@ VALUE: Final = attrgetter("value")
 ROWS_EVERY_SECONDS: Final = 0.25
 READ_AT_ONCE: Final = 500
 
-# What keeps the partition is not its head: the pause that was set for it stays.
+# What keeps the partition is not its head: the pause that was set for it stays. So does a stop at
+# the failure threshold: that is for a person to take away.
 NOT_THE_HEAD: Final = frozenset({PartitionState.OUTAGE, PartitionState.WAITING})
 
 
@@ -110,7 +111,8 @@ class Fetcher:
 
     def _wait_at(self, owned: Owned, head: OpenError) -> None:
         owned.may_have_head = False
-        if owned.state in NOT_THE_HEAD and not owned.due:
+        is_kept = owned.state in NOT_THE_HEAD and not owned.due
+        if is_kept or owned.state is PartitionState.BRAKED:
             return
         blocked = head.state != ErrorState.RETRY
         state = PartitionState.BLOCKED if blocked else PartitionState.BACKOFF

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_of
+from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_of, stops
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.endings import Ending, end_parked
@@ -113,7 +113,7 @@ class Results:
         add(self._tally, unit, ending, partition=self.owned.partition)
         if ending.stop is not None:
             self.stop = self.stop or ending.stop
-            if unit.moves or self.owned.state not in KEPT:
+            if stops(self.owned, unit):
                 self._tally.batch_result.state = ending.stop
         elif unit.moves:
             self._unended.pop(unit.at, None)

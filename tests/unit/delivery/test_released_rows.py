@@ -205,3 +205,31 @@ def test_what_expires_resumes_no_queue_that_stopped_for_its_failures(on_gap, seq
     world.run()
     assert world.effects() == ([5, 6, 7, 8, 9] if on_gap == "advance" else [])
     assert [(gap.start, gap.end) for gap in world.database.gaps] == [(0, 5)]
+
+
+@pytest.mark.parametrize("do", ["transient", "permanent", "outage", "ok"])
+@pytest.mark.parametrize("ready", [False, True])
+def test_what_the_head_meets_resumes_no_queue_that_stopped_for_its_failures(do, ready):
+    """Nor does it hide the stop: only a person takes that away."""
+    world = FakeWorld(sequential=True, retry=ONCE if ready else RetryPolicy(max_retries=2))
+    world.send("transient")
+    world.send("ok")
+    world.run()
+    world.place().state = PartitionState.BRAKED
+    world.place().state_code = "TOO_MANY_OPEN_ERRORS"
+    assert world.run().ending is RunEnding.BRAKED
+    row = world.row(0)
+    world.database.change(row.id, row.version, edited=b'{"do": "%s"}' % do.encode())
+    if ready:
+        world.person("release", row.id)
+    world.down = True
+    for _ in range(3):
+        world.database.clock.advance(3_600)
+        assert world.run().ending is RunEnding.BRAKED
+        assert world.place().state_code == "TOO_MANY_OPEN_ERRORS"
+    assert (world.row(0).attempts > 1) is (do != "outage")
+    assert world.effects() == ([0] if do == "ok" else [])
+    world.resume()
+    ending = world.run().ending
+    assert (ending is RunEnding.DRAINED) is (do == "ok")
+    assert world.effects() == ([0, 1] if do == "ok" else [])

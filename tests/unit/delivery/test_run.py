@@ -250,11 +250,14 @@ def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired)
     assert sorted(world.effects()) == [0, 1]
 
 
-def test_a_deleted_head_does_not_resume_the_queue():
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_deleted_head_does_not_resume_the_queue(looks):
     world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.run()
     world.place().state, world.place().state_code = PartitionState.BRAKED, "TOO_MANY_OPEN_ERRORS"
+    for _ in range(looks):
+        assert world.run().ending is RunEnding.BRAKED
     world.person("delete", world.row(0).id)
     assert world.run().ending is RunEnding.BRAKED
     world.resume()
