@@ -229,10 +229,11 @@ class Repository(Protocol):
         and it is settled through `work`.
         """
 
-    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
+    def past(self, owned: Owned, offsets: Sequence[int] = (), last: int | None = None) -> Past:
         """Read what is known of calls of endpoints; sending only.
 
-        Of what has ended that at these offsets, and how far it reaches; of doubts all.
+        Of what has ended that at these offsets, and how far it reaches; of doubts all. `last`, as
+        an earlier answer had it, is not looked for again: that may take long.
         """
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:

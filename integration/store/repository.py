@@ -267,10 +267,10 @@ class DatabaseRepository:
             raw: Any = django_connection().connection
             return at_once.settle(raw.execute, self.queue, owned, batch_result)
 
-    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
+    def past(self, owned: Owned, offsets: Sequence[int] = (), last: int | None = None) -> Past:
         parameters = deliveries.parameters_of(self.queue.id, owned, offsets)
         self._count(deliveries.PASSED_OVER, parameters)
-        return deliveries.past(self._all, parameters)
+        return deliveries.past(self._all, parameters, last)
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         here = [owned.topic_uuid, owned.partition]

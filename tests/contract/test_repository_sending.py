@@ -84,9 +84,11 @@ def test_beyond_a_position_that_went_back_each_batch_reads_what_is_its_own(table
     tables.alter(closed.id, state="DELETED")
     later = replace(owned, epoch=owned.epoch + 1, next_offset=10, failed_until=12)
     read: list[Past] = []
+    known_last: list[int | None] = []
 
-    def past(*asked) -> Past:
-        read.append(repository.past(*asked))
+    def past(owned, offsets, last=None) -> Past:
+        known_last.append(last)
+        read.append(repository.past(owned, offsets, last))
         return read[-1]
 
     sender, known = Sender(None, CallThreads(), None), SimpleNamespace(past=past)
@@ -98,6 +100,20 @@ def test_beyond_a_position_that_went_back_each_batch_reads_what_is_its_own(table
         sender.past(context, later, [a_unit(at) for at in batch])
     ended = [sorted([*one.delivered, *one.deleted]) for one in read]
     assert ended == [[], [10, 11], [12, 13], [], [5_000]], "behind the last one nothing is read"
+    assert known_last == [None, *[5_000] * 4], "that is looked for once, by the first batch"
+
+
+def test_where_the_last_delivery_is_known_nobody_looks_for_it(tables, owned, endpoint):
+    """Behind what counts no more, as it is sent again, a search passes all of it."""
+    repository = tables.repository()
+    intents = [an_intent(endpoint, at) for at in (10, 5_000)]
+    assert intend(repository, owned, *intents)
+    ends = [DeliveryEnd(id=i.id or 0, state=DeliveryState.DELIVERED, took_ms=3) for i in intents]
+    settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=ends)))
+    later = replace(owned, epoch=owned.epoch + 1)
+    assert repository.past(later).last == 5_000
+    assert repository.past(later, [10], 4_000).last == 4_000
+    assert repository.past(later, [10], -1).last == -1
 
 
 def test_what_is_known_of_a_failures_call_is_read_again_for_each_of_its_tries(

@@ -93,7 +93,10 @@ class Sender:
         is_row = any(unit.row is not None for unit in units)
         if key not in self._past or is_row or (ahead and ahead[0] <= seen):
             offsets = [unit.record.offset for unit in units if unit.row is None]
-            self._past[key] = context.repository.past(owned, offsets)
+            # How far they reach stays as the first answer has it: what ends now is this run's own.
+            known = self._past.get(key)
+            last = None if known is None else known.last
+            self._past[key] = context.repository.past(owned, offsets, last)
         last = self._past[key].last
         self._seen[owned.id] = max(self._seen.get(owned.id, -1), last, *ahead[-1:])
         return self._past[key]

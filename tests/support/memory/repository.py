@@ -198,9 +198,10 @@ class MemoryRepository:
         """The fake has one way to settle: that of `work`."""
         return None
 
-    def past(self, owned: Owned, offsets: Sequence[int] = ()) -> Past:
+    def past(self, owned: Owned, offsets: Sequence[int] = (), last: int | None = None) -> Past:
         self._statement("past")
-        return self.database.calls.past(owned, offsets)
+        past = self.database.calls.past(owned, offsets)
+        return past if last is None else replace(past, last=last)
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         self._statement("open_keys")
