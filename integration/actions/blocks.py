@@ -213,7 +213,8 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
     values["moved_at"] = database_now()
     is_other_topic = more.get("topic_uuid", row.topic_uuid) != row.topic_uuid
-    values["moved_from"] = None if is_other_topic else max(row.next_offset, row.moved_from or 0)
+    values["moved_from"] = None if is_other_topic else row.next_offset
+    values["moves_before"] = None if is_other_topic else _moves_before(row, offset)
     if offset < row.next_offset or is_other_topic:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN
@@ -223,6 +224,17 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
         is_own = other.pk == row.pk
         left = {p: at for p, at in (other.begins_after or {}).items() if p != str(row.partition)}
         QueuePartition.objects.filter(pk=other.pk).update(begins_after=None if is_own else left)
+
+
+def _moves_before(row: QueuePartition, offset: int) -> list[dict[str, object]] | None:
+    """The moves that still tell what is read again: those from beyond where this one goes or began.
+
+    What was closed since one of them was passed neither by it nor, beyond its beginning, by this.
+    """
+    known = list(row.moves_before or ())
+    if row.moved_at is not None and row.moved_from is not None:
+        known.insert(0, {"at": row.moved_at.isoformat(), "until": row.moved_from})
+    return [move for move in known if move["until"] > max(offset, row.next_offset)] or None
 
 
 def record_gap(

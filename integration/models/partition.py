@@ -42,8 +42,16 @@ class QueuePartition(models.Model):
         default=None,
         db_default=None,
         editable=False,
-        help_text="How far it had come before any of these moves. What was closed there or beyond "
-        "was never passed: it is not tried again.",
+        help_text="How far it had come before that move. What was closed there or beyond was not "
+        "passed since: it is not tried again.",
+    )
+    moves_before = models.JSONField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="Earlier moves from beyond that place, the last one first: "
+        "[{at: when, until: how far it had come}].",
     )
     epoch = models.BigIntegerField(default=0)
     last_batch = models.UUIDField(null=True)

@@ -13,8 +13,10 @@ from integration.store import rows, strict_order
 # message, unless it was closed before a person moved the position back over it: then the message is
 # to be read again.
 IS_HEAD: Final = (
-    f"(e.state IN {CLOSED_SQL} AND e.closed_at < p.moved_at "
-    'AND e."offset" < p.moved_from) IS NOT TRUE'
+    f"(e.state IN {CLOSED_SQL} AND ("
+    '(e.closed_at < p.moved_at AND e."offset" < p.moved_from) OR EXISTS ('
+    "SELECT 1 FROM jsonb_to_recordset(p.moves_before) m (at timestamptz, until bigint) "
+    'WHERE e.closed_at < m.at AND e."offset" < m.until))) IS NOT TRUE'
 )
 HEAD: Final = f"""
 SELECT {rows.COLUMNS}, e.ended

@@ -113,6 +113,33 @@ def test_a_row_that_was_closed_where_no_position_had_come_stays_the_head(tables,
     assert repository.head(owned) == ClosedHead(error, Ended.APPLIED)
 
 
+def test_what_was_closed_between_two_moves_is_read_again_only_where_the_second_began_behind_it(
+    tables, owned
+):
+    repository = tables.repository()
+    for offset in (10, 12, 14):
+        fail(repository, owned, offset)
+    close(repository, owned, 14)
+    settle(repository, owned, BatchResult(20))
+    tables.move(5)
+    owned.next_offset, owned.epoch = 5, tables.place().epoch
+    settle(repository, owned, BatchResult(11))
+    close(repository, owned, 10)
+    close(repository, owned, 12)
+    tables.move(9)
+    owned.next_offset, owned.epoch = 9, tables.place().epoch
+    assert repository.failed_between(owned, 9, 20) == {12: False}
+    # Nor does it matter how often it is moved, as long as it comes past none of them.
+    for offset in (7, 8, 8):
+        tables.move(offset)
+    owned.epoch = tables.place().epoch
+    assert repository.failed_between(owned, 9, 20) == {12: False}
+    tables.move(13)
+    tables.move(6)
+    owned.epoch = tables.place().epoch
+    assert repository.failed_between(owned, 9, 20) == {}
+
+
 def test_an_open_row_is_the_head_however_the_position_came_there(tables, owned):
     repository = tables.repository()
     error = fail(repository, owned, 10, state=ErrorState.HOLD)

@@ -60,8 +60,8 @@ class PlaceRow:
     """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end.
 
     `locked`: a transaction has changed the row and has not ended yet. `open_batch`: what is worked
-    side by side, as it is committed. `moved_at`: when a person last moved the position;
-    `moved_from`: how far it had come before.
+    side by side, as it is committed. `moves`: when a person moved the position, and
+    how far it had come, the last one first; without those that it has passed again.
     """
 
     id: int
@@ -90,15 +90,16 @@ class PlaceRow:
     rescue_code: str = ""
     rescued_records: dict[int, Record] = field(default_factory=dict)
     open_batch: OpenBatch | None = None
-    moved_at: int | None = None
-    moved_from: int = 0
+    moves: tuple[tuple[int, int], ...] = ()
 
     def move(self, offset: int, moment: int) -> None:
         """A person puts the position elsewhere, and fences whoever still runs."""
         if offset < self.next_offset:
             self.open_batch = None
-        self.moved_from = max(self.moved_from, self.next_offset)
-        self.next_offset, self.epoch, self.moved_at = offset, self.epoch + 1, moment
+        reach = max(offset, self.next_offset)
+        before = (move for move in self.moves if move[1] > reach)
+        self.moves = ((moment, self.next_offset), *before)
+        self.next_offset, self.epoch = offset, self.epoch + 1
         self.state, self.state_code, self.resume_at = PartitionState.RUNNING, "", None
 
     @property

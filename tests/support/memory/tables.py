@@ -161,11 +161,12 @@ class MemoryDatabase:
     def told_at(self, owned: Owned, offset: int) -> ErrorRow | None:
         """The row there, unless it was closed before a person moved the position back over it."""
         row = self.error_at(owned.topic_uuid, owned.partition, offset)
-        place = self.place(owned)
-        if row is None or row.closed_at is None or place.moved_at is None:
+        closed_at = None if row is None else row.closed_at
+        if closed_at is None:
             return row
-        is_told = row.closed_at > place.moved_at or offset >= place.moved_from
-        return row if is_told else None
+        moves = self.place(owned).moves
+        is_read_again = any(closed_at < at and offset < until for at, until in moves)
+        return None if is_read_again else row
 
     def change(self, error: UUID, version: int, **values: Any) -> bool:
         """Compare-and-set of one row, as people and the engine do it; false when it moved on.
