@@ -227,9 +227,9 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
 
 
 def _moves_before(row: QueuePartition, offset: int) -> list[dict[str, object]] | None:
-    """The moves that still tell what is read again: those from beyond where this one goes or began.
+    """The earlier moves from beyond both ends of this one: they still tell what is read again.
 
-    What was closed since one of them was passed neither by it nor, beyond its beginning, by this.
+    Of what lies before those ends this move tells, or the position never comes to it.
     """
     known = list(row.moves_before or ())
     if row.moved_at is not None and row.moved_from is not None:

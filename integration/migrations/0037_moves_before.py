@@ -3,6 +3,19 @@
 from django.db import migrations, models
 
 
+# Up to now nothing told what had gone back before moves were noted. Beyond a position are closed
+# failures only where it went back: as before, their messages are read again.
+WENT_BACK_BEFORE = """
+UPDATE integration_queuepartition p SET moved_at = clock_timestamp(), moved_from = beyond.last + 1
+FROM integration_queuepartition q CROSS JOIN LATERAL (
+    SELECT max(e."offset") AS last FROM integration_messageerror e
+    WHERE e.queue_id = q.queue_id AND e.topic_uuid = q.topic_uuid AND e.partition = q.partition
+    AND e."offset" > q.next_offset AND e.state IN ('RESOLVED', 'DELETED')
+) beyond
+WHERE p.id = q.id AND p.moved_at IS NULL AND beyond.last IS NOT NULL
+"""
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -20,4 +33,5 @@ class Migration(migrations.Migration):
             name='moved_from',
             field=models.BigIntegerField(db_default=None, default=None, editable=False, help_text='How far it had come before that move. What was closed there or beyond was not passed since: it is not tried again.', null=True),
         ),
+        migrations.RunSQL(WENT_BACK_BEFORE, migrations.RunSQL.noop),
     ]

@@ -1,9 +1,11 @@
 """A person moves a position: compared with what they saw, recorded, and what it passes kept."""
 
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from integration.actions import positions
@@ -16,7 +18,15 @@ from integration.actions.errors import (
     StillSendingError,
 )
 from integration.actions.positions import Move, Request
-from integration.models import Delivery, Gap, PartitionLease, Queue, QueueChange, QueuePartition
+from integration.models import (
+    Delivery,
+    Gap,
+    MessageError,
+    PartitionLease,
+    Queue,
+    QueueChange,
+    QueuePartition,
+)
 from integration.values import TopicFacts
 from tests.support.partners import a_call, an_endpoint
 from tests.support.rows import TOPIC_UUID, a_blocked_queue, a_held, a_place, a_queue_row
@@ -68,10 +78,23 @@ def test_back_changes_the_position_alone() -> None:
     other = a_place(queue, partition=1, next_offset=8)
     seek(queue, Move(0, 3, 10, 2), Move(1, 3, 8, 8))
     assert (again(place).next_offset, again(place).epoch) == (2, 4)
-    assert again(place).moved_at is not None
+    assert (again(place).moved_from, again(place).moves_before) == (10, None)
     assert (again(other).next_offset, again(other).epoch, again(other).moved_at) == (8, 3, None)
     assert gaps() == []
     assert list(QueueChange.objects.values_list("action", flat=True)) == ["seek"]
+
+
+def test_a_position_that_went_back_before_moves_were_noted_reads_again_what_was_closed() -> None:
+    migration = import_module("integration.migrations.0037_moves_before")
+    queue = paused()
+    places = [a_place(queue, partition=partition) for partition in range(4)]
+    seek(queue, Move(3, 3, 10, 2), facts=TopicFacts(TOPIC_UUID, {3: 0}, {3: 15}))
+    for partition, offset in ((0, 12), (0, 14), (1, 10), (2, 12), (3, 12)):
+        a_held(queue, offset, partition=partition)
+    MessageError.objects.exclude(partition=2).update(state="DELETED", closed_at=timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute(migration.WENT_BACK_BEFORE)
+    assert [again(place).moved_from for place in places] == [15, None, None, 10]
 
 
 @pytest.mark.parametrize("move", [Move(0, 3, 9, 2), Move(0, 2, 10, 2), Move(7, 3, 10, 2)])
