@@ -13,12 +13,13 @@ from django.db.models import ProtectedError
 from django.utils.crypto import salted_hmac
 
 from integration import sealed
-from integration.actions.errors import ChangedMeanwhileError, InUseError
+from integration.actions.errors import ChangedMeanwhileError, InUseError, UnderWayError
 from integration.actions.reasons import cut
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked
 from integration.store.sessions import database_now
+from integration.xa.changing import removal_hindrance
 
 Facts = dict[str, Any]
 
@@ -86,6 +87,8 @@ def delete(subject: models.Model, author: Author) -> ConfigurationChange:
     """Remove a row with its audit row. Raises InUseError, which names what still needs it."""
     before = facts(subject)
     number = subject.pk
+    if why := removal_hindrance(subject):
+        raise UnderWayError(str(subject), why)
     with transaction.atomic():
         if needed_by := _needed_by(subject):
             raise InUseError(str(subject), _named(needed_by))

@@ -312,6 +312,13 @@ class InUseError(IntegrationError):
         )
 
 
+class UnderWayError(InUseError):
+    """What is to be removed is needed to end what is under way; `why` says what and until when."""
+
+    def __init__(self, name: str, why: str) -> None:
+        IntegrationError.__init__(self, f"{name} was not removed.", next_step=why)
+
+
 class ChangedMeanwhileError(IntegrationError):
     """Somebody else changed the same thing since the form was opened; nothing was written.
 

@@ -1,4 +1,4 @@
-"""When a connection factory may be changed: what is under way is found by its settings alone."""
+"""When a connection factory may change or go: what is under way is found by its settings alone."""
 
 from typing import Final
 
@@ -29,21 +29,38 @@ def refuse_change(row: Model) -> None:
     has committed. Ask before the row is locked: to read a log may note something in it.
     Raises ValidationError, also where the log cannot be read.
     """
-    if not isinstance(row, ConnectionFactory) or row.pk is None:
-        return
-    known = ConnectionFactory.objects.select_related("provider").filter(pk=row.pk)
-    stored = known.exclude(xa=ConnectionFactory.XaLog.OFF).first()
+    stored = _stored(row)
     if stored is None:
         return
     moved = [
         name for name, column in LEADING.items() if getattr(row, column) != getattr(stored, column)
     ]
-    if moved and (why := _hindrance(stored)):
+    if moved and (why := _hindrance(stored, "Change this")):
         raise ValidationError(dict.fromkeys(moved, why))
 
 
-def _hindrance(stored: ConnectionFactory) -> str:
-    """Why it has to stay as it is stored; empty where nothing is under way."""
+def removal_hindrance(row: Model) -> str:
+    """Why a connection factory has to stay, as nobody else ends its branches; empty if it may go.
+
+    Of other models nothing is asked. Ask before the row is locked, as in `refuse_change`.
+    """
+    stored = _stored(row)
+    return "" if stored is None else _hindrance(stored, "Delete it")
+
+
+def _stored(row: Model) -> ConnectionFactory | None:
+    """The row as it is stored, where that is one with a log."""
+    if not isinstance(row, ConnectionFactory) or row.pk is None:
+        return None
+    known = ConnectionFactory.objects.select_related("provider").filter(pk=row.pk)
+    return known.exclude(xa=ConnectionFactory.XaLog.OFF).first()
+
+
+def _hindrance(stored: ConnectionFactory, act: str) -> str:
+    """Why it has to stay as it is stored; empty where nothing is under way.
+
+    `act` is what a person may do later, as a sentence begins.
+    """
     try:
         count = len(branches_of(stored))
     except IntegrationError as problem:
@@ -51,15 +68,15 @@ def _hindrance(stored: ConnectionFactory) -> str:
             count = 0
         else:
             return (
-                "This cannot change while nobody can tell whether branches are under way. "
-                f"{problem.code}: {problem}"
+                "Nobody can tell whether branches are under way. "
+                f"{act} once the log can be read. {problem.code}: {problem}"
             )
     if count:
         stands = so_many(count, "branch is", "branches are")
-        return f"{stands} under way. Change this once “Show branches” lists none."
+        return f"{stands} under way. {act} once “Show branches” lists none."
     if made := decisions.pending(stored.name):
         stands = so_many(len(made), "decision is", "decisions are")
-        return f"{stands} kept for branches of this connection. Change this in a minute."
+        return f"{stands} kept for branches of this connection. {act} in a minute."
     return ""
 
 

@@ -185,12 +185,36 @@ def test_a_file_leaves_no_branches_behind_either(broker, tmp_path):
     assert ConnectionFactory.objects.get().xa_log_topic == "another"
 
 
+@pytest.mark.parametrize("log", LOGS)
+def test_a_connection_stays_while_there_are_branches(broker, client, tmp_path, log):
+    """Nobody else would end them: recovery goes over the connections that there are."""
+    row, topic = a_factory(broker, log), broker.topic()
+    left(connections.lookup("payments"), topic)
+    address, sent = reverse("connection-delete", args=[row.pk]), {"reason": "old", "name": row.name}
+    text, pruned = "format: 1\nconnections: []\n", Config(tmp_path)
+    answer = client.post(address, sent)
+    assert (answer.status_code, "1 branch is under way" in answer.text) == (409, True)
+    code, said = pruned("apply", "--prune", text=text)
+    assert (code, "1 branch is under way" in said) == (1, True), said
+    assert connections.recover_all() == {"commit": 1}
+    with transaction.atomic():
+        decide(fresh_xid("default"), "payments", "default")
+    answer = client.post(address, sent)
+    assert (answer.status_code, "1 decision is kept" in answer.text) == (409, True)
+    connections.recover_all()
+    code, said = pruned("apply", "--prune", text=text)
+    assert (code, ConnectionFactory.objects.count()) == (0, 0), said
+
+
 def test_a_log_that_cannot_be_read_cannot_be_left(broker, client):
     row, nowhere = a_factory(broker), a_provider("127.0.0.1:1", name="nowhere")
     address = reverse("connection-change", args=[row.pk])
     ConnectionFactory.objects.update(provider=nowhere)
     answer = client.post(address, entered(row, xa_log_topic="another"))
     assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (422, True)
+    deletion = reverse("connection-delete", args=[row.pk])
+    answer = client.post(deletion, {"reason": "old", "name": row.name})
+    assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (409, True)
     # One that was misspelt never had a branch.
     ConnectionFactory.objects.update(provider=row.provider, xa_log_topic="gone")
     assert client.post(address, entered(row)).status_code == 303
