@@ -153,6 +153,8 @@ def rotate(
 def revoke(token: ApiToken, author: Author) -> bool:
     """Nobody gets in with it from now on; False when it was revoked before."""
     with transaction.atomic():
+        # Before the token, as the others do: at the end the audit's row needs it in any case.
+        ExternalSystem.objects.select_for_update().get(pk=token.system_id)
         old = ApiToken.objects.select_for_update(of=("self",)).get(pk=token.pk)
         if old.revoked_at is not None:
             return False

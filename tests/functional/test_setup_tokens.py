@@ -317,6 +317,45 @@ def test_who_revokes_a_token_while_its_form_is_sent_again_waits_and_stays_heard(
     assert first.revoked_at is not None
 
 
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_form_that_is_sent_while_its_token_is_revoked_waits_for_the_end() -> None:
+    """The audit's row needs the system at the end of the revocation, the form at its beginning."""
+    partner, author = http_api.a_partner(), Author("eva", "due")
+    asked = {"system": partner.system, "name": "new", "may_post": True}
+    first = tokens.make(ApiToken(**asked), author, valid_for=None).token
+    told: list[object] = []
+
+    def make() -> None:
+        with closing(connections["default"]):
+            try:
+                told.append(tokens.make(ApiToken(**asked), author, valid_for=None))
+            except (OperationalError, tokens.TokenNameTakenError) as e:
+                told.append(e)
+
+    person = threading.Thread(target=make)
+
+    def meanwhile(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        done = execute(sql, *more)
+        # The token is locked and changed by now.
+        if sql.startswith('UPDATE "integration_apitoken"') and person.ident is None:
+            person.start()
+            eventually(somebody_waits)
+        return done
+
+    with connection.execute_wrapper(meanwhile):
+        assert tokens.revoke(first, Author("otto", "leaked"))
+    person.join()
+    first.refresh_from_db()
+    assert first.revoked_at is not None
+    assert [type(one) for one in told] == [tokens.TokenNameTakenError]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_rotate_and_revoke_a_token_one_waits_for_the_other() -> None:
     partner = http_api.a_partner()
@@ -332,16 +371,11 @@ def test_of_two_who_rotate_and_revoke_a_token_one_waits_for_the_other() -> None:
 
     person = threading.Thread(target=revoke)
 
-    def waits() -> bool:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            return bool(cursor.fetchone()[0])
-
     def meanwhile(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
         # The token is read by now: its family is asked for after it.
         if "integration_apitoken" in sql and " ~ " in sql and person.ident is None:
             person.start()
-            eventually(waits)
+            eventually(somebody_waits)
         return execute(sql, *more)
 
     with connection.execute_wrapper(meanwhile):
