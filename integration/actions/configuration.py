@@ -19,7 +19,7 @@ from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
 from integration.sealed import masked
 from integration.store.sessions import database_now
-from integration.xa.changing import removal_hindrance
+from integration.xa.changing import refuse_overtaken, removal_hindrance, removal_overtaken
 
 Facts = dict[str, Any]
 
@@ -45,9 +45,9 @@ def save(
 
     `seen` is the stamp() of what the change was made from: ChangedMeanwhileError is raised, and
     nothing is written, when the stored row is another by now. Raises ValidationError where the
-    model validates when it is saved. The stored row is locked meanwhile, so that of two people
-    who save at once each finds the other's work as `before`. Of a stored row only the columns are
-    written that a person may set.
+    model validates when it is saved, or recovery would be led away from what is decided. The stored
+    row is locked meanwhile, so that of two people who save at once each finds the other's work as
+    `before`. Of a stored row only the columns are written that a person may set.
     """
     with transaction.atomic():
         model = type(subject)
@@ -55,6 +55,7 @@ def save(
         rows = model._default_manager.select_for_update(of=("self",)).filter(pk=subject.pk)
         stored = None if subject.pk is None else rows.first()
         _refuse_stale(subject, stored, seen)
+        refuse_overtaken(subject)
         before = {} if stored is None else facts(stored)
         subject.save(update_fields=None if stored is None else _written(subject))
         # Read again: the database's own form of each value is what the next change is compared to.
@@ -90,6 +91,8 @@ def delete(subject: models.Model, author: Author) -> ConfigurationChange:
     if why := removal_hindrance(subject):
         raise UnderWayError(str(subject), why)
     with transaction.atomic():
+        if why := removal_overtaken(subject):
+            raise UnderWayError(str(subject), why)
         if needed_by := _needed_by(subject):
             raise InUseError(str(subject), _named(needed_by))
         try:

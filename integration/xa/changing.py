@@ -1,7 +1,5 @@
 """When a connection factory may change or go: what is under way is found by its settings alone."""
 
-from typing import Final
-
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
@@ -10,16 +8,8 @@ from integration.errors import IntegrationError
 from integration.models import ConnectionFactory
 from integration.xa import decisions
 from integration.xa.errors import XaTopicMissingError
+from integration.xa.home import LEADING
 from integration.xa.opening import branches_of
-
-# Where branches and decisions are looked for, and the columns of that.
-LEADING: Final = {
-    "name": "name",
-    "provider": "provider_id",
-    "xa": "xa",
-    "xa_side_topic": "xa_side_topic",
-    "xa_log_topic": "xa_log_topic",
-}
 
 
 def refuse_change(row: Model) -> None:
@@ -32,9 +22,7 @@ def refuse_change(row: Model) -> None:
     stored = _stored(row)
     if stored is None:
         return
-    moved = [
-        name for name, column in LEADING.items() if getattr(row, column) != getattr(stored, column)
-    ]
+    moved = _moved(row, stored)
     if moved and (why := _hindrance(stored, "Change this")):
         raise ValidationError(dict.fromkeys(moved, why))
 
@@ -48,11 +36,36 @@ def removal_hindrance(row: Model) -> str:
     return "" if stored is None else _hindrance(stored, "Delete it")
 
 
-def _stored(row: Model) -> ConnectionFactory | None:
+def refuse_overtaken(row: Model) -> None:
+    """Ask once more in the transaction of the change, which locks the row.
+
+    Who decided meanwhile has been waited for; who decides later finds the change, and rolls back.
+    Raises ValidationError.
+    """
+    stored = _stored(row, is_locked=True)
+    moved = [] if stored is None else _moved(row, stored)
+    if stored is not None and moved and (why := _decided(stored, "Change this")):
+        raise ValidationError({moved[0]: why})
+
+
+def removal_overtaken(row: Model) -> str:
+    """As `refuse_overtaken`, for a removal: why the row has to stay; empty if it may go."""
+    stored = _stored(row, is_locked=True)
+    return "" if stored is None else _decided(stored, "Delete it")
+
+
+def _moved(row: Model, stored: ConnectionFactory) -> list[str]:
+    return [
+        name for name, column in LEADING.items() if getattr(row, column) != getattr(stored, column)
+    ]
+
+
+def _stored(row: Model, *, is_locked: bool = False) -> ConnectionFactory | None:
     """The row as it is stored, where that is one with a log."""
     if not isinstance(row, ConnectionFactory) or row.pk is None:
         return None
-    known = ConnectionFactory.objects.select_related("provider").filter(pk=row.pk)
+    rows = ConnectionFactory.objects.select_related("provider")
+    known = (rows.select_for_update(of=("self",)) if is_locked else rows).filter(pk=row.pk)
     return known.exclude(xa=ConnectionFactory.XaLog.OFF).first()
 
 
@@ -74,6 +87,11 @@ def _hindrance(stored: ConnectionFactory, act: str) -> str:
     if count:
         stands = so_many(count, "branch is", "branches are")
         return f"{stands} under way. {act} once “Show branches” lists none."
+    return _decided(stored, act)
+
+
+def _decided(stored: ConnectionFactory, act: str) -> str:
+    """Why it has to stay: what is decided may not be done yet."""
     if made := decisions.pending(stored.name):
         stands = so_many(len(made), "decision is", "decisions are")
         return f"{stands} kept for branches of this connection. {act} in a minute."

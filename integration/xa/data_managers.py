@@ -83,7 +83,7 @@ class DatabaseManager:
         self._atomic.__enter__()
 
     def decide(self, resource: XaResource, xid: Xid) -> None:
-        decisions.decide(xid, resource.name, self.using)
+        decisions.decide_for(resource, xid, self.using)
         self._branches.append(resource)
 
     def abort(self, _transaction: Any) -> None:

@@ -19,7 +19,12 @@ from integration.errors import IntegrationError
 from integration.kafka.errors import SendFailedError
 from integration.store.locks import LockClass
 from integration.xa.branch import Vote
-from integration.xa.errors import XaProtocolError, XaSideLostError, XaUnknownError
+from integration.xa.errors import (
+    XaProtocolError,
+    XaRolledBackError,
+    XaSideLostError,
+    XaUnknownError,
+)
 from integration.xa.resource import XaResource
 from integration.xa.steps import XaStep
 from integration.xa.xid import Xid
@@ -90,6 +95,21 @@ def decide(xid: Xid, factory: str, using: str) -> None:
     """Let the transaction that is open decide: before the branch is prepared."""
     with connections[using].cursor() as cursor:
         cursor.execute(_DECIDE, [*_lock(xid), str(xid), factory])
+
+
+def decide_for(resource: XaResource, xid: Xid, using: str) -> None:
+    """As `decide`, for a branch of the resource, if recovery would find it there.
+
+    Raises XaRolledBackError where its factory leads elsewhere by now, or is gone: the decision
+    would be taken for that of a branch which is over.
+    """
+    if not resource.home.is_kept():
+        raise XaRolledBackError(
+            xid,
+            f"the connection {resource.name!r} was deleted, or its name, provider, log or side "
+            "topic has changed; look it up again",
+        )
+    decide(xid, resource.name, using)
 
 
 def forget(xid: Xid, using: str) -> None:
@@ -221,7 +241,7 @@ def atomic(resource: XaResource, using: str) -> Iterator[Xid]:
         with transaction.atomic(using=using, durable=True):
             yield xid
             if resource.has_sent(xid):
-                decide(xid, resource.name, using)
+                decide_for(resource, xid, using)
             resource.end(xid)
             vote = resource.prepare(xid)
             may_be_decided = vote is Vote.READY

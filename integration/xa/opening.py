@@ -12,6 +12,7 @@ from integration.models import ConnectionFactory
 from integration.xa.branch import Branch
 from integration.xa.database_log import DatabaseLog
 from integration.xa.errors import XaOffError
+from integration.xa.home import Home
 from integration.xa.ports import TransactionLog
 from integration.xa.resource import XaResource
 from integration.xa.seen import SeenLog
@@ -49,7 +50,7 @@ def opened(row: ConnectionFactory, tuning: Mapping[str, Any], taken: Taken) -> X
     to = connection(row.provider)
     side = SideTopic(row.provider, to, row.xa_side_topic)
     slots = FactorySlots(row.name, to, tuning, taken)
-    return XaResource(row.name, _log_of(row, to, side), side, slots, row.xa_expires_seconds)
+    return XaResource(Home.of(row), _log_of(row, to, side), side, slots, row.xa_expires_seconds)
 
 
 def branches_of(row: ConnectionFactory) -> list[Branch]:

@@ -26,6 +26,7 @@ from integration.xa.errors import (
     XaUnavailableError,
     XaUnknownError,
 )
+from integration.xa.home import Home
 from integration.xa.outgoing import Outgoing
 from integration.xa.ports import Slots, TransactionLog
 from integration.xa.side_topic import SideTopic
@@ -52,9 +53,9 @@ class XaResource:
     """
 
     def __init__(
-        self, name: str, log: TransactionLog, side: SideTopic, slots: Slots, timeout: float
+        self, home: Home, log: TransactionLog, side: SideTopic, slots: Slots, timeout: float
     ) -> None:
-        self.name = name
+        self.home, self.name = home, home.name
         self.timeout = timeout
         self.observer: XaObserver = unobserved
         self._log, self._side, self._slots = log, side, slots

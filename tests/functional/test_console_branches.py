@@ -1,20 +1,29 @@
 """Branches on the page of their connection, and what people decide about them."""
 
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from html import unescape
+from typing import Any
 
 import pytest
-from django.db import transaction
+from django.core.exceptions import ValidationError
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
 from integration import connections
-from integration.actions.configuration import stamp
+from integration.actions import configuration
+from integration.actions.configuration import Author, stamp
+from integration.actions.errors import InUseError
 from integration.models import ConfigurationChange, ConnectionFactory, XaBranch, XaDecision
 from integration.xa.decisions import decide, fresh_xid
+from integration.xa.steps import XaStep, unobserved
 from integration.xa.xid import Xid
 from tests.functional.config_world import Config
 from tests.support.builders import a_provider
+from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.set_up import logged_in
 from tests.support.xa import LOGS, a_factory, read
@@ -183,6 +192,74 @@ def test_a_file_leaves_no_branches_behind_either(broker, tmp_path):
     code, said = Config(tmp_path)("apply", text=text)
     assert code == 0, said
     assert ConnectionFactory.objects.get().xa_log_topic == "another"
+
+
+def change_it() -> None:
+    row = ConnectionFactory.objects.get()
+    row.xa_log_topic = "another"
+    configuration.save(row, Author("anna"))
+
+
+def delete_it() -> None:
+    configuration.delete(ConnectionFactory.objects.get(), Author("anna"))
+
+
+class Person(threading.Thread):
+    """Changes or deletes the connection, and locks it only when others are ready."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.told = ""
+        self.is_asked, self.may_lock = threading.Event(), threading.Event()
+        self._act = act
+
+    def run(self) -> None:
+        with closing(connection), connection.execute_wrapper(self._meanwhile):
+            try:
+                self._act()
+            except (ValidationError, InUseError) as problem:
+                self.told = str(problem)
+
+    def _meanwhile(self, execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if "FOR UPDATE" in sql and not self.is_asked.is_set():
+            self.is_asked.set()
+            self.may_lock.wait(60)
+        return execute(sql, *more)
+
+
+@pytest.mark.parametrize("act", [change_it, delete_it])
+def test_a_decision_that_is_made_meanwhile_is_waited_for(broker, act):
+    """Nothing was under way when it was looked for first."""
+    a_factory(broker)
+    factory, topic, person = connections.lookup("payments"), broker.topic(), Person(act)
+
+    def look(step: XaStep) -> None:
+        if step is XaStep.PREPARED:
+            person.may_lock.set()
+            eventually(somebody_waits)
+        if step is XaStep.DECIDED:
+            raise InterruptedError
+
+    def send() -> None:
+        with factory.atomic() as session:
+            session.send(topic, {"n": 1})
+            person.start()
+            person.is_asked.wait(60)
+
+    factory.xa().observe(look)
+    with pytest.raises(InterruptedError):
+        send()
+    person.join()
+    assert "1 decision is kept" in person.told
+    factory.xa().observe(unobserved)
+    assert connections.recover_all() == {"commit": 1}
+    assert read(broker, topic) == [{"n": 1}]
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.parametrize("log", LOGS)

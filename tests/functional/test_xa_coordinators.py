@@ -57,6 +57,34 @@ def test_the_database_and_kafka_commit_together(broker, topic):
     assert not XaBranch.objects.exists()
 
 
+@pytest.mark.parametrize("log", LOGS)
+def test_a_connection_that_changes_rolls_open_transactions_back(broker, topic):
+    """Recovery would look for the branch elsewhere, and take its decision for an old one."""
+    factory, manager = connections.lookup("payments"), TransactionManager()
+
+    def change(**fields: object) -> None:
+        values = {**fields, "changed_at": Now()}
+        in_a_thread(lambda: ConnectionFactory.objects.update(**values))
+
+    def send(**fields: object) -> None:
+        with factory.atomic() as session:
+            session.send(topic, {"n": 1})
+            change(**fields)
+
+    def send_in_the_package(**fields: object) -> None:
+        with manager:
+            factory.join(manager, "default").send(topic, {"n": 2})
+            change(**fields)
+
+    send(most=9)
+    for call in (send, send_in_the_package):
+        with pytest.raises(XaRolledBackError, match="look it up again"):
+            call(xa_side_topic="another")
+    assert read(broker, topic) == [{"n": 1}]
+    assert (factory.xa().branches(), factory.leases()) == ([], [])
+    assert not XaDecision.objects.exists()
+
+
 def test_what_kafka_refuses_rolls_the_branch_back(broker, topic):
     small = broker.topic(**{"max.message.bytes": "2000"})
     ConnectionFactory.objects.update(xa_side_topic=small, changed_at=Now())
