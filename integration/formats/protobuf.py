@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from integration.envelope import Flaw, FlawCode
@@ -70,11 +70,13 @@ def _encoded(pool: PoolOfSchema, document: object, like: bytes) -> bytes | Misfi
             kind = like[HEADER_BYTES:at]
         message = GetMessageClass(descriptor)()
         json_format.ParseDict(_plain(document), message, descriptor_pool=pool.pool)
+        return kind + bytes(message.SerializeToString(deterministic=True))
     except json_format.ParseError as e:
         return _misfit(str(e))
+    except EncodeError:
+        return Misfit("$", "a required field is missing.")
     except (UnreadableError, RecursionError, *_STUMBLES):
         return Misfit("$", f"it is no {descriptor.full_name}.")
-    return kind + bytes(message.SerializeToString(deterministic=True))
 
 
 def _misfit(said: str) -> Misfit:

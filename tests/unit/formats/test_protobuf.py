@@ -143,6 +143,14 @@ def test_syntax_2_is_read():
     assert a_schema(text, ()).decode(framed(7, b"\0\x08\x05")) == {"n": 5}
 
 
+@pytest.mark.parametrize("document", [{"a": {"n": 1}}, {"m": 1, "a": {}}, {"m": 1, "a": None}])
+def test_a_missing_required_field_does_not_fit(document: dict[str, Any]):
+    part = "message A { required int32 n = 1; }"
+    schema = a_schema("message X { required int32 m = 1; required A a = 2; }" + part, ())
+    assert isinstance(schema.encode({"m": 1, "a": {"n": 2}}), bytes)
+    assert schema.encode(document) == Misfit("$", "a required field is missing.")
+
+
 @pytest.mark.parametrize(
     ("field", "body"),
     [
