@@ -25,8 +25,8 @@ from integration.store.sessions import alias
 # So long the latest version of a subject counts as the latest.
 LATEST_SECONDS: Final = 30.0
 MOST_SUBJECTS: Final = 1_000
-# A registry that takes longer to say nothing of use is left alone for a while, for all its
-# subjects: who asks keeps the others waiting. A quick refusal is that of one subject.
+# A registry that does not answer within this is left alone for a while, for all its subjects: who
+# asks keeps the others waiting. What it refuses, however slowly, is an answer about one subject.
 SLOW_SECONDS: Final = 0.2
 Place = tuple[int, str, int | None]
 """A provider's number, a subject, and a version or None for the latest."""
@@ -68,11 +68,11 @@ class _Registry:
                 return one
         return None
 
-    def note(self, place: Place, problem: RegistryError, *, is_slow: bool) -> _Away:
+    def note(self, place: Place, problem: RegistryError, *, is_for_all: bool) -> _Away:
         if len(self.away) > MOST_SUBJECTS:
             self.away.clear()
         away = _Away(str(problem), problem.code, time.monotonic())
-        self.away[None if is_slow else place] = away
+        self.away[None if is_for_all else place] = away
         return away
 
 
@@ -126,7 +126,8 @@ def _found(place: Place, registry: _Registry) -> Schema:
         try:
             return _keep(place, _asked(place))
         except (RegistryAwayError, RegistryRefusedError) as e:
-            away = registry.note(place, e, is_slow=time.monotonic() - began > SLOW_SECONDS)
+            is_slow = time.monotonic() - began > SLOW_SECONDS
+            away = registry.note(place, e, is_for_all=is_slow and isinstance(e, RegistryAwayError))
     with _lock:
         known = _chosen.get(place)
     if known is None:

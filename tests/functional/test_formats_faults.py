@@ -237,10 +237,11 @@ def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(server
     assert max(seconds) < 2.5
 
 
-def test_what_a_registry_refuses_quickly_is_that_subject_alone(servers, small_registry):
+@pytest.mark.parametrize("seconds", [0.0, encoding.SLOW_SECONDS + 0.1], ids=["quickly", "slowly"])
+def test_what_a_registry_refuses_is_that_subject_alone(servers, small_registry, seconds):
     small_registry.put(9, ORDER, subject="t-value")
     provider = Provider.objects.create(name="choosy", registry_url=small_registry.url)
-    small_registry.status = 403
+    small_registry.status, small_registry.delay_seconds = 403, seconds
     with pytest.raises(OutageError) as told:
         encoding.encode(provider.pk, "hers", None, {"n": 1})
     assert told.value.failure_code == "REGISTRY_REFUSED"
