@@ -11,13 +11,14 @@ class Migration(migrations.Migration):
         ('integration', '0032_positions_and_numbers'),
     ]
 
+    # From the drop of an index to the end nobody can read the table: it comes last.
     operations = [
-        migrations.RemoveIndex(
-            model_name='messageerror',
-            name='error_returned',
-        ),
         migrations.AddIndex(
             model_name='messageerror',
             index=models.Index(models.F('queue'), django.db.models.functions.text.MD5(django.db.models.functions.comparison.Coalesce('edited_payload', 'payload', models.Value(b''))), django.db.models.functions.text.MD5(django.db.models.functions.comparison.Coalesce('key', models.Value(b''))), condition=models.Q(('ended', 'RETURNED')), name='error_returned_content'),
+        ),
+        migrations.RemoveIndex(
+            model_name='messageerror',
+            name='error_returned',
         ),
     ]

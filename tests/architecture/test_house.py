@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from django.conf import global_settings
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations import AddIndex, RemoveIndex
 
 from tests.architecture.sources import (
     ROOT,
@@ -35,6 +37,8 @@ WORDS_OF_THE_WORKPLACE = re.compile(
     r"(?<![\w.])/(?:work|root|home)/\w|\bissue[s]? (?:no\. ?)?#?\d+\b|\B#\d{1,3}\b(?![\w;,)\"'])",
     re.IGNORECASE,
 )
+# An index that keeps its name cannot be built while the old one is there.
+KEEP_NAMES = {("integration", "0002_key_order"), ("integration", "0012_shards")}
 BANNED_NAMES = {"utils", "helpers", "common", "misc", "manager", "service", "base", "data", "info"}
 
 
@@ -212,3 +216,16 @@ def test_lock_classes_are_named_and_not_written_as_numbers():
     number = re.compile(r"classid\s*(=|IN \()\s*'?\d")
     assert number.search("AND granted AND classid = 20001 AND objsubid = 2")
     assert not [name for name, source in modules(*SHIPPED) if number.search(source)]
+
+
+def test_an_index_is_built_before_another_one_is_dropped():
+    """Nobody can read a table from the drop of an index until the end of the migration."""
+    late = []
+    for place, migration in MigrationLoader(None).disk_migrations.items():
+        dropped = set()
+        for operation in migration.operations:
+            if isinstance(operation, RemoveIndex):
+                dropped.add(operation.model_name)
+            elif isinstance(operation, AddIndex) and operation.model_name in dropped:
+                late.append(place)
+    assert set(late) - KEEP_NAMES == set()
