@@ -36,6 +36,8 @@ _DESCRIPTORS: Final = {
     for code, name in NAMES.items()
 }
 _SMALL: Final = b"\x00\x53"
+# No more are read of a message: an empty one takes five bytes, and the connection waits meanwhile.
+MOST_SECTIONS: Final = 65_536
 # Of lists and maps: by how many bytes their constructor is followed that tell their size.
 _SIZES: Final = {0x45: 0, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
 # Of each value: how long it is, or how many bytes tell that, by the first half of its constructor.
@@ -60,12 +62,18 @@ class Section(NamedTuple):
 
 
 def sections_of(data: bytes) -> Iterator[Section]:
-    """Yield what stands behind the header and the like. Raises ValueError at what is none."""
+    """Yield what stands behind the header and the like.
+
+    Raises ValueError at what is none, and beyond MOST_SECTIONS.
+    """
     return _sections(data, _beyond(data, OF_DELIVERY))
 
 
 def bare(data: bytes) -> bytes:
-    """Return the bare message, or all behind annotations where it breaks off; never raises."""
+    """Return the bare message; never raises.
+
+    Where it breaks off, or has too many sections, that is all behind annotations.
+    """
     begin = end = _beyond(data, BEFORE_BARE)
     try:
         for section in _sections(data, begin):
@@ -78,7 +86,10 @@ def bare(data: bytes) -> bytes:
 
 
 def body(data: bytes) -> bytes:
-    """Return the sections of the body, or the bare message where it breaks off; never raises."""
+    """Return the sections of the body; never raises.
+
+    Where one breaks off, or there are too many, that is the bare message.
+    """
     try:
         return b"".join(part.data for part in sections_of(data) if part.code in BODY)
     except ValueError:
@@ -86,18 +97,22 @@ def body(data: bytes) -> bytes:
 
 
 def _sections(data: bytes, begin: int) -> Iterator[Section]:
-    while begin < len(data):
+    for _ in range(MOST_SECTIONS):
+        if begin >= len(data):
+            return
         code, value = _described_at(data, begin)
         end = _end_of_value(data, value) if code else None
         if end is None or end > len(data):
             raise ValueError("a section breaks off, or is none")
         yield Section(code, data[begin:end], value - begin)
         begin = end
+    if begin < len(data):
+        raise ValueError(f"it has more than {MOST_SECTIONS:,} sections")
 
 
 def _described_at(data: bytes, begin: int) -> tuple[int, int]:
     """Which section begins there, and where its value does; of no section the code is 0."""
-    # The way in which all write it: a message may have millions of sections.
+    # The way in which all write it: a message may have thousands of sections.
     at = begin + len(_SMALL)
     if data.startswith(_SMALL, begin) and at < len(data) and data[at] in NAMES:
         return data[at], at + 1
@@ -130,12 +145,15 @@ def has_body(data: bytes) -> bool:
 
 
 def _beyond(data: bytes, codes: Collection[int]) -> int:
-    """Where such sections end with which the bytes begin.
+    """Where such sections end with which the bytes begin, or the last of MOST_SECTIONS does.
 
-    A sender may repeat a small one millions of times: nothing is copied on the way.
+    A sender may repeat a small one very often: nothing is copied on the way.
     """
     begin = 0
-    while (end := _end(data, begin, codes)) is not None:
+    for _ in range(MOST_SECTIONS):
+        end = _end(data, begin, codes)
+        if end is None:
+            break
         begin = end
     return begin
 

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.fast
 PROPERTIES = bytes(Message(id="m1").encode())
 DATA, SEQUENCE, VALUE = b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77"
 FOOTER = b"\x00\x53\x78\xc1\x01\x00"
+HEADER = b"\x00\x53\x70\x45"
 
 
 def numbers(count: int) -> bytes:
@@ -51,6 +54,7 @@ def test_a_body_of_several_sections_is_whole(body: bytes, value: bytes) -> None:
         VALUE + b"\xc1\x08\x04\x54\x01\x54\x01\x54\x02\x01",
         VALUE + b"\xc0\x05\x01\x54\x01\x54\x01",
         b"\x00\x53\x74\xc1\x0a\x04\xa1\x01a\x54\x01\xa1\x01b\x01" + VALUE + b"\xa1\x01x",
+        (DATA + b"\xa0\x00") * 70_000,
     ],
     ids=[
         "sequences",
@@ -63,12 +67,30 @@ def test_a_body_of_several_sections_is_whole(body: bytes, value: bytes) -> None:
         "an entry of a map",
         "more than it counts",
         "a property",
+        "too many sections",
     ],
 )
 def test_what_was_read_in_part_is_held_as_it_came(rest: bytes) -> None:
     record, _ = arrived(PROPERTIES + rest, 0)
     assert record.value == PROPERTIES + rest
     assert jms_flaw(record).code == "JMS_NOT_READ"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda n: PROPERTIES + (DATA + b"\xa0\x00") * n,
+        lambda n: HEADER * n + PROPERTIES,
+        lambda n: HEADER * n,
+    ],
+    ids=["body", "header", "no id"],
+)
+def test_a_message_of_very_many_sections_is_soon_given_up(data: Callable[[int], bytes]) -> None:
+    """Who reads it keeps all its connection waiting."""
+    many = data(4_000_000)
+    began = time.process_time()
+    assert jms_flaw(arrived(many, 0).record).code == "JMS_NOT_READ"
+    assert time.process_time() - began < 3.0
 
 
 ENTRIES = {
