@@ -15,6 +15,8 @@ from django.urls import reverse, reverse_lazy
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from console.layout import trail
+from console.layout.access import needs
+from console.layout.answers import see
 from console.layout.trail import address_of
 from console.people import sessions
 from console.people.second import enforcing, factors, step
@@ -149,6 +151,12 @@ def admin_login(request: HttpRequest) -> HttpResponse:
     raise PermissionDenied(
         "Your account may not use the admin pages. Ask an administrator for access."
     )
+
+
+@needs()
+def admin_password(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """Django's admin has a form of its own, which counts and records nothing: see the console's."""
+    return see("password_change")
 
 
 def _name(request: HttpRequest) -> str:

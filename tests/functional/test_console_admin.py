@@ -24,6 +24,7 @@ from integration.models import (
     StoredObject,
 )
 from payments.models import Charge
+from tests.support.rows import PASSWORD
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -67,6 +68,22 @@ def test_people_and_their_rights_are_changed_on_the_audited_pages_alone(client: 
     for model in ("user", "group"):
         assert client.get(f"/admin/auth/{model}/").status_code == 404
         assert client.post(f"/admin/auth/{model}/add/", {"username": "eva"}).status_code == 404
+
+
+def test_ones_own_password_is_changed_where_tries_are_counted_alone(client: Client) -> None:
+    root = User.objects.get(username="root")
+    root.set_password(PASSWORD)
+    root.save()
+    client.force_login(root)
+    new = {"new_password1": "quite-another-1", "new_password2": "quite-another-1"}
+    place = reverse("admin:password_change")
+    for old in ("wrong", PASSWORD):
+        answer = client.post(place, {"old_password": old, **new})
+        assert (answer.status_code, answer["Location"]) == (303, reverse("password_change"))
+    root.refresh_from_db()
+    assert root.check_password(PASSWORD)
+    assert client.get(place)["Location"] == reverse("password_change")
+    assert client.get(f"{place}done/")["Location"] == reverse("password_change")
 
 
 def test_schedules_are_changed_on_the_audited_pages_alone(client: Client) -> None:

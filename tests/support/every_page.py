@@ -56,8 +56,8 @@ PUBLIC = frozenset(
         "refresh",
     }
 )
-# One's own password: everybody who is logged in, by Django's own view.
-OWN = frozenset({"password_change"})
+# One's own password: everybody who is logged in, by Django's own view; the admin leads there.
+OWN = frozenset({"password_change", "admin-password", "admin-password-done"})
 VERBS = ("release", "send-again")
 # The key of a sample that no address has a part for.
 JMS = "jms queue and provider"
