@@ -78,6 +78,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._no_password = ""
         is_new = self.instance.pk is None
         self.fields["password"].help_text = (
             "At least 8 characters. Empty: one is generated and shown to you once."
@@ -100,8 +101,16 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
             )
         return systems
 
+    def take_no_password(self, why: str, instead: str) -> None:
+        """Refuse a password with the sentence `why`; its field says what to do instead, as HTML."""
+        self._no_password = why
+        self.fields["password"].help_text = instead
+
     def clean_password(self) -> str:
+        """Raises ValidationError for a weak one, and for any where none is taken."""
         password: str = self.cleaned_data["password"]
+        if password and self._no_password:
+            raise forms.ValidationError(self._no_password)
         if password:
             validate_password(password, self.instance)
         return password

@@ -11,6 +11,8 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.html import format_html
 
 from console.forms.setup_form import compared
 from console.layout.access import Right, has, needs, scope_of
@@ -19,6 +21,7 @@ from console.people import accounts, personal_tokens, sessions
 from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import connecting, entering
 from console.people.forms import NAME, PersonForm
+from console.people.recent import confirming, is_recent, needs_recent
 from console.people.second import factors
 from integration.actions.configuration import Author
 from integration.actions.errors import ChangedMeanwhileError
@@ -50,6 +53,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
 
 
 @needs(Right.PEOPLE)
+@needs_recent
 def add_person(request: HttpRequest) -> HttpResponse:
     refuse_limited(request)
     if accounts.unasked():
@@ -71,7 +75,9 @@ def person_page(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
-    return _answered(request, known, PersonForm(request.POST or None, instance=known))
+    form = PersonForm(request.POST or None, instance=known)
+    _guard_password(request, known, form)
+    return _answered(request, known, form)
 
 
 @needs()
@@ -129,6 +135,21 @@ def refuse_limited(request: HttpRequest) -> None:
     """People are shared: raises PermissionDenied for whoever is limited to some systems."""
     if not scope_of(request.user).is_whole:
         raise PermissionDenied(LIMITED)
+
+
+def _guard_password(request: HttpRequest, known: User, form: PersonForm) -> None:
+    """Whoever sits at a session of somebody else must not make it last by a password."""
+    if known.pk == request.user.pk and known.has_usable_password():
+        link = '<a href="{}">Change my password</a> asks for the current one.'
+        form.take_no_password(
+            "Your own password is not set here.", format_html(link, reverse("password_change"))
+        )
+    elif not is_recent(request):
+        link = 'To set one, <a href="{}">confirm first that it is you</a>.'
+        form.take_no_password(
+            "You logged in more than half an hour ago, so no password is set.",
+            format_html(link, confirming(request)),
+        )
 
 
 def _answered(

@@ -33,6 +33,11 @@ def confirm(request: HttpRequest) -> None:
     request.session[CONFIRMED] = int(time.time())
 
 
+def confirming(request: HttpRequest) -> str:
+    """The address of the page that asks for the login again and leads back to this one."""
+    return f"{reverse('confirm')}?{urlencode({'next': request.get_full_path()})}"
+
+
 def needs_recent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Lead whoever logged in too long ago to the page that asks for the login again."""
 
@@ -40,7 +45,6 @@ def needs_recent(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if is_recent(request):
             return view(request, *args, **kwargs)
-        query = urlencode({"next": request.get_full_path()})
-        return HttpResponseRedirect(f"{reverse('confirm')}?{query}")
+        return HttpResponseRedirect(confirming(request))
 
     return guarded

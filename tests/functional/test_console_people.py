@@ -1,6 +1,8 @@
 """The page of people: accounts, roles and limits, each change with one row of audit."""
 
 import re
+import time
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
@@ -9,6 +11,8 @@ from django.urls import reverse
 
 from console.models import Limit
 from console.people import accounts
+from console.people.recent import CONFIRMED
+from console.people.session_limits import BEGAN
 from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.rows import PASSWORD, a_person
 
@@ -82,6 +86,65 @@ def test_a_new_password_ends_the_sessions_of_that_person() -> None:
     assert his.get(reverse("overview")).status_code == 302
     [change] = ConfigurationChange.objects.all()
     assert change.after == {"password": "set anew"}
+
+
+def test_ones_own_password_is_not_set_without_the_old_one() -> None:
+    client = administrator("ann")
+    ann = User.objects.get(username="ann")
+    place = reverse("person", args=[ann.pk])
+    page = client.get(place)
+    data = {"username": "ann", "is_active": "on", "roles": [role("Administrators")]}
+    data["seen"] = page.context["seen"]
+    answer = client.post(place, {**data, "password": "quite-another-1"})
+    assert answer.status_code == 422
+    for told in (page, answer):
+        assert f'href="{reverse("password_change")}"' in told.text
+    ann.refresh_from_db()
+    assert ann.check_password(PASSWORD)
+    assert client.post(place, {**data, "email": "ann@erp.example"}).status_code == 303
+
+
+def test_who_has_no_password_yet_gives_themselves_one() -> None:
+    client = administrator("ann")
+    ann = User.objects.get(username="ann")
+    ann.set_unusable_password()
+    ann.save()
+    client.force_login(ann)
+    data = {"username": "ann", "is_active": "on", "roles": [role("Administrators")]}
+    data |= {"seen": accounts.stamp(ann), "password": "quite-another-1"}
+    assert client.post(reverse("person", args=[ann.pk]), data).status_code == 303
+    assert Client().login(username="ann", password="quite-another-1")
+
+
+def test_a_password_or_a_new_person_asks_for_a_login_that_is_recent() -> None:
+    otto, client = a_person("Viewers", "otto"), administrator()
+    session = client.session
+    session[BEGAN] = int(time.time() - 1_801)
+    session.save()
+    confirming, new = reverse("confirm"), reverse("add-person")
+    for answer in (client.get(new), client.post(new, {"username": "olga", "is_active": "on"})):
+        assert answer["Location"] == f"{confirming}?next={quote(new, safe='')}"
+    assert not User.objects.filter(username="olga").exists()
+
+    place = reverse("person", args=[otto.pk])
+    page = client.get(place)
+    data = {"username": "otto", "is_active": "on", "email": "otto@erp.example"}
+    data["seen"] = page.context["seen"]
+    answer = client.post(place, {**data, "password": "taken-over-1"})
+    assert answer.status_code == 422
+    assert "otto@erp.example" in answer.text, "what was typed is kept"
+    for told in (page, answer):
+        assert f'href="{confirming}?next={quote(place, safe="")}"' in told.text
+    otto.refresh_from_db()
+    assert otto.check_password(PASSWORD)
+    assert client.post(place, data).status_code == 303, "the rest asks for no login"
+
+    session = client.session
+    session[CONFIRMED] = int(time.time())
+    session.save()
+    data |= {"seen": client.get(place).context["seen"], "password": "given-anew-1"}
+    assert client.post(place, data).status_code == 303
+    assert client.get(new).status_code == 200
 
 
 def test_an_old_form_does_not_give_back_what_a_newer_one_took() -> None:
