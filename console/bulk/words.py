@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from console.layout.words import BADGE, badge
 from crontasks.bulk import storage
+from crontasks.bulk.cancelled import what_stays
 from crontasks.bulk.catalogue import CATALOGUE
 from integration.models import BulkRun
 from integration.policy.states import BulkState
@@ -22,10 +23,6 @@ STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     BulkState.DONE: ("green", "✓", "Done"),
     BulkState.FAILED: ("red", "✕", "Failed"),
     BulkState.CANCELLED: ("secondary", "✕", "Cancelled"),
-}
-# Of jobs that do a part after another; all others undo what they began.
-CANCELLED: Final = {
-    "archive": "It was cancelled. What had been archived and removed here by then stays so.",
 }
 SILENT: Final = ("yellow", "?", "No answer")
 # Of an import; another job's own words are written with a capital.
@@ -154,7 +151,7 @@ def _waiting(run: BulkRun) -> Summary:
 def _running(shown: ShownRun) -> Summary:
     run, standing = shown.run, shown.standing
     if run.cancel_asked_at is not None:
-        return Summary("It is being cancelled: its tasks are stopped, and nothing of it counts.")
+        return Summary(f"It is being cancelled: its tasks are stopped. {what_stays(run)}")
     if not standing.stage:
         return Summary(
             "It has begun; the driver looks at what there is to do."
@@ -183,7 +180,7 @@ def _cancelled(run: BulkRun) -> Summary:
     if run.problem:
         return _failed(run)  # Somebody gave it up since.
     return Summary(
-        CANCELLED.get(run.job, "It was cancelled, and nothing of it counts."),
+        f"It was cancelled. {what_stays(run)}",
         "Run it again: it goes on where it stopped, with what was planned.",
     )
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from crontasks.bulk.asking import ask, preview
+from crontasks.bulk.cancelled import what_stays
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.deciding import cancel
 from crontasks.bulk.driving import drive
@@ -115,15 +116,16 @@ def drive_here(run: UUID, command: BaseCommand) -> bool:
     finally:
         signal.signal(signal.SIGINT, before)
     if ended is not None:
-        _write_end(ended, command)
+        write_end(ended, command)
     return ended is not None
 
 
-def _write_end(run: BulkRun, command: BaseCommand) -> None:
+def write_end(run: BulkRun, command: BaseCommand) -> None:
+    """Write how it ended; ends the process with 1 unless it is done."""
     command.stdout.write(_last_line(run))
     command.stdout.flush()
     if run.state == BulkState.CANCELLED:
-        command.stderr.write(f"Cancelled, and nothing of it counts. {_go_on(run.pk)}")
+        command.stderr.write(f"Cancelled. {what_stays(run)} {_go_on(run.pk)}")
     if run.state != BulkState.DONE:
         sys.exit(1)
 

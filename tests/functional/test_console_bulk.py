@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from console.bulk.words import summary
 from console.layout.access import Right
 from console.models import Limit
 from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.command import BulkCommand, write_end
 from crontasks.bulk.driving import drive
 from integration.models import (
     BulkRun,
@@ -102,6 +104,34 @@ class TestRun:
         page = see(logged_in("Viewers"), failed)
         assert "<code>NO_SOURCE</code> No file." in page
         assert "What to do now: Name one." in page
+
+    @pytest.mark.parametrize(
+        ("job", "parameters", "stays"),
+        [
+            ("import", {"target": None}, "Nothing of it counts."),
+            ("import", {"target": {"topic": "t"}}, "a new request would send all of them."),
+            ("export", {"target": {"topic": "t"}}, "a new request would send all of them."),
+            ("replay", {"into": "topic", "target": "t"}, "a new request would send all of them."),
+            ("replay", {"into": "structure", "target": "ASSET"}, "Nothing of it counts."),
+            ("repair", {}, "What had been edited by then stays so, on hold."),
+            ("archive", {}, "What had been archived and removed here by then stays so."),
+        ],
+    )
+    def test_of_a_cancelled_run_it_is_told_what_stays(
+        self, queue: Queue, job: str, parameters: dict[str, Any], stays: str
+    ) -> None:
+        asked = {"job": job, "job_request": {}, "parameters": parameters}
+        ended = a_run(queue, state="CANCELLED", epoch=1, **asked)
+        assert told(ended).endswith(stays)
+        said = StringIO()
+        with pytest.raises(SystemExit):
+            write_end(ended, BulkCommand(stdout=StringIO(), stderr=said))
+        assert stays in said.getvalue()
+        until = timezone.now() + runs.LEASE
+        BulkRun.objects.filter(pk=ended.pk).update(state="RUNNING", lease_until=until)
+        assert told(cancelled(ended)).endswith(stays)
+        unbegun = a_run(queue, state="CANCELLED", **asked)
+        assert told(unbegun) == "It was cancelled. Nothing of it counts."
 
     def test_files_are_named_as_people_know_them(
         self, queue: Queue, settings: Any, tmp_path: Path

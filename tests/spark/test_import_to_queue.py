@@ -12,6 +12,7 @@ from confluent_kafka import Message
 
 from crontasks.bulk import driving
 from crontasks.bulk.asking import preview
+from crontasks.bulk.cancelled import SENT, what_stays
 from crontasks.bulk.deciding import again, cancel
 from integration.envelope import Document, read
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
@@ -366,6 +367,7 @@ def test_a_run_that_is_cancelled_while_it_sends_goes_on_with_the_others(
     stopped = driven(run)
     assert stopped.state == "CANCELLED"
     assert "messages were out" in stopped.log
+    assert what_stays(stopped) == SENT
     assert stages(run) != []
     assert MessageError.objects.count() == 0
     monkeypatch.undo()
