@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from crontasks.bulk import sending
-from crontasks.bulk.masking import refuse_unmasked
+from crontasks.bulk.masking import refuse_going_on
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
@@ -95,9 +95,12 @@ def cancel_in_console(run: BulkRun, author: Author) -> None:
 
 
 def again_in_console(run: BulkRun, author: Author, *, may_reveal: bool = False) -> None:
-    """Let it go on, audited. Raises BulkRunMovedError, BulkError MASKED_EXPORT."""
+    """Let it go on, audited. Raises BulkRunMovedError, BulkError.
+
+    Whoever may not reveal masked values lets go on only what they might ask for now.
+    """
     if not may_reveal:
-        refuse_unmasked(run)
+        refuse_going_on(run)
     with transaction.atomic():
         _lock(run)
         if not again(run.pk):

@@ -1,6 +1,6 @@
 """Bulk jobs by which masked values would leave, or be copied to where they are not masked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from crontasks.bulk import storage
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.job_requests.masking import TELLING, refuse_choosing, rules_of
 from crontasks.bulk.reach import export_loses_rules, replay_loses_rules
+from integration.masking.mask import Rule
 from integration.models import BulkRun, Queue
 from integration.recipes import Unreadable, compile_recipe, telling_step
 from integration.selectors.masking.errors import MaskedSourceError
@@ -73,17 +74,37 @@ def hands_out(job: str, parameters: Mapping[str, Any]) -> bool:
     """
     if job != EXPORT or parameters.get("target"):
         return False
-    rules, _ = rules_of(parameters)
-    masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
-    return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
+    return _leaves_out(parameters, rules_of(parameters)[0])
 
 
-def refuse_unmasked(run: BulkRun) -> None:
-    """Refuse to let an export go on by other rules than today's. Raises BulkError MASKED_EXPORT."""
+def refuse_going_on(run: BulkRun) -> None:
+    """Refuse to let a run go on that could not be asked for by today's rules. Raises BulkError.
+
+    For whoever may not reveal masked values, also where somebody asked for it who may.
+    """
+    if not any_masked(()):
+        return
+    step = "Ask for a new run, or have somebody do it who may reveal masked values."
     if hands_out(run.job, run.parameters):
         why = "Masking rules hide values of what its files would hold, and it would go on unmasked."
-        step = "Ask for a new run, or have somebody do it who may reveal masked values."
         raise BulkError("MASKED_EXPORT", why, step)
+    if run.job == ARCHIVE and _masks_by_fewer(run.parameters):
+        why = "There are masking rules by now that it would go on without."
+        raise BulkError(MaskedSourceError.code, why, step)
+    is_agreed = run.instance is not None and _agrees(run.job_request)
+    refuse_masked(run, may_reveal=False, reason="", is_scheduled=is_agreed)
+
+
+def _masks_by_fewer(archive: Mapping[str, Any]) -> bool:
+    """Return whether a masked archive would hold what a rule hides that was not there."""
+    is_masked = archive.get("masked") and archive["kind"] != ArchivedKind.RUNS
+    return bool(is_masked) and _leaves_out(archive, masks().fitting([(None, None)], ()))
+
+
+def _leaves_out(parameters: Mapping[str, Any], rules: Iterable[Rule]) -> bool:
+    """Return whether a run masks by fewer than these rules."""
+    masked = {(r["part"], r["path"], r["style"]) for r in parameters.get("masking", ())}
+    return any((r.part.value, r.path, r.style.value) not in masked for r in rules)
 
 
 def refuse_source(source: str) -> None:
