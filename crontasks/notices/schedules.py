@@ -19,8 +19,8 @@ from integration.durations import spoken
 # However many runs a rule asks for, so many of the newest are looked at.
 MOST_RUNS: Final = 100
 TEXT_LENGTH: Final = 500
-# A run that did nothing leaves no row: where a later moment was acted upon and nothing is at work,
-# all was well. From a moment on to its row it may take so long.
+# A run that did nothing leaves no row: where a later moment was acted upon since it began, and
+# nothing is at work, all was well. From a moment on to its row it may take so long.
 BEGUN_SECONDS: Final = 10
 # A consumer's runs follow no moments; one that fails does so again and again.
 CONSUMER_SECONDS: Final = 600
@@ -31,7 +31,8 @@ _BAD: Final = f"""
         SELECT array_agg(few.state ORDER BY few.started_at DESC, few.id DESC) AS states,
                (array_agg(few.text ORDER BY few.started_at DESC, few.id DESC))[1] AS text,
                (array_agg(few.ended_at ORDER BY few.started_at DESC, few.id DESC))[1] AS ended_at,
-               (array_agg(few.scheduled_at ORDER BY few.started_at DESC, few.id DESC))[1] AS moment
+               (array_agg(few.scheduled_at ORDER BY few.started_at DESC, few.id DESC))[1] AS moment,
+               max(few.started_at) AS started_at
         FROM (
             SELECT r.id, r.state, r.text, r.started_at, r.ended_at, r.scheduled_at
             FROM crontasks_cronrun r WHERE r.instance_id = i.id AND r.state <> 'RUNNING'
@@ -41,7 +42,8 @@ _BAD: Final = f"""
       AND CASE WHEN i.queue_id IS NOT NULL
           THEN q.enabled AND NOT q.paused
                AND last.ended_at > clock_timestamp() - make_interval(secs => {CONSUMER_SECONDS})
-          ELSE last.moment IS NULL OR i.last_scheduled_at <= last.moment
+          ELSE last.moment IS NULL
+               OR i.last_scheduled_at <= greatest(last.moment, last.started_at)
                OR i.last_scheduled_at
                   > clock_timestamp() - make_interval(secs => {BEGUN_SECONDS})
                OR EXISTS (SELECT FROM crontasks_cronrun r

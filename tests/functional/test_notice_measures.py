@@ -149,6 +149,15 @@ class TestSchedules:
         CronRun.objects.create(instance=cleanup, started_at=run.started_at, state="RUNNING")
         assert found(schedules.failed), "it is still at work"
 
+    def test_a_later_moment_that_was_acted_upon_before_the_run_says_nothing_of_it(
+        self, cleanup: CronInstance
+    ) -> None:
+        self.a_run(cleanup, "FAILED", MINUTE, scheduled_at=database_time() - HOUR)
+        CronInstance.objects.update(last_scheduled_at=database_time() - 2 * MINUTE)
+        assert found(schedules.failed) == {cleanup.name: "CRON_FAILED"}
+        CronInstance.objects.update(last_scheduled_at=database_time() - MINUTE / 2)
+        assert found(schedules.failed) == {}
+
     def test_several_in_a_row_where_a_rule_asks_for_them(self, cleanup: CronInstance) -> None:
         a_rule(kind="CRON_FAILED", at_least=3)
         self.a_run(cleanup, "FAILED", 3 * HOUR)
