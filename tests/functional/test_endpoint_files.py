@@ -147,6 +147,21 @@ def test_a_file_in_its_place_that_the_disk_did_not_confirm_may_have_arrived(
     assert names(tmp_path) == ["one"]
 
 
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_that_has_no_sync_of_folders_is_not_asked(tmp_path, monkeypatch, number):
+    endpoint, message = an_opened(tmp_path, folder="in/new"), an_outbound_message("m1")
+    monkeypatch.setattr(os, "fsync", fails_for_folders(number))
+    for answer in (endpoint.connect(), *(endpoint.deliver([message])[0] for _ in range(2))):
+        assert isinstance(answer, Accepted), answer
+
+
+def test_the_connection_test_tells_of_a_disk_that_confirms_no_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", fails_for_folders(errno.EIO))
+    answer = an_opened(tmp_path).connect()
+    assert (type(answer), answer.code) == (Unreachable, "FOLDER_UNUSABLE")
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("silent", [("link",), ("link", "unlink")])
 @pytest.mark.parametrize(
     ("number", "verdict"),

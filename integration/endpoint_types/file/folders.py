@@ -25,6 +25,8 @@ _REFUSALS: Final = frozenset(
         *(errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),
     }
 )
+# With these a file system says that it has no such call for folders: there is nothing to ask.
+_CANNOT_BE_ASKED: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -66,7 +68,7 @@ def folder(root: Path, below: str) -> Iterator[int]:
                 raise NotADirectoryError(step)
             with suppress(FileExistsError):
                 os.mkdir(step, 0o750, dir_fd=handle)
-                os.fsync(handle)
+                _sync(handle)
             deeper = os.open(step, _FOLDER, dir_fd=handle)
             os.close(handle)
             handle = deeper
@@ -116,15 +118,27 @@ def confirm(handle: int) -> None:
     Whoever put them there may have died, or failed, before that.
     """
     try:
-        os.fsync(handle)
+        _sync(handle)
     except OSError as problem:
         raise UnconfirmedError(problem.strerror or problem) from problem
 
 
+def _sync(handle: int) -> None:
+    """Have the names in a folder on the disk, if its file system can do that. Raises OSError."""
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        if problem.errno not in _CANNOT_BE_ASKED:
+            raise
+
+
 def probe(handle: int) -> None:
-    """Prove that a file can be written here, and leave nothing behind. Raises OSError."""
+    """Prove that a file can be written here, its name too, and leave nothing behind.
+
+    Raises OSError.
+    """
     with _passing(handle, b"\n"):
-        pass
+        _sync(handle)
 
 
 @contextmanager
