@@ -36,7 +36,9 @@ NAME_STAYS: Final = (
 )
 SELECTOR_STAYS: Final = (
     "Under another selector the broker makes the durable subscription anew, without the messages "
-    "that wait in it. Make a new queue with that selector, and delete this one once it is drained."
+    "that wait in it. Have the senders stop, let this queue drain, delete it, and its subscription "
+    "at the broker. Then make a new queue with that selector, and run it once before they send "
+    "again: beside each other, both queues would apply what meets both selectors."
 )
 
 

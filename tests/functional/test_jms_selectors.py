@@ -209,6 +209,12 @@ class TestSettingUp:
         queue.refresh_from_db()
         assert (queue.selector, queue.description) == (BEDFORD, "seen")
 
+    def test_the_way_to_another_selector_doubles_nothing(self):
+        way = ["senders stop", "drain", "delete it", "a new queue", "run it once before they send"]
+        places = [registration.SELECTOR_STAYS.find(step) for step in way]
+        assert -1 not in places
+        assert places == sorted(places)
+
     def test_a_form_from_before_the_first_position_is_refused_too(self):
         queue = a_jms_queue_row(subscription="sluice", selector=BEDFORD)
         queue.selector = f"{BEDFORD} "
