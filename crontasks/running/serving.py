@@ -19,11 +19,16 @@ from crontasks.running import history, idle, outage, shutdown, starts
 from crontasks.running.turns import Stop
 from integration import log_fields
 from integration.delivery.report import RunEnding
-from integration.store.sessions import django_connection
+from integration.store.sessions import django_connection, execute
 
 ARRIVALS: Final = "integration.runs.arrivals.arrivals_of"
 # After these the queue may have something to do that no state and no watch announces.
 _GOES_ON: Final = frozenset({RunEnding.STOPPED, RunEnding.LOST})
+# Waits for nobody who works at the relay's instance, such as a configuration file that is being
+# applied: what is asked once too often changes nothing.
+_ANSWERED: Final = """
+UPDATE crontasks_croninstance SET asked_at = NULL WHERE id IN (
+  SELECT id FROM crontasks_croninstance WHERE task = 'relay' FOR UPDATE SKIP LOCKED)"""
 logger = logging.getLogger(__name__)
 
 
@@ -100,7 +105,7 @@ def serve_relay() -> None:
 
     Beside that it watches the idle queues, which needs no process of its own.
     """
-    CronInstance.objects.filter(task="relay").update(asked_at=None)
+    execute(_ANSWERED)
     over = threading.Event()
     watch = idle.IdleWatch(_entrance(ARRIVALS))
     arguments = (lambda: over.is_set() or shutdown.is_announced(),)

@@ -42,6 +42,10 @@ UPDATE integration_relaylease l SET seen_at = clock_timestamp(),
 FROM integration_provider p WHERE l.id = %s AND l.epoch = %s AND p.id = l.provider_id
 RETURNING p.shards
 """
+# Whoever holds the row for longer is told in the log, as the reason why the relay is tried again:
+# a lock that is held while nothing comes of it would let no other relay take its place.
+PATIENT: Final = "SET lock_timeout = '5s'"
+AS_EVER: Final = "RESET lock_timeout"
 # At least so often, also where the lease would last: a new number of shards is noticed by it.
 RENEW_SECONDS: Final = 1.0
 # All sessions of an owner carry its mark in their name. One statement finds and ends them, so
@@ -125,12 +129,14 @@ def _open(provider_id: int, shard: int, worker: str) -> RelayTenure | None:
 
 
 def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTenure | None:
+    session.execute(PATIENT)
     session.execute(ENTER, [provider_id, shard])
     if not _lock(session, provider_id, shard):
         return None
     lease_id = _first(session, LOOK, [provider_id, shard])[0]
     seconds: float = settings.SLUICE_LEASE_SECONDS
     epoch, shards, *held = _first(session, RAISE, [owner, seconds, lease_id])
+    session.execute(AS_EVER)
     ownership = Ownership(lease_id, epoch, provider_id, shard, Share(*held))
     outbox = RelayOutbox(lambda: raw_connection(session_name(owner)), ownership)
     return RelayTenure(session, outbox, ownership, relay_shares.share(shard, shards))

@@ -64,17 +64,29 @@ def relay_each(
 
     `relay` returns whether another process holds the shard; when that is so for all of them,
     this process is not needed and comes home. A relay that ends otherwise is started again.
+    Raises what `shards` raises, once nothing is at work: no relay outlives its task.
     """
     hands: dict[Shard, _Hand] = {}
     while not stop():
-        keys = list(shards())
+        try:
+            keys = list(shards())
+        except Exception as e:
+            # Each relay has sessions of its own; where the database is away, it ends with them.
+            if _is_idle(hands):
+                raise
+            log.warning("Which shards are to be relayed cannot be told now: %s", str(e).strip())
+            rest(AGAIN_SECONDS, stop)
+            continue
         for shard in keys:
             hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
         rest(LOOK_SECONDS, stop)
         # What is at work may end before the next look finds its shard again: after a restore that
         # is noticed there are none for a while.
-        is_idle = not any(hand.is_at_work() for hand in hands.values())
-        if is_idle and all(hands[shard].is_needless() for shard in keys):
+        if _is_idle(hands) and all(hands[shard].is_needless() for shard in keys):
             break
     for hand in hands.values():
         hand.join()
+
+
+def _is_idle(hands: dict[Shard, _Hand]) -> bool:
+    return not any(hand.is_at_work() for hand in hands.values())
