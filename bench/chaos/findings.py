@@ -41,6 +41,9 @@ _STATE: Final = {
     "calls": "SELECT * FROM integration_delivery WHERE state IN ('SENDING', 'UNKNOWN')",
     "sessions": "SELECT * FROM pg_stat_activity WHERE datname = current_database()",
     "heartbeats": "SELECT * FROM crontasks_heartbeat",
+    "notices": "SELECT * FROM crontasks_notice ORDER BY id",
+    "restores": "SELECT r.*, f.* FROM integration_restore r "
+    "LEFT JOIN integration_restorefinding f ON f.restore_id = r.id ORDER BY r.id",
 }
 
 

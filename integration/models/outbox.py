@@ -122,6 +122,13 @@ class RelayLease(models.Model):
     watermark = models.CharField(  # noqa: DJ001 - as above
         max_length=36, null=True, help_text="The last batch known to be in Kafka; as Kafka has it."
     )
+    watermark_before = models.CharField(
+        max_length=36,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The batch before it; empty = none that is known.",
+    )
 
     class Meta:
         constraints = [

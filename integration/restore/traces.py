@@ -192,6 +192,9 @@ def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, st
             break
         known, stamped = ("", None) if lease is None else (lease.watermark or "", lease.batch)
         # Never noted is not the same as nothing sent: after a restore it has to be looked at.
+        # The batch before the last known one: Kafka has lost a mark, and the relay sets it again.
+        if lease is not None and last and last == lease.watermark_before:
+            continue
         if policy.is_ahead(last, known=known, stamped=stamped) and last not in left:
             ahead[shard] = last or ""
     return ahead

@@ -20,12 +20,6 @@ from integration.store.sessions import Session
 
 _decode: Final = json.JSONDecoder().raw_decode
 
-# Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
-# an earlier owner can appear that the new one has not seen.
-OWN: Final = (
-    "own AS (SELECT 1 FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s "
-    "FOR SHARE)"
-)
 # The shard of a row is always 0; what other shards hold is passed in the index.
 MINE: Final = (
     f"provider_id = %(provider)s AND shard = 0 AND {BUCKET} >= %(first)s AND {BUCKET} < %(end)s"
@@ -98,7 +92,8 @@ LET_GO: Final = (
 MARK: Final = f"""
 WITH own AS (
   UPDATE integration_relaylease
-  SET watermark = %(batch)s::uuid::text, batch = NULL, batch_rows = NULL
+  SET watermark = %(batch)s::uuid::text, watermark_before = coalesce(watermark, ''),
+    batch = NULL, batch_rows = NULL
   WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)
 UPDATE integration_outboxrow
 SET state = 'PUBLISHED', batch = %(batch)s, published_at = clock_timestamp()
@@ -128,8 +123,11 @@ IN_DOUBT: Final = (
 WATERMARK: Final = (
     "SELECT watermark FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
+WATERMARK_BEFORE: Final = (
+    "SELECT watermark_before FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
 NOTE_WATERMARK: Final = (
-    "UPDATE integration_relaylease SET watermark = %(text)s "
+    "UPDATE integration_relaylease SET watermark = %(text)s, watermark_before = '' "
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 NOTE_TROUBLE: Final = (
@@ -285,6 +283,10 @@ class RelayOutbox:
     def watermark(self) -> str | None:
         watermark: str | None = self._one(WATERMARK)
         return watermark
+
+    def watermark_before(self) -> str:
+        before: str = self._one(WATERMARK_BEFORE)
+        return before
 
     def note_watermark(self, text: str) -> None:
         self._expect(self._run(NOTE_WATERMARK, text=text), 1)

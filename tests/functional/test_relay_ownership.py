@@ -1,17 +1,24 @@
 """Who relays: one owner a shard, and nothing an earlier one does counts any more."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
+from django.utils import timezone
 
+from crontasks.models import CronInstance
+from crontasks.running.serving import serve_relay
+from integration.delivery.relay.ports import RelayLostError
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
-from integration.models import Deployment, OutboxRow, Provider, RelayLease
+from integration.models import Deployment, OutboxRow, Provider, RelayLease, Restore
 from integration.runs import relay as wiring
 from integration.runs.relay import relay_all
+from integration.store import locks, relay_lease
 from integration.store.relay_lease import take
+from integration.store.sessions import raw_connection
 from tests.functional.relay_world import a_provider, put, relay, sent, states
 from tests.support.memory.relay import MemoryBroker
 
@@ -26,6 +33,48 @@ def provider() -> Provider:
 @pytest.fixture
 def broker() -> MemoryBroker:
     return MemoryBroker()
+
+
+@pytest.mark.parametrize("is_half_way", [False, True])
+def test_a_mark_that_kafka_confirmed_and_lost_is_set_again(
+    provider: Provider, broker: MemoryBroker, is_half_way: bool
+) -> None:
+    """A broker that dies right after a commit can take it for ended without ending it anywhere."""
+    put(provider, b"1")
+    relay(provider, broker)
+    before = dict(broker.watermarks)
+    put(provider, b"2")
+    relay(provider, broker)
+    put(provider, b"3")
+
+    def overtake(step: RelayStep) -> None:
+        if step is RelayStep.STAMPED:
+            RelayLease.objects.update(epoch=100)
+            broker.is_available = False
+
+    if is_half_way:
+        assert relay(provider, broker, until=lambda: False, observer=overtake) is RelayEnd.LOST
+        broker.is_available = True
+    broker.watermarks |= before
+    relay(provider, broker)
+    assert sent(broker) == [b"1", b"2", b"3"]
+    assert set(states()) == {"PUBLISHED"}
+    assert not Restore.objects.exists()
+
+
+def test_a_batch_from_further_back_is_of_another_state_of_the_database(
+    provider: Provider, broker: MemoryBroker
+) -> None:
+    put(provider, b"1")
+    relay(provider, broker)
+    before = dict(broker.watermarks)
+    for value in (b"2", b"3"):
+        put(provider, value)
+        relay(provider, broker)
+    broker.watermarks |= before
+    put(provider, b"4")
+    relay(provider, broker, until=Restore.objects.exists)
+    assert states()[-1] == "PENDING"
 
 
 def test_a_second_relay_of_the_same_shard_goes_home(
@@ -75,6 +124,42 @@ def test_a_relay_whose_session_is_terminated_goes_home(
     assert relay(provider, broker, until=lambda: False, observer=terminate) is RelayEnd.LOST
     relay(provider, broker)
     assert sent(broker) == [b"1"]
+
+
+def test_who_cannot_be_noted_as_the_owner_frees_the_shard_and_says_why(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_lease, "PATIENT", "SET lock_timeout = '100ms'")
+    RelayLease.objects.create(provider=provider)
+    with transaction.atomic():
+        RelayLease.objects.select_for_update().get()
+        with pytest.raises(RelayLostError, match="lock timeout"):
+            take(provider.pk, 0, "first")
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM pg_locks WHERE {locks.of(locks.LockClass.RELAY)}")
+            assert cursor.fetchone() == (0,)
+    tenure = take(provider.pk, 0, "first")
+    assert tenure is not None
+    tenure.close()
+
+
+def test_a_relay_begins_while_somebody_works_at_its_instance() -> None:
+    instance = CronInstance.objects.create(name="relay", task="relay", interval_seconds=1)
+    settings.SLUICE_RELAY = f"{__name__}.nothing_to_relay"
+    session = raw_connection("somebody")
+    with session, session.transaction():
+        session.execute("SELECT 1 FROM crontasks_croninstance FOR UPDATE")
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '2s'")
+            serve_relay()
+            cursor.execute("RESET lock_timeout")
+    CronInstance.objects.filter(pk=instance.pk).update(asked_at=timezone.now())
+    serve_relay()
+    assert CronInstance.objects.get(pk=instance.pk).asked_at is None
+
+
+def nothing_to_relay(stop: Callable[[], bool]) -> None:
+    """Comes home at once."""
 
 
 def test_relays_of_all_providers_end_at_once_when_others_hold_them(provider: Provider) -> None:

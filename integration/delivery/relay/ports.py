@@ -175,6 +175,9 @@ class Outbox(Protocol):
     def watermark(self) -> str | None:
         """The last batch known to be in Kafka, "" for none yet; None while nothing was noted."""
 
+    def watermark_before(self) -> str:
+        """The batch that was the last one before that; "" where none is known."""
+
     def note_watermark(self, text: str) -> None:
         """Note what Kafka has as the last batch, so that a later look can be compared with it."""
 

@@ -96,6 +96,7 @@ class Relay:
     stamped: uuid.UUID | None = None
     # What people were told last; None at first, as a former owner may have told them something.
     told: str | None = None
+    is_doubt_logged: bool = False
     is_marking: bool = False
 
     def __post_init__(self) -> None:
@@ -123,6 +124,7 @@ class Relay:
         """Fence earlier owners, then find out what became of their batch; None: in doubt."""
         self._await_marked()
         if self.outbox.is_in_doubt():
+            self._log_doubt()
             return None
         publisher = self.make_publisher()
         try:
@@ -141,9 +143,16 @@ class Relay:
         self.observer(RelayStep.SETTLED)
         return publisher
 
+    def _log_doubt(self) -> None:
+        if not self.is_doubt_logged:
+            log.warning("The relay waits for a person: a batch is in doubt, or a restore open.")
+            self.is_doubt_logged = True
+
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
         last_batch = self.outbox.watermark()
+        if last_batch and watermark and watermark == self.outbox.watermark_before():
+            watermark = self._mark_again(publisher, last_batch)
         if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):
             self.outbox.went_back()
             log.error("Kafka has a batch that this database never sent; people must decide.")
@@ -153,6 +162,19 @@ class Relay:
         if watermark is not None and last_batch is None:
             self.outbox.note_watermark(watermark)
         return True
+
+    def _mark_again(self, publisher: Publisher, batch: str) -> str:
+        """Leave the watermark that Kafka has lost; return it.
+
+        Kafka confirmed the commit of `batch`. A broker that dies right then can, once it is back,
+        take that transaction for ended without ending it anywhere (seen with Kafka 4.3 in KRaft,
+        one broker): what it left pending counts for nothing, and the batch before is the last
+        one again. The records stay out of sight until the next batch to their partitions is
+        committed, as that marker ends all that the producer has there.
+        """
+        log.warning("Kafka has lost the mark of batch %s, which it confirmed; set again.", batch)
+        publisher.write_watermark(batch)
+        return batch
 
     def _account_for(
         self, publisher: Publisher, stamped: tuple[uuid.UUID, int] | None, watermark: str | None

@@ -117,6 +117,7 @@ class MemoryLease:
     batch: UUID | None = None
     ids: list[int] = field(default_factory=list)
     watermark: str | None = None
+    watermark_before: str = ""
     in_doubt: str = ""
     trouble: str = ""
     is_locked: bool = False
@@ -217,6 +218,7 @@ class MemoryOutbox:
             return
         (batch, count), self._marking = self._marking, None
         self._let_go(batch, count, "PUBLISHED")
+        self._lease.watermark_before = self._lease.watermark or ""
         self._lease.watermark = str(batch)
 
     def unstamp(self, batch: UUID, count: int) -> None:
@@ -240,9 +242,12 @@ class MemoryOutbox:
     def watermark(self) -> str | None:
         return self._lease.watermark
 
+    def watermark_before(self) -> str:
+        return self._lease.watermark_before
+
     def note_watermark(self, text: str) -> None:
         self.check()
-        self._lease.watermark = text
+        self._lease.watermark, self._lease.watermark_before = text, ""
 
     def note_trouble(self, text: str) -> None:
         self.check()
