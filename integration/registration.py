@@ -11,7 +11,7 @@ from integration.amqp.positions import facts_of, identity
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
-from integration.kafka.publisher import RELAY_TOPIC
+from integration.kafka.watermark import RELAY_TOPIC
 from integration.models import Queue, QueuePartition
 from integration.policy.states import OPEN
 from integration.store.positions import store_positions

@@ -10,16 +10,17 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from integration.kafka import admin
-from integration.kafka.client import connection, new_consumer
+from integration.kafka.client import Connection, connection, new_consumer
 from integration.kafka.errors import BrokerUnreachableError
-from integration.kafka.publisher import watermark_of
 from integration.kafka.source import UNREADABLE, headers_of
 from integration.kafka.troubles import END_REACHED, unreachable
+from integration.kafka.watermark import watermark_of
 from integration.models.provider import Provider
 from integration.values import Headers, Record
 
 # Without a record for so long the cluster is taken for silent, as the client says nothing then.
 SILENCE_SECONDS: Final = 30.0
+OPEN_SECONDS: Final = 15.0
 PORTION: Final = 1_000
 # Of records whose reader keeps them for a while.
 SMALL_PORTION: Final = 20
@@ -47,7 +48,7 @@ def last_batch(provider: Provider, transactional_id: str) -> str | None:
     """
     to = connection(provider)
     with closing(new_consumer(to, transactional_id)) as reader:
-        return watermark_of(reader, to.name)
+        return watermark_of(reader, to.name, OPEN_SECONDS)
 
 
 def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterator[Digest]:
@@ -61,7 +62,7 @@ def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterato
             continue
         first = admin.offsets_at(provider, facts, topic, since)
         ranges = {p: (first[p], facts.high[p]) for p in first}
-        for record in _read(provider, topic, ranges):
+        for record in read(connection(provider), topic, ranges):
             yield digest_of(topic, record.key, record.value, tuple(record.headers or ()))
 
 
@@ -72,14 +73,17 @@ def records_between(
 
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
-    return _read(provider, topic, {partition: offsets}, SMALL_PORTION)
+    return read(connection(provider), topic, {partition: offsets}, SMALL_PORTION)
 
 
-def _read(
-    provider: Provider, topic: str, ranges: Mapping[int, tuple[int, int]], portion: int = PORTION
+def read(
+    to: Connection, topic: str, ranges: Mapping[int, tuple[int, int]], portion: int = PORTION
 ) -> Iterator[Record]:
+    """Yield the committed records of `ranges`: of each partition (first, first after).
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
+    """
     left = {p: after for p, (first, after) in ranges.items() if first < after}
-    to = connection(provider)
     with closing(new_consumer(to, GROUP)) as consumer:
         consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in left])
         heard_at = time.monotonic()

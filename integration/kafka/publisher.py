@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -19,7 +19,7 @@ from integration.delivery.relay.ports import (
     nothing_to_prepare,
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
-from integration.kafka import admin
+from integration.kafka import admin, unended
 from integration.kafka.client import (
     Connection,
     bounded,
@@ -35,19 +35,17 @@ from integration.kafka.troubles import (
     FENCED,
     FOR_THE_RECORD,
     RAISED,
-    REFUSED,
     error_of,
     has_code,
     sentence,
     unreachable,
     words_of,
 )
+from integration.kafka.watermark import RELAY_TOPIC, watermark_of
 from integration.policy.branches import Branch
 
 log = logging.getLogger(__name__)
 
-# Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
-RELAY_TOPIC: Final = "sluice-relay"
 OPEN_SECONDS: Final = 15.0
 # So long after a record is given up (delivery.timeout.ms) every report has come.
 REPORT_SECONDS: Final = 5.0
@@ -58,7 +56,6 @@ COMMIT_SECONDS: Final = 30.0
 # delivery.timeout.ms (2 of 25, measured); opening the id anew aborts it as well, in a second.
 ABORT_SECONDS: Final = 0.1
 FULL_QUEUE_SECONDS: Final = 0.1
-MOST_EVENTS: Final = 20
 UNSENDABLE: Final = "UNSENDABLE"
 TOO_LONG: Final = (
     "its transaction.timeout.ms is longer than the brokers allow (transaction.max.timeout.ms)"
@@ -66,36 +63,6 @@ TOO_LONG: Final = (
 _DISCONNECTED: Final = KafkaError(
     KafkaError.NETWORK_EXCEPTION, "the connection broke during the transaction"
 )
-
-
-def watermark_of(reader: Consumer, provider: str) -> str | None:
-    """The id of the last batch in Kafka, "" for none yet, None when Kafka knows nothing of it.
-
-    Of the transactional id that is the reader's group. Raises BrokerUnreachableError.
-    """
-    try:
-        # Reads committed only: the answer waits until an open transaction is decided.
-        committed = reader.committed([TopicPartition(RELAY_TOPIC, 0)], OPEN_SECONDS)[0]
-    except KafkaException as e:
-        raise unreachable(provider, _refusal_of(reader) or e) from e
-    if committed.error is not None:
-        raise unreachable(provider, KafkaException(committed.error))
-    return None if committed.offset < 0 else committed.metadata or ""
-
-
-def _refusal_of(reader: Consumer) -> KafkaException | None:
-    """Why the group's coordinator was not found: the question itself just times out.
-
-    The library tells it among the messages, of which there are none without an assignment.
-    """
-    for _ in range(MOST_EVENTS):
-        event = reader.poll(0)
-        error = None if event is None else event.error()
-        if error is None:
-            return None
-        if error.code() in REFUSED:
-            return KafkaException(error)
-    return None
 
 
 class _Reports:
@@ -152,9 +119,11 @@ class KafkaPublisher:
         self._unknown = UnknownTopics()
         # A connection broke since the producer was made: see bounded().
         self._is_shaken = False
+        self.left_pending = False
 
     def open(self) -> None:
         self.close()
+        self.left_pending = False
         # Both begin to connect meanwhile.
         self._reader = new_consumer(self._to, self._id)
         producer = self._new_producer()
@@ -183,13 +152,14 @@ class KafkaPublisher:
     def watermark(self) -> str | None:
         reader = self._opened_reader
         try:
-            return watermark_of(reader, self._to.name)
+            return watermark_of(reader, self._to.name, OPEN_SECONDS)
         except BrokerUnreachableError:
             if not self._is_left_pending():
                 raise
             log.warning("Kafka holds an offset of %s that no transaction ends", self._id)
+            self.left_pending = True
             self._end_pending()
-            return watermark_of(reader, self._to.name)
+            return watermark_of(reader, self._to.name, OPEN_SECONDS)
 
     def _is_left_pending(self) -> bool:
         """Return whether the watermark does not come, though its broker answers.
@@ -221,6 +191,24 @@ class KafkaPublisher:
         except RAISED as e:
             self._check_fence(e)
             raise unreachable(self._to.name, e) from e
+
+    def end_unended(self, topics: Collection[str]) -> None:
+        producer = self._opened_producer
+        try:
+            producer.begin_transaction()
+            failed = unended.touch(producer, self._opened_reader, topics)
+            producer.abort_transaction(COMMIT_SECONDS)
+        except RAISED as e:
+            self._check_fence(e)
+            raise unreachable(self._to.name, e) from e
+        if failed:
+            log.warning("%s partitions take nothing, and keep what has no end there", failed)
+            # As after a refused record: see _abort.
+            self._close_producer()
+            self._start(self._new_producer())
+
+    def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
+        return unended.there(self._to, rows, since_ms)
 
     def write_watermark(self, text: str) -> None:
         producer = self._opened_producer

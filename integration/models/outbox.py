@@ -129,6 +129,9 @@ class RelayLease(models.Model):
         db_default="",
         help_text="The batch before it; empty = none that is known.",
     )
+    watermark_rows = ArrayField(
+        models.BigIntegerField(), null=True, help_text="The rows of the last batch in Kafka."
+    )
 
     class Meta:
         constraints = [

@@ -93,7 +93,7 @@ MARK: Final = f"""
 WITH own AS (
   UPDATE integration_relaylease
   SET watermark = %(batch)s::uuid::text, watermark_before = coalesce(watermark, ''),
-    batch = NULL, batch_rows = NULL
+    watermark_rows = batch_rows, batch = NULL, batch_rows = NULL
   WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)
 UPDATE integration_outboxrow
 SET state = 'PUBLISHED', batch = %(batch)s, published_at = clock_timestamp()
@@ -126,8 +126,28 @@ WATERMARK: Final = (
 WATERMARK_BEFORE: Final = (
     "SELECT watermark_before FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
+TOPICS_AT_STAKE: Final = """
+SELECT DISTINCT o.topic FROM integration_relaylease l
+JOIN integration_outboxrow o ON o.id = ANY(l.watermark_rows || l.batch_rows)
+WHERE l.id = %(lease)s AND l.epoch = %(epoch)s
+"""
+LAST_SENT: Final = """
+SELECT o.id, o.topic, o.partition, o.key, o.value, o.headers::text, o.timestamp_ms,
+  (extract(epoch FROM o.published_at) * 1000)::bigint
+FROM integration_relaylease l JOIN integration_outboxrow o ON o.id = ANY(l.watermark_rows)
+WHERE l.id = %(lease)s AND l.epoch = %(epoch)s
+  AND o.state = 'PUBLISHED' AND o.batch::text = l.watermark
+ORDER BY o.id
+"""
+SEND_AGAIN: Final = """
+UPDATE integration_outboxrow o SET state = 'PENDING', batch = NULL, published_at = NULL
+FROM integration_relaylease l
+WHERE l.id = %(lease)s AND l.epoch = %(epoch)s AND o.id = ANY(%(ids)s::bigint[])
+  AND o.state = 'PUBLISHED' AND o.batch::text = l.watermark
+"""
 NOTE_WATERMARK: Final = (
-    "UPDATE integration_relaylease SET watermark = %(text)s, watermark_before = '' "
+    "UPDATE integration_relaylease "
+    "SET watermark = %(text)s, watermark_before = '', watermark_rows = NULL "
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 NOTE_TROUBLE: Final = (
@@ -287,6 +307,20 @@ class RelayOutbox:
     def watermark_before(self) -> str:
         before: str = self._one(WATERMARK_BEFORE)
         return before
+
+    def topics_at_stake(self) -> set[str]:
+        return {topic for (topic,) in self._run(TOPICS_AT_STAKE).fetchall()}
+
+    def last_sent(self) -> tuple[list[OutgoingRow], int]:
+        found = self._run(LAST_SENT).fetchall()
+        rows = [
+            OutgoingRow(id_, topic, partition, key, value, _headers(headers), timestamp_ms)
+            for id_, topic, partition, key, value, headers, timestamp_ms, _ in found
+        ]
+        return rows, min((row[-1] for row in found), default=0)
+
+    def send_again(self, ids: Sequence[int]) -> None:
+        self._expect(self._run(SEND_AGAIN, ids=_array(ids)), len(ids))
 
     def note_watermark(self, text: str) -> None:
         self._expect(self._run(NOTE_WATERMARK, text=text), 1)

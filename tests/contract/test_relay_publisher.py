@@ -21,12 +21,15 @@ from integration.delivery.relay.ports import (
 )
 from integration.delivery.relay.steps import RelayStep, unobserved
 from integration.kafka import publisher as kafka_publisher
+from integration.kafka import unended
 from integration.kafka.client import connection
-from integration.kafka.publisher import RELAY_TOPIC, KafkaPublisher
+from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.publisher import KafkaPublisher
+from integration.kafka.watermark import RELAY_TOPIC
 from integration.models import Provider
 from tests.support.kafka_world import Kafka
 from tests.support.memory.relay import MemoryBroker, MemoryPublisher
-from tests.support.stray_offsets import leave_stray
+from tests.support.stray_offsets import leave_records, leave_stray
 
 TOPIC_LIMIT = 2_000_000
 
@@ -250,6 +253,32 @@ def test_an_offset_that_no_transaction_ends_is_in_nobodys_way(
         later = uuid.uuid4()
         assert publisher.publish(later, rows(broker, b"2"), at_once, unobserved) == Sent()
         assert publisher.watermark() == str(later)
+        assert [value for _, value, _ in broker.read(2)] == [b"1", b"2"]
+    finally:
+        publisher.close()
+
+
+@pytest.mark.servers
+def test_records_that_no_transaction_ends_are_thrown_away_before_they_are_sent_again(
+    kafka: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, since_ms = OnKafka(kafka.bootstrap), time.time_ns() // 1_000_000
+    sent, lost = rows(broker, b"1", b"2")
+    publisher = broker.publisher()
+    publisher.open()
+    assert publisher.publish(uuid.uuid4(), [sent], at_once, unobserved) == Sent()
+    publisher.close()
+    leave_records(broker.bootstrap, broker.id, broker.topic, b"2")
+    monkeypatch.setattr(unended, "STABLE_SECONDS", 0.5)
+    publisher.open()
+    try:
+        with pytest.raises(BrokerUnreachableError, match="still open"):
+            publisher.there([sent, lost], since_ms)
+        publisher.end_unended([broker.topic, "no-such-topic"])
+        assert publisher.there([sent, lost], since_ms) == {sent.id}
+        assert publisher.there([sent, sent], since_ms) == {sent.id}
+        assert publisher.publish(uuid.uuid4(), [lost], at_once, unobserved) == Sent()
+        assert publisher.there([lost, sent], since_ms) == {sent.id, lost.id}
         assert [value for _, value, _ in broker.read(2)] == [b"1", b"2"]
     finally:
         publisher.close()

@@ -11,8 +11,8 @@ from devstack.server import Server
 from integration.delivery.ports import Source
 from integration.kafka.source import UNREADABLE
 from integration.values import Fetched, Record, TroubleKind
-from tests.contract.raw_produce import produce
 from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World, read_all, until
+from tests.support.raw_produce import produce
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.servers)])

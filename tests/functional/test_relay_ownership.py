@@ -35,9 +35,10 @@ def broker() -> MemoryBroker:
     return MemoryBroker()
 
 
-@pytest.mark.parametrize("is_half_way", [False, True])
+@pytest.mark.parametrize("is_gone", [False, True], ids=["there", "gone"])
+@pytest.mark.parametrize("is_half_way", [False, True], ids=["at rest", "half-way"])
 def test_a_mark_that_kafka_confirmed_and_lost_is_set_again(
-    provider: Provider, broker: MemoryBroker, is_half_way: bool
+    provider: Provider, broker: MemoryBroker, is_half_way: bool, is_gone: bool
 ) -> None:
     """A broker that dies right after a commit can take it for ended without ending it anywhere."""
     put(provider, b"1")
@@ -56,8 +57,11 @@ def test_a_mark_that_kafka_confirmed_and_lost_is_set_again(
         assert relay(provider, broker, until=lambda: False, observer=overtake) is RelayEnd.LOST
         broker.is_available = True
     broker.watermarks |= before
+    if is_gone:
+        broker.unended.append(broker.records.pop())
     relay(provider, broker)
     assert sent(broker) == [b"1", b"2", b"3"]
+    assert broker.unended == []
     assert set(states()) == {"PUBLISHED"}
     assert not Restore.objects.exists()
 

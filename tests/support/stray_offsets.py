@@ -1,6 +1,6 @@
-"""A transactional commit of offsets that belongs to no transaction: Kafka never ends it.
+"""Offsets and records of a transaction that is none: Kafka never ends them.
 
-Brokers are left with one when they die at a bad moment. It takes requests that no client makes, so
+Brokers are left with them when they die at a bad moment. It takes requests that no client makes, so
 they are written here byte by byte: InitProducerId and TxnOffsetCommit, both of version 0.
 """
 
@@ -19,6 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.raw_produce import Owner, produce
+
 INIT_PRODUCER_ID: Final = 22
 TXN_OFFSET_COMMIT: Final = 28
 # The one before is not quite over.
@@ -31,11 +33,7 @@ TIMEOUT_MS: Final = 60_000
 def leave_stray(bootstrap: str, transactional_id: str, topic: str, text: str) -> None:
     """Leave one in the group that is called as the transactional id, at partition 0 of a topic."""
     own = _text(transactional_id)
-    error = CONCURRENT_TRANSACTIONS
-    while error == CONCURRENT_TRANSACTIONS:
-        answer = _ask(bootstrap, INIT_PRODUCER_ID, own + struct.pack(">i", TIMEOUT_MS))
-        error, producer, epoch = struct.unpack(">4xhqh", answer[:16])
-    assert error == 0, error
+    producer, epoch = _begun(bootstrap, transactional_id)
     place = struct.pack(">iiq", 1, 0, 7) + _text(text)
     topics = struct.pack(">i", 1) + _text(topic) + place
     who = own + own + struct.pack(">qh", producer, epoch)
@@ -45,6 +43,32 @@ def leave_stray(bootstrap: str, transactional_id: str, topic: str, text: str) ->
         while error == INVALID_TXN_STATE and time.monotonic() < deadline:
             (error,) = struct.unpack(">h", _ask(bootstrap, TXN_OFFSET_COMMIT, who + topics)[-2:])
     assert error == 0, error
+
+
+def leave_records(bootstrap: str, transactional_id: str, topic: str, value: bytes) -> None:
+    """Leave a record in partition 0 of a topic."""
+    owner = Owner(transactional_id, *_begun(bootstrap, transactional_id))
+    port = int(bootstrap.rpartition(":")[2])
+    with _unverified(bootstrap):
+        # What was configured takes effect a moment later.
+        for left in reversed(range(100)):
+            try:
+                produce(port, topic, [(None, value, [])], owner)
+            except AssertionError:
+                if not left:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+
+def _begun(bootstrap: str, transactional_id: str) -> tuple[int, int]:
+    own, error = _text(transactional_id), CONCURRENT_TRANSACTIONS
+    while error == CONCURRENT_TRANSACTIONS:
+        answer = _ask(bootstrap, INIT_PRODUCER_ID, own + struct.pack(">i", TIMEOUT_MS))
+        error, producer, epoch = struct.unpack(">4xhqh", answer[:16])
+    assert error == 0, error
+    return producer, epoch
 
 
 @contextmanager

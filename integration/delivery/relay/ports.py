@@ -3,7 +3,7 @@
 The real publisher is in integration.kafka, the SQL in integration.store.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -96,6 +96,10 @@ def nothing_to_prepare() -> None:
 class Publisher(Protocol):
     """Writes batches in transactions under one transactional id."""
 
+    @property
+    def left_pending(self) -> bool:
+        """Whether the watermark was hidden by what no transaction ends, since `open`."""
+
     def open(self) -> None:
         """Fence every earlier owner of the id and end its open transaction; may be repeated.
 
@@ -107,6 +111,19 @@ class Publisher(Protocol):
 
         None when nothing was ever left, or Kafka has forgotten it. Waits for an open
         transaction to be decided. Raises BrokerUnreachableError.
+        """
+
+    def end_unended(self, topics: Collection[str]) -> None:
+        """Throw away what earlier owners wrote to these topics and nobody has ended.
+
+        Raises BrokerUnreachableError, FencedError.
+        """
+
+    def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
+        """The ids of those rows that are in Kafka for all to read, written at `since_ms` or later.
+
+        Raises BrokerUnreachableError, also while somebody else's open transaction hides whether
+        they are, and ProviderUnusableError.
         """
 
     def write_watermark(self, text: str) -> None:
@@ -177,6 +194,18 @@ class Outbox(Protocol):
 
     def watermark_before(self) -> str:
         """The batch that was the last one before that; "" where none is known."""
+
+    def topics_at_stake(self) -> set[str]:
+        """The topics of the last batch known to be in Kafka, and of the stamped one."""
+
+    def last_sent(self) -> tuple[Sequence[OutgoingRow], int]:
+        """The rows of the last batch known to be in Kafka, and when they were, as Unix time in ms.
+
+        Those that were cleaned up since are missing.
+        """
+
+    def send_again(self, ids: Sequence[int]) -> None:
+        """Take these rows of that batch for not sent: they are due once more."""
 
     def note_watermark(self, text: str) -> None:
         """Note what Kafka has as the last batch, so that a later look can be compared with it."""

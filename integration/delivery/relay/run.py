@@ -151,8 +151,11 @@ class Relay:
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
         last_batch = self.outbox.watermark()
-        if last_batch and watermark and watermark == self.outbox.watermark_before():
-            watermark = self._mark_again(publisher, last_batch)
+        is_lost = bool(last_batch and watermark) and watermark == self.outbox.watermark_before()
+        if is_lost or publisher.left_pending:
+            publisher.end_unended(self.outbox.topics_at_stake())
+        if is_lost:
+            watermark = self._mark_again(publisher, str(last_batch))
         if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):
             self.outbox.went_back()
             log.error("Kafka has a batch that this database never sent; people must decide.")
@@ -164,15 +167,19 @@ class Relay:
         return True
 
     def _mark_again(self, publisher: Publisher, batch: str) -> str:
-        """Leave the watermark that Kafka has lost; return it.
+        """Send what Kafka confirmed and does not have; leave the watermark it lost, return it.
 
-        Kafka confirmed the commit of `batch`. A broker that dies right then can, once it is back,
-        take that transaction for ended without ending it anywhere (seen with Kafka 4.3 in KRaft,
-        one broker): what it left pending counts for nothing, and the batch before is the last
-        one again. The records stay out of sight until the next batch to their partitions is
-        committed, as that marker ends all that the producer has there.
+        Nothing of the batch is undecided any more, so that what can be read is all there is.
         """
-        log.warning("Kafka has lost the mark of batch %s, which it confirmed; set again.", batch)
+        rows, since_ms = self.outbox.last_sent()
+        there = publisher.there(rows, since_ms) if rows else set()
+        lost = [row.id for row in rows if row.id not in there]
+        log.warning(
+            "Kafka has lost the mark of batch %s, which it had confirmed, and %s of its %s records",
+            *(batch, len(lost), len(rows)),
+        )
+        if lost:
+            self.outbox.send_again(lost)
         publisher.write_watermark(batch)
         return batch
 

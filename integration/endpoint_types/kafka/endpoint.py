@@ -12,8 +12,8 @@ from integration.endpoints.port import Accepted, Answer, Later, OutboundMessage,
 from integration.handlers.outgoing import MESSAGE_ID
 from integration.kafka import admin
 from integration.kafka.errors import ProviderError
-from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.rights import Wanted, missing
+from integration.kafka.watermark import RELAY_TOPIC
 from integration.models import Provider
 from integration.store import outbox
 from integration.store.sessions import alias

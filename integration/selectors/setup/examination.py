@@ -5,9 +5,9 @@ from dataclasses import replace
 from django.conf import settings
 
 from integration.kafka.examination import Examination, Finding
-from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.rights import Wanted, examine, missing
 from integration.kafka.source import consumer_group, group_of
+from integration.kafka.watermark import RELAY_TOPIC
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering.senders import sends

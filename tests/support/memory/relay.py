@@ -2,7 +2,7 @@
 ownership of a shard with the rows it sends. Same contract suites.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -31,6 +31,8 @@ class MemoryBroker:
     topics: set[str] | None = None
     max_bytes: int = 1_000_000
     is_available: bool = True
+    # Confirmed, but without an end: nobody can read it.
+    unended: list[OutgoingRow] = field(default_factory=list)
     # How many commits still get lost on the way back: written, but the answer never comes.
     lost_answers: int = 0
 
@@ -58,6 +60,19 @@ class MemoryPublisher:
     def watermark(self) -> str | None:
         self._answer()
         return self.broker.watermarks.get(self._id)
+
+    @property
+    def left_pending(self) -> bool:
+        return False
+
+    def end_unended(self, topics: Collection[str]) -> None:
+        self._answer()
+        self.broker.unended = [row for row in self.broker.unended if row.topic not in topics]
+
+    def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
+        self._answer()
+        assert since_ms > 0
+        return {row.id for row in rows} & {record.id for record in self.broker.records}
 
     def write_watermark(self, text: str) -> None:
         self._answer()
@@ -118,6 +133,7 @@ class MemoryLease:
     ids: list[int] = field(default_factory=list)
     watermark: str | None = None
     watermark_before: str = ""
+    watermark_ids: list[int] = field(default_factory=list)
     in_doubt: str = ""
     trouble: str = ""
     is_locked: bool = False
@@ -217,9 +233,10 @@ class MemoryOutbox:
         if self._marking is None:
             return
         (batch, count), self._marking = self._marking, None
+        sent = self._lease.ids
         self._let_go(batch, count, "PUBLISHED")
         self._lease.watermark_before = self._lease.watermark or ""
-        self._lease.watermark = str(batch)
+        self._lease.watermark, self._lease.watermark_ids = str(batch), sent
 
     def unstamp(self, batch: UUID, count: int) -> None:
         self._let_go(batch, count, "PENDING")
@@ -244,6 +261,17 @@ class MemoryOutbox:
 
     def watermark_before(self) -> str:
         return self._lease.watermark_before
+
+    def topics_at_stake(self) -> set[str]:
+        ids = [*self._lease.watermark_ids, *self._lease.ids]
+        return {self._relays.rows[number].topic for number in ids}
+
+    def last_sent(self) -> tuple[Sequence[OutgoingRow], int]:
+        return [self._relays.rows[number] for number in self._lease.watermark_ids], 1
+
+    def send_again(self, ids: Sequence[int]) -> None:
+        self.check()
+        self._relays.states |= dict.fromkeys(ids, "PENDING")
 
     def note_watermark(self, text: str) -> None:
         self.check()

@@ -1,21 +1,36 @@
-"""Writes a record whose header name is no text: no client library of ours would."""
+"""Writes records that no client library of ours would: headers that are no text, no transaction."""
 
 import socket
 import struct
 import time
+from dataclasses import dataclass
 
 CASTAGNOLI = 0x82F63B78
 PRODUCE, VERSION = 0, 3
+TRANSACTIONAL = 0x10
 RawRecord = tuple[bytes | None, bytes | None, list[tuple[bytes, bytes]]]
 
 
-def produce(port: int, topic: str, records: list[RawRecord]) -> None:
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose transaction the records belong to, and how many it wrote to the partition before."""
+
+    transactional_id: str
+    producer: int
+    epoch: int
+    sequence: int = 0
+
+
+def produce(port: int, topic: str, records: list[RawRecord], owner: Owner | None = None) -> None:
     """One batch to partition 0, in Kafka's own format, acknowledged by the broker."""
-    name, made = topic.encode(), batch(records)
+    name, made = topic.encode(), batch(records, owner)
+    own = b"" if owner is None else owner.transactional_id.encode()
     head = (
         struct.pack(">hhih", PRODUCE, VERSION, 1, 3)
         + b"raw"
-        + struct.pack(">hhii", -1, -1, 5000, 1)
+        + struct.pack(">h", len(own) if own else -1)
+        + own
+        + struct.pack(">hii", -1, 5000, 1)
     )
     body = struct.pack(">h", len(name)) + name + struct.pack(">iii", 1, 0, len(made)) + made
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
@@ -27,10 +42,12 @@ def produce(port: int, topic: str, records: list[RawRecord]) -> None:
     assert struct.unpack_from(">h", answer, place) == (0,)
 
 
-def batch(records: list[RawRecord]) -> bytes:
+def batch(records: list[RawRecord], owner: Owner | None) -> bytes:
     now = time.time_ns() // 1_000_000
     last = len(records) - 1
-    body = struct.pack(">hiqqqhii", 0, last, now, now, -1, -1, -1, len(records))
+    mine = (-1, -1, -1) if owner is None else (owner.producer, owner.epoch, owner.sequence)
+    attributes = 0 if owner is None else TRANSACTIONAL
+    body = struct.pack(">hiqqqhii", attributes, last, now, now, *mine, len(records))
     body += b"".join(record(*parts, place) for place, parts in enumerate(records))
     tail = struct.pack(">I", checksum(body)) + body
     return struct.pack(">qiib", 0, 5 + len(tail), -1, 2) + tail
