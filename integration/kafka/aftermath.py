@@ -92,7 +92,7 @@ def read(
             if not messages and time.monotonic() - heard_at > SILENCE_SECONDS:
                 raise BrokerUnreachableError(to.name, f"nothing more of {topic} comes")
             heard_at = time.monotonic() if messages else heard_at
-            yield from _within(messages, left)
+            yield from _within(messages, left, to.name)
 
 
 def _portion(consumer: Consumer, provider: str, most: int) -> list[Message]:
@@ -102,13 +102,13 @@ def _portion(consumer: Consumer, provider: str, most: int) -> list[Message]:
         raise unreachable(provider, e) from e
 
 
-def _within(messages: Iterable[Message], left: dict[int, int]) -> Iterator[Record]:
+def _within(messages: Iterable[Message], left: dict[int, int], provider: str) -> Iterator[Record]:
     """Those before the end of their range; what came to its end is taken out of `left`."""
     for message in messages:
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None:
             if error.code() != END_REACHED:
-                raise BrokerUnreachableError(GROUP, error.str())
+                raise unreachable(provider, KafkaException(error))
             left.pop(-1 if partition is None else partition, None)
         elif partition in left and offset is not None:
             if offset < left[partition]:

@@ -17,7 +17,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from integration.delivery.relay.ports import OutgoingRow
 from integration.kafka import aftermath
 from integration.kafka.client import Connection, TalkingAdmin, new_admin
-from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.errors import BrokerRightsError, BrokerUnreachableError
 from integration.kafka.facts import LATEST, TopicGoneError, ask_offsets, collect_offsets
 
 ASK_SECONDS: Final = 5.0
@@ -27,6 +27,10 @@ CLOCKS_APART_MS: Final = 600_000
 # A transaction of somebody else's hides what comes after it; most of them last for moments.
 STABLE_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.1
+NOT_READ: Final = (
+    "Read on the topic {}, where it has lost messages that it had confirmed; which of them are "
+    "there has to be looked up before they are sent again"
+)
 
 
 def touch(producer: Producer, reader: Consumer, topics: Iterable[str]) -> int:
@@ -53,7 +57,7 @@ def there(to: Connection, rows: Sequence[OutgoingRow], since_ms: int) -> set[int
     """The ids of the rows whose record is committed; they were written at `since_ms` or later.
 
     Nothing of them may be undecided. Known by their contents, as our headers carry an id. Raises
-    BrokerUnreachableError, ProviderUnusableError.
+    BrokerUnreachableError, BrokerRightsError, ProviderUnusableError.
     """
     wanted: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -63,7 +67,11 @@ def there(to: Connection, rows: Sequence[OutgoingRow], since_ms: int) -> set[int
     found: set[int] = set()
     with new_admin(to) as admin:
         for topic, digests in wanted.items():
-            found |= _met(to, topic, digests, _ranges(admin, to.name, topic, earliest))
+            ranges = _ranges(admin, to.name, topic, earliest)
+            try:
+                found |= _met(to, topic, digests, ranges)
+            except BrokerRightsError as e:
+                raise BrokerRightsError(to.name, NOT_READ.format(topic)) from e
     return found
 
 

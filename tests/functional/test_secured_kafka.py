@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
+from uuid import uuid4
 
 import pytest
 
@@ -14,12 +15,15 @@ from crontasks.health import flow_set_up
 from crontasks.health.checks import check
 from crontasks.health.flow import check_flow
 from crontasks.problems.asking import providers_away
+from integration.delivery.relay.ports import OutgoingRow, Sent
+from integration.delivery.relay.steps import unobserved
 from integration.kafka import admin, publisher
+from integration.kafka.errors import BrokerRightsError
 from integration.kafka.examination import Examination, Verdict
 from integration.kafka.source import consumer_group
 from integration.models import OutboxRow, Provider, Queue, QueuePartition, RelayLease
 from integration.runs.queues import run_queue
-from integration.runs.relay import run_relay
+from integration.runs.relay import publisher_for, run_relay
 from integration.selectors.setup.examination import examined, ids_of
 from tests.functional.relay_world import nothing_left, put
 from tests.support.builders import a_queue
@@ -248,6 +252,22 @@ def test_a_topic_that_may_not_be_written_refuses_its_rows_alone(
     found = dict(OutboxRow.objects.filter(pk__in=rows).values_list("topic", "dead_code"))
     assert found == {shut: "TOPIC_AUTHORIZATION_FAILED", free: ""}
     assert f"Write on topic {shut}" in check("rights", flow_set_up.rights(outbound)).why
+
+
+def test_what_kafka_lost_is_looked_up_with_the_right_to_read(secured_kafka: SecuredKafka) -> None:
+    queue, broker = let_in(secured_kafka, secured_kafka.by_certificate())
+    provider, out = queue.provider, broker.topic()
+    a_queue_row(provider=provider, topic=out, direction="outbound")
+    grant_all(secured_kafka, provider)
+    row = OutgoingRow(1, out, None, None, b"1", ())
+    since_ms = time.time_ns() // 1_000_000
+    writer = publisher_for(provider.pk, 0)
+    writer.open()
+    assert writer.publish(uuid4(), [row], lambda: None, unobserved) == Sent()
+    writer.end_unended([out])
+    with pytest.raises(BrokerRightsError, match=f"Read on the topic {out}"):
+        writer.there([row], since_ms)
+    writer.close()
 
 
 @pytest.mark.parametrize("option", ["--transactional-id", "--group"])
