@@ -19,7 +19,7 @@ from integration.delivery.relay.ports import (
     nothing_to_prepare,
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
-from integration.kafka import admin, unended
+from integration.kafka import admin, hanging
 from integration.kafka.client import (
     Connection,
     bounded,
@@ -119,11 +119,11 @@ class KafkaPublisher:
         self._unknown = UnknownTopics()
         # A connection broke since the producer was made: see bounded().
         self._is_shaken = False
-        self.left_pending = False
+        self.has_hanging = False
 
     def open(self) -> None:
         self.close()
-        self.left_pending = False
+        self.has_hanging = False
         # Both begin to connect meanwhile.
         self._reader = new_consumer(self._to, self._id)
         producer = self._new_producer()
@@ -157,7 +157,7 @@ class KafkaPublisher:
             if not self._is_left_pending():
                 raise
             log.warning("Kafka holds an offset of %s that no transaction ends", self._id)
-            self.left_pending = True
+            self.has_hanging = True
             self._end_pending()
             return watermark_of(reader, self._to.name, OPEN_SECONDS)
 
@@ -192,11 +192,11 @@ class KafkaPublisher:
             self._check_fence(e)
             raise unreachable(self._to.name, e) from e
 
-    def end_unended(self, topics: Collection[str]) -> None:
+    def abort_hanging(self, topics: Collection[str]) -> None:
         producer = self._opened_producer
         try:
             producer.begin_transaction()
-            failed = unended.touch(producer, self._opened_reader, topics)
+            failed = hanging.touch(producer, self._opened_reader, topics)
             producer.abort_transaction(COMMIT_SECONDS)
         except RAISED as e:
             self._check_fence(e)
@@ -208,7 +208,7 @@ class KafkaPublisher:
             self._start(self._new_producer())
 
     def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
-        return unended.there(self._to, rows, since_ms)
+        return hanging.there(self._to, rows, since_ms)
 
     def write_watermark(self, text: str) -> None:
         producer = self._opened_producer

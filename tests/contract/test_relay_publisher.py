@@ -20,8 +20,8 @@ from integration.delivery.relay.ports import (
     Unavailable,
 )
 from integration.delivery.relay.steps import RelayStep, unobserved
+from integration.kafka import hanging
 from integration.kafka import publisher as kafka_publisher
-from integration.kafka import unended
 from integration.kafka.client import connection
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.publisher import KafkaPublisher
@@ -259,7 +259,7 @@ def test_an_offset_that_no_transaction_ends_is_in_nobodys_way(
 
 
 @pytest.mark.servers
-def test_records_that_no_transaction_ends_are_thrown_away_before_they_are_sent_again(
+def test_a_hanging_transaction_is_aborted_before_its_records_are_sent_again(
     kafka: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, since_ms = OnKafka(kafka.bootstrap), time.time_ns() // 1_000_000
@@ -269,12 +269,12 @@ def test_records_that_no_transaction_ends_are_thrown_away_before_they_are_sent_a
     assert publisher.publish(uuid.uuid4(), [sent], at_once, unobserved) == Sent()
     publisher.close()
     leave_records(broker.bootstrap, broker.id, broker.topic, b"2")
-    monkeypatch.setattr(unended, "STABLE_SECONDS", 0.5)
+    monkeypatch.setattr(hanging, "STABLE_SECONDS", 0.5)
     publisher.open()
     try:
         with pytest.raises(BrokerUnreachableError, match="still open"):
             publisher.there([sent, lost], since_ms)
-        publisher.end_unended([broker.topic, "no-such-topic"])
+        publisher.abort_hanging([broker.topic, "no-such-topic"])
         assert publisher.there([sent, lost], since_ms) == {sent.id}
         assert publisher.there([sent, sent], since_ms) == {sent.id}
         assert publisher.publish(uuid.uuid4(), [lost], at_once, unobserved) == Sent()

@@ -58,10 +58,10 @@ def test_a_mark_that_kafka_confirmed_and_lost_is_set_again(
         broker.is_available = True
     broker.watermarks |= before
     if is_gone:
-        broker.unended.append(broker.records.pop())
+        broker.hanging.append(broker.records.pop())
     relay(provider, broker)
     assert sent(broker) == [b"1", b"2", b"3"]
-    assert broker.unended == []
+    assert broker.hanging == []
     assert set(states()) == {"PUBLISHED"}
     assert not Restore.objects.exists()
 

@@ -264,7 +264,7 @@ def test_what_kafka_lost_is_looked_up_with_the_right_to_read(secured_kafka: Secu
     writer = publisher_for(provider.pk, 0)
     writer.open()
     assert writer.publish(uuid4(), [row], lambda: None, unobserved) == Sent()
-    writer.end_unended([out])
+    writer.abort_hanging([out])
     with pytest.raises(BrokerRightsError, match=f"Read on the topic {out}"):
         writer.there([row], since_ms)
     writer.close()

@@ -97,8 +97,8 @@ class Publisher(Protocol):
     """Writes batches in transactions under one transactional id."""
 
     @property
-    def left_pending(self) -> bool:
-        """Whether the watermark was hidden by what no transaction ends, since `open`."""
+    def has_hanging(self) -> bool:
+        """Whether the watermark was hidden by a hanging transaction, since `open`."""
 
     def open(self) -> None:
         """Fence every earlier owner of the id and end its open transaction; may be repeated.
@@ -113,8 +113,8 @@ class Publisher(Protocol):
         transaction to be decided. Raises BrokerUnreachableError.
         """
 
-    def end_unended(self, topics: Collection[str]) -> None:
-        """Throw away what earlier owners wrote to these topics and nobody has ended.
+    def abort_hanging(self, topics: Collection[str]) -> None:
+        """Abort what hangs in these topics of this id's earlier owners.
 
         Raises BrokerUnreachableError, FencedError.
         """

@@ -152,8 +152,8 @@ class Relay:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
         last_batch = self.outbox.watermark()
         is_lost = bool(last_batch and watermark) and watermark == self.outbox.watermark_before()
-        if is_lost or publisher.left_pending:
-            publisher.end_unended(self.outbox.topics_at_stake())
+        if is_lost or publisher.has_hanging:
+            publisher.abort_hanging(self.outbox.topics_at_stake())
         if is_lost:
             watermark = self._mark_again(publisher, str(last_batch))
         if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):

@@ -31,8 +31,8 @@ class MemoryBroker:
     topics: set[str] | None = None
     max_bytes: int = 1_000_000
     is_available: bool = True
-    # Confirmed, but without an end: nobody can read it.
-    unended: list[OutgoingRow] = field(default_factory=list)
+    # Confirmed, but never ended: nobody can read it.
+    hanging: list[OutgoingRow] = field(default_factory=list)
     # How many commits still get lost on the way back: written, but the answer never comes.
     lost_answers: int = 0
 
@@ -62,12 +62,12 @@ class MemoryPublisher:
         return self.broker.watermarks.get(self._id)
 
     @property
-    def left_pending(self) -> bool:
+    def has_hanging(self) -> bool:
         return False
 
-    def end_unended(self, topics: Collection[str]) -> None:
+    def abort_hanging(self, topics: Collection[str]) -> None:
         self._answer()
-        self.broker.unended = [row for row in self.broker.unended if row.topic not in topics]
+        self.broker.hanging = [row for row in self.broker.hanging if row.topic not in topics]
 
     def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
         self._answer()

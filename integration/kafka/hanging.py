@@ -1,9 +1,9 @@
-"""What became of a batch whose commit Kafka confirmed, and whose mark it has lost.
+"""Hanging transactions: what becomes of a batch that Kafka has confirmed, and never ends.
 
 Seen with Kafka 4.3 in KRaft: a broker that dies right after it has confirmed a commit can, once it
-is back, note the transaction as complete without having written its markers. The records then lie
-there without an end. The producer's next marker in a partition decides about them, whatever it is
-the marker of: after one to abort they are gone.
+is back, note the transaction as complete without having written its markers. The producer's next
+marker in a partition then decides about the records there, whatever it is the marker of: after one
+to abort they are gone.
 """
 
 import time
