@@ -112,8 +112,12 @@ def test_a_real_deadlock_costs_no_attempt(broker, kind):
     other = threading.Thread(target=cross, args=(holds, crossed))
     other.start()
     assert holds.wait(10)
-    drain(queue)
-    other.join(10)
+    with connection.cursor() as cursor:
+        # It looks for a deadlock once, so long after it began to wait: there has to be one by then.
+        cursor.execute("SET deadlock_timeout = '4s'")
+        drain(queue)
+        cursor.execute("RESET deadlock_timeout")
+    other.join(20)
 
     assert crossed == ["first"]
     # The first replay may be quicker than the other session and meet it once more.
@@ -123,6 +127,12 @@ def test_a_real_deadlock_costs_no_attempt(broker, kind):
     assert not ErrorAttempt.objects.exists()
     assert ended(queue) == dict.fromkeys(range(3), "APPLIED")
     assert standing(queue) == (3, "RUNNING", "")
+
+
+WAIT_FOR_US = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pg_backend_pid() = ANY(pg_blocking_pids(pid))
+"""
 
 
 def cross(holds: threading.Event, crossed: list[str]) -> None:
@@ -135,7 +145,7 @@ def cross(holds: threading.Event, crossed: list[str]) -> None:
             holds.set()
             deadline = time.monotonic() + 10
             while time.monotonic() < deadline:
-                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                cursor.execute(WAIT_FOR_US)
                 if cursor.fetchone()[0]:
                     break
             crossed.append(Unique.objects.select_for_update().get(name="first").name)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import (
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -171,6 +172,22 @@ class Kafka:
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         place = TopicPartition(topic, partition, before)
         self.admin.delete_records([place])[place].result(10)
+
+    def await_decided(self, topic: str) -> None:
+        """Wait until no transaction is open in it: a commit is confirmed before its markers."""
+        places = {TopicPartition(topic, p): OffsetSpec.latest() for p in self._partitions(topic)}
+
+        def ends(level: IsolationLevel) -> list[int]:
+            asked = self.admin.list_offsets(places, isolation_level=level, request_timeout=10)
+            return [each.result(10).offset for each in asked.values()]
+
+        deadline = time.monotonic() + 10
+        while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < deadline, f"a transaction is still open in {topic}"
+            time.sleep(0.02)
+
+    def _partitions(self, topic: str) -> list[int]:
+        return list(self.admin.list_topics(topic, 10).topics[topic].partitions)
 
     def read_all(self, topic: str, partitions: Sequence[int] = (0,)) -> list[Message]:
         """Everything a read_committed reader of the topic sees now."""

@@ -32,7 +32,8 @@ def a_factory(broker: Kafka, xa: str = "topic", **fields) -> ConnectionFactory:
 
 
 def records(broker: Kafka, topic: str) -> list[Message]:
-    """What `Kafka.read_all` gives, without its wait of half a second for the topic's end."""
+    """What `Kafka.read_all` gives once all is decided, without its wait for the topic's end."""
+    broker.await_decided(topic)
     to = {"bootstrap.servers": broker.bootstrap, "group.id": "account", "fetch.wait.max.ms": 5}
     reader = Consumer({**to, "isolation.level": "read_committed", "enable.partition.eof": True})
     reader.assign([TopicPartition(topic, 0, 0)])
