@@ -7,7 +7,6 @@ broker's cache of ids, which outlives its own SIGKILL, drops them.
 """
 
 import json
-import signal
 import uuid
 from typing import Any
 
@@ -20,6 +19,7 @@ from integration.runs.queues import run_queue
 from tests.support import warm
 from tests.support.amqp import Broker
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -59,8 +59,7 @@ def at_broker(jms: Broker, address: str) -> list[int]:
 def killed_in(queue: Queue, environment: dict[str, str], step: Step, nth: int) -> None:
     words = ["-m", "tests.support.sending_child", str(queue.pk), "-", str(step), str(nth), "KILL"]
     child = warm.child(words, environment)
-    said, _ = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+    await_kill(child, step)
 
 
 @pytest.mark.timeout(300)

@@ -17,6 +17,7 @@ from integration.models import MessageError, PartitionLease, Queue, QueuePartiti
 from tests.crash.test_engine_crash import SHORT_LEASE, account, child, finish, wait_until_overdue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -71,8 +72,7 @@ def test_a_kill_in_the_threads_loses_and_doubles_nothing(queue, broker, child_en
     deeds = sent(broker, queue)
     for nth in MOMENTS[step]:
         killed = child(queue, child_environment, step, nth, "KILL")
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{nth} was never reached: {said!r}"
+        await_kill(killed, nth)
 
     finish(queue)
     account(queue, deeds)

@@ -30,6 +30,7 @@ from integration.runs.relay import run_relay
 from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
@@ -120,8 +121,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(crowded, broker, child_env
 
     for nth in (1,) if step in ONCE else (1, 4):
         killed = child(crowded, child_environment, step, nth, "KILL")
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{nth} was never reached: {said!r}"
+        await_kill(killed, nth)
 
     lasting.update(stay_seconds=crowded.stay_seconds)
     finish(crowded)
@@ -137,8 +137,7 @@ def test_a_kill_right_after_a_suspects_marker_loses_and_doubles_nothing(
     # Two unclean ends at one position make suspects of the batch that was in work.
     for step, at in ((Step.FETCHED, 1), (Step.FETCHED, 1), (Step.MARKED, nth)):
         killed = child(crowded, child_environment, step, at, "KILL")
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+        await_kill(killed, step)
     place = QueuePartition.objects.get(queue=crowded)
     assert (place.next_offset, place.suspect_offset) == (nth - 1, nth - 1)
 

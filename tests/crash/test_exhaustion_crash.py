@@ -4,8 +4,6 @@ The hook writes a row and publishes a message in the transaction that puts its m
 child is killed by SIGKILL before and after that commit; then SQL says that both are there once.
 """
 
-import signal
-
 import pytest
 
 from integration.delivery.steps import Step
@@ -15,6 +13,7 @@ from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.flows import effects
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -30,8 +29,7 @@ def test_a_kill_around_the_hook_neither_loses_nor_doubles_what_it_did(
     broker.send(queue.topic, [{"n": 1}, {"n": 2, "do": "transient"}, {"n": 3}])
     words = [str(queue.pk), step.value, "1", "KILL"]
     killed = warm.child(["-m", "tests.support.crash_child", *words], child_environment)
-    said, _ = killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
+    await_kill(killed, step)
     for _ in range(3):
         run_queue(queue.pk)
     assert effects() == [-2, 1, 3]

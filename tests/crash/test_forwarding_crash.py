@@ -7,7 +7,6 @@ is there once, in the order of its key.
 """
 
 import json
-import signal
 
 import pytest
 
@@ -17,6 +16,7 @@ from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
 from tests.support import warm
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.partners import an_endpoint, an_outbound_queue
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -37,8 +37,7 @@ def test_a_kill_at_any_step_of_forwarding_loses_and_doubles_nothing(servers, chi
     for step in STEPS:
         words = ["-m", "tests.support.crash_child", str(queue.pk), step, "2", "KILL"]
         killed = warm.child(words, child_environment)
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+        await_kill(killed, step)
     run_queue(queue.pk)
     run_relay(
         queue.provider_id, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists()

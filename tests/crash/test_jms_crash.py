@@ -8,7 +8,6 @@ the relay ends in a transaction of Kafka: the founding text's crash, in which 2 
 """
 
 import json
-import signal
 
 import pytest
 
@@ -22,6 +21,7 @@ from tests.support.amqp import Broker
 from tests.support.builders import a_provider
 from tests.support.jms import a_jms_queue, left, put
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.partners import an_endpoint
 from tests.support.world.models import Effect
 
@@ -36,8 +36,7 @@ STEPS = [
 def killed_at(queue: Queue, environment: dict[str, str], step: Step, nth: int = 2) -> None:
     words = ["-m", "tests.support.crash_child", str(queue.pk), step, str(nth), "KILL"]
     child = warm.child(words, environment)
-    said, _ = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+    await_kill(child, step)
 
 
 @pytest.mark.timeout(300)

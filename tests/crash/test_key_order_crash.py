@@ -6,7 +6,6 @@ along. Afterwards people repair what is held. Each message has one effect, and t
 about in the order of the log.
 """
 
-import signal
 from itertools import cycle
 
 import pytest
@@ -18,6 +17,7 @@ from integration.runs.queues import run_queue
 from tests.crash.test_engine_crash import child
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -81,8 +81,7 @@ def test_kills_while_messages_are_parked_and_followed_up_keep_each_keys_order(
         broker.send_keyed(queue.topic, [(f"k{n % KEYS}", a_deed(n)) for n in portion])
         nth = 1 if step is Step.UNDONE else 2
         killed = child(queue, child_environment, step, nth, "KILL")
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+        await_kill(killed, step)
         rest(queue)
     held = MessageError.objects.filter(queue=queue, state="HOLD")
     assert held.count() >= len(STEPS)

@@ -19,6 +19,7 @@ from tests.support import warm
 from tests.support.builders import a_brief_queue
 from tests.support.flows import drain_past
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
@@ -94,8 +95,7 @@ def test_a_rescue_that_is_killed_at_any_step_loses_and_doubles_nothing(
     broker.send(queue.topic, [{"n": n} for n in range(MESSAGES, MANY)])
     for step, nth in MOMENTS:
         killed = child(queue, child_environment, step, nth, "KILL", until=MANY)
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} {nth} was never reached: {said!r}"
+        await_kill(killed, (step, nth))
         # Who dies while it copies says nothing about any message.
         assert QueuePartition.objects.get(queue=queue).unclean_ends == 0
         ranges = Rescue.objects.filter(partition__queue=queue)
@@ -137,7 +137,6 @@ def test_a_run_that_is_killed_among_what_was_rescued_goes_on_from_there(
     for step in ("settled", "committed"):
         words = [str(queue.pk), step, "3", "KILL"]
         killed = warm.child(["-m", "tests.support.crash_child", *words], child_environment)
-        killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL
+        await_kill(killed, step)
     drain_past(queue, MESSAGES)
     account(queue)

@@ -7,7 +7,7 @@ rows and records are counted. The same where a session ends, where the second da
 where Kafka has forgotten what it decided.
 """
 
-from signal import SIGCONT, SIGKILL
+from signal import SIGCONT
 
 import psycopg
 import pytest
@@ -24,6 +24,7 @@ from integration.store.sessions import Session, raw_connection
 from tests.support import warm
 from tests.support.builders import a_brief_queue, a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.prepared import LEDGER, given_ledger  # noqa: F401 - a fixture, by its name
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
@@ -88,8 +89,7 @@ def said_by(child: WarmChild) -> str:
 
 def killed_at(queue: Queue, environment: dict[str, str], step: Step, nth: int) -> None:
     child = run(queue, environment, step, nth)
-    said, _ = child.communicate(timeout=60)
-    assert child.returncode == -SIGKILL, f"{step} was never reached: {said!r}"
+    await_kill(child, step)
 
 
 def entered(ledger: Session) -> list[int]:

@@ -27,6 +27,7 @@ from integration.models import (
 from tests.crash.test_engine_crash import SHORT_LEASE, wait_until_overdue
 from tests.support import warm
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 from tests.support.sending_child import FilePartner
 from tests.support.warm import WarmChild
@@ -122,13 +123,12 @@ def test_a_kill_at_any_step_of_sending_loses_and_doubles_nothing(
         QueuePartition.objects.update(state="OUTAGE", resume_at=Now())
 
         killed = child(queue, child_environment, (path, step, nth, "KILL"))
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+        await_kill(killed, step)
 
         doubtful = Delivery.objects.filter(queue=queue, state="SENDING").count()
-        send(queue, FilePartner(path))
+        report = send(queue, FilePartner(path))
         held = MessageError.objects.filter(queue=queue, code="DELIVERY_UNKNOWN", state="HOLD")
-        assert held.count() == (0 if idempotent else doubtful), step
+        assert held.count() == (0 if idempotent else doubtful), (step, report)
         assert Delivery.objects.filter(queue=queue, state="UNKNOWN").count() == held.count()
         finish(queue, path, posted)
         account(queue, path, idempotent=idempotent, messages=posted)
@@ -149,8 +149,7 @@ def test_a_kill_with_several_in_flight_loses_and_doubles_nothing(
         post(broker, queue, MESSAGES, keys=7, first=posted)
         posted += MESSAGES
         killed = child(queue, child_environment, (path, step, nth, "KILL"))
-        said, _ = killed.communicate(timeout=60)
-        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+        await_kill(killed, step)
 
         finish(queue, path, posted)
         account(queue, path, idempotent=idempotent, messages=posted)

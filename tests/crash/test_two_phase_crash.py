@@ -32,6 +32,7 @@ from tests.support.at_step import AtStep
 from tests.support.builders import a_brief_queue, a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -64,8 +65,7 @@ def end_session() -> None:
 def killed_at(queue: Queue, environment: dict[str, str], step: Step, nth: int = 2) -> None:
     words = ["-m", "tests.support.crash_child", str(queue.pk), step, str(nth), "KILL"]
     child = warm.child(words, environment)
-    said, _ = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+    await_kill(child, step)
 
 
 def published(broker: Kafka) -> list[int]:
