@@ -41,6 +41,7 @@ class _End(asyncio.Protocol):
             self.other.transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature
+        self.transport = None
         self.wire.ends.discard(self)
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()

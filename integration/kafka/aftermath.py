@@ -62,8 +62,28 @@ def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterato
             continue
         first = admin.offsets_at(provider, facts, topic, since)
         ranges = {p: (first[p], facts.high[p]) for p in first}
-        for record in read(connection(provider), topic, ranges):
-            yield digest_of(topic, record.key, record.value, tuple(record.headers or ()))
+        yield from digests(connection(provider), topic, ranges)
+
+
+def digests(to: Connection, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Digest]:
+    """The digests of what `read` yields. Raises as that does."""
+    for record in read(to, topic, ranges):
+        yield digest_of(topic, record.key, record.value, tuple(record.headers or ()))
+
+
+def met(written: Iterable[Digest], wanted: dict[Digest, list[int]]) -> Iterator[int]:
+    """The rows of `wanted` whose record was written; what is met is taken out of it.
+
+    Rows with equal contents are met in their order, one for each record.
+    """
+    for digest in written:
+        rows = wanted.get(digest)
+        if rows:
+            yield rows.pop(0)
+            if not rows:
+                del wanted[digest]
+        if not wanted:
+            return
 
 
 def records_between(

@@ -69,27 +69,10 @@ def there(to: Connection, rows: Sequence[OutgoingRow], since_ms: int) -> set[int
         for topic, digests in wanted.items():
             ranges = _ranges(admin, to.name, topic, earliest)
             try:
-                found |= _met(to, topic, digests, ranges)
+                found.update(aftermath.met(aftermath.digests(to, topic, ranges), digests))
             except BrokerRightsError as e:
                 raise BrokerRightsError(to.name, NOT_READ.format(topic)) from e
     return found
-
-
-def _met(
-    to: Connection,
-    topic: str,
-    digests: dict[bytes, list[int]],
-    ranges: Mapping[int, tuple[int, int]],
-) -> set[int]:
-    met: set[int] = set()
-    for record in aftermath.read(to, topic, ranges):
-        digest = aftermath.digest_of(topic, record.key, record.value, tuple(record.headers or ()))
-        rows = digests.get(digest)
-        if rows:
-            met.add(rows.pop(0))
-            if not any(digests.values()):
-                break
-    return met
 
 
 def _ranges(

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -183,24 +184,14 @@ class KafkaPublisher:
         The markers of transactions that did commit lie before it, and count before it. Raises
         FencedError, BrokerUnreachableError.
         """
-        producer = self._opened_producer
-        try:
-            producer.begin_transaction()
+        with self._begun() as producer:
             self._put_watermark(producer, 0, "")
             producer.abort_transaction(COMMIT_SECONDS)
-        except RAISED as e:
-            self._check_fence(e)
-            raise unreachable(self._to.name, e) from e
 
     def abort_hanging(self, topics: Collection[str]) -> None:
-        producer = self._opened_producer
-        try:
-            producer.begin_transaction()
+        with self._begun() as producer:
             failed = hanging.touch(producer, self._opened_reader, topics)
             producer.abort_transaction(COMMIT_SECONDS)
-        except RAISED as e:
-            self._check_fence(e)
-            raise unreachable(self._to.name, e) from e
         if failed:
             log.warning("%s partitions take nothing, and keep what has no end there", failed)
             # As after a refused record: see _abort.
@@ -211,11 +202,20 @@ class KafkaPublisher:
         return hanging.there(self._to, rows, since_ms)
 
     def write_watermark(self, text: str) -> None:
+        with self._begun() as producer:
+            self._put_watermark(producer, 0, text)
+            producer.commit_transaction(COMMIT_SECONDS)
+
+    @contextmanager
+    def _begun(self) -> Iterator[Producer]:
+        """Begin a transaction beside the batches, which the caller ends.
+
+        What fails within is raised as FencedError or BrokerUnreachableError.
+        """
         producer = self._opened_producer
         try:
             producer.begin_transaction()
-            self._put_watermark(producer, 0, text)
-            producer.commit_transaction(COMMIT_SECONDS)
+            yield producer
         except RAISED as e:
             self._check_fence(e)
             raise unreachable(self._to.name, e) from e

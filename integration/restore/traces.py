@@ -1,8 +1,8 @@
 """Traces in Kafka of the database that is lost: how far its queues had read, what it had sent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from django.db.models import Count, Max, Min, Q
@@ -190,10 +190,11 @@ def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, st
         last = aftermath.last_batch(provider, transactional_id(provider.pk, shard))
         if lease is None and last is None:
             break
-        known, stamped = ("", None) if lease is None else (lease.watermark or "", lease.batch)
         # Never noted is not the same as nothing sent: after a restore it has to be looked at.
-        # The batch before the last known one: Kafka has lost a mark, and the relay sets it again.
-        if lease is not None and last and last == lease.watermark_before:
+        known, stamped, before = "", None, ""
+        if lease is not None:
+            known, stamped, before = lease.watermark or "", lease.batch, lease.watermark_before
+        if policy.has_lost_mark(last, known=known, before=before):
             continue
         if policy.is_ahead(last, known=known, stamped=stamped) and last not in left:
             ahead[shard] = last or ""
@@ -218,21 +219,8 @@ def _sent(provider: Provider) -> list[int]:
         headers = decode_headers(row.headers)
         digest = aftermath.digest_of(row.topic, _bytes(row.key), _bytes(row.value), headers)
         digests.setdefault(digest, []).append(row.pk)
-    return sorted(_met(provider, {t: at - CLOCKS_APART for t, at in since.items()}, digests))
-
-
-def _met(
-    provider: Provider, topics: dict[str, datetime], digests: dict[bytes, list[int]]
-) -> Iterator[int]:
-    """Rows with equal contents are met in their order, once for each record."""
-    for digest in aftermath.written_since(provider, topics):
-        rows = digests.get(digest)
-        if rows:
-            yield rows.pop(0)
-            if not rows:
-                del digests[digest]
-        if not digests:
-            return
+    topics = {t: at - CLOCKS_APART for t, at in since.items()}
+    return sorted(aftermath.met(aftermath.written_since(provider, topics), digests))
 
 
 def _bytes(content: bytes | memoryview | None) -> bytes | None:

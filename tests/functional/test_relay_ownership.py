@@ -16,10 +16,11 @@ from integration.delivery.relay.steps import RelayStep
 from integration.models import Deployment, OutboxRow, Provider, RelayLease, Restore
 from integration.runs import relay as wiring
 from integration.runs.relay import relay_all
-from integration.store import locks, relay_lease
+from integration.store import relay_lease
 from integration.store.relay_lease import take
 from integration.store.sessions import raw_connection
 from tests.functional.relay_world import a_provider, put, relay, sent, states
+from tests.support.killed import await_free_locks
 from tests.support.memory.relay import MemoryBroker
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -139,9 +140,7 @@ def test_who_cannot_be_noted_as_the_owner_frees_the_shard_and_says_why(
         RelayLease.objects.select_for_update().get()
         with pytest.raises(RelayLostError, match="lock timeout"):
             take(provider.pk, 0, "first")
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT count(*) FROM pg_locks WHERE {locks.of(locks.LockClass.RELAY)}")
-            assert cursor.fetchone() == (0,)
+        await_free_locks()
     tenure = take(provider.pk, 0, "first")
     assert tenure is not None
     tenure.close()

@@ -1,4 +1,4 @@
-"""The end of a child process that kills itself at a step, as the next owner meets it."""
+"""The end of an owner, as the next one meets it: its locks are free a moment after it."""
 
 import signal
 import time
@@ -16,16 +16,20 @@ _HELD_BY_OTHERS = (
 
 
 def await_kill(child: WarmChild, step: object) -> None:
-    """Wait until the child has been killed at its step, and PostgreSQL has let go of its locks.
-
-    A session outlives its client for a moment: a run that came in that moment would find nothing
-    free, and end.
-    """
+    """Wait until the child has been killed at its step, and its locks are free."""
     said, _ = child.communicate(timeout=60)
     assert child.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+    await_free_locks()
+
+
+def await_free_locks() -> None:
+    """Wait until no session but this one holds an advisory lock in this database.
+
+    A session outlives its client for a moment: who came in that moment would find nothing free.
+    """
     until = time.monotonic() + NOTICED_SECONDS
     while _are_locks_held():
-        assert time.monotonic() < until, "the locks of a dead process are still held"
+        assert time.monotonic() < until, "locks of somebody who is gone are still held"
         time.sleep(0.01)
 
 

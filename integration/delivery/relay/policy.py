@@ -46,6 +46,14 @@ def is_ahead(watermark: str | None, *, known: str | None, stamped: UUID | None) 
     return bool(watermark) and known is not None and watermark not in {known, str(stamped)}
 
 
+def has_lost_mark(watermark: str | None, *, known: str | None, before: str) -> bool:
+    """Return whether Kafka has lost the mark of the last known batch: the one `before` stands.
+
+    That is no earlier state of the database: Kafka is behind, and the relay sets it again.
+    """
+    return bool(known and watermark) and watermark == before
+
+
 @dataclass(slots=True)
 class Pace:
     """The size of the next batch in rows; narrowed down to the row that Kafka refuses."""

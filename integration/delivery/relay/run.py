@@ -151,7 +151,8 @@ class Relay:
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
         last_batch = self.outbox.watermark()
-        is_lost = bool(last_batch and watermark) and watermark == self.outbox.watermark_before()
+        before = self.outbox.watermark_before()
+        is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
         if is_lost or publisher.has_hanging:
             publisher.abort_hanging(self.outbox.topics_at_stake())
         if is_lost:
