@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
@@ -104,6 +105,9 @@ class RelayTenure:
         self._over.set()
         self._thread.join()
         self.outbox.close()
+        # The server ends a closed session a moment later: who asks meanwhile would be refused.
+        with suppress(psycopg.Error):
+            self._session.execute(locks.RELEASE_ALL)
         self._session.close()
 
 

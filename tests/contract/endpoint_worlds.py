@@ -130,8 +130,8 @@ class HttpWorld(EndpointWorld):
         properties = {
             "url": f"http://127.0.0.1:{self.port}/{{interface}}",
             "private_network": True,
-            "total_seconds": 1,
-            "connect_seconds": 0.5,
+            "total_seconds": 3,
+            "connect_seconds": 3,
         }
         return opened(an_endpoint("http", properties))
 
@@ -239,7 +239,7 @@ class DatabaseWorld(EndpointWorld):
             "table": "orders",
             "columns": {"number": "{$.order.number}", "lines": "{$.order.lines}"},
             "at_once": 3,
-            "statement_seconds": 0.5,
+            "statement_seconds": 2,
         }
         found = opened(
             an_endpoint("database", properties, password=settings.DATABASES["default"]["PASSWORD"])
@@ -302,7 +302,7 @@ class PythonWorld(EndpointWorld):
         PythonWorld.last = self
 
     def make(self) -> Deliverer:
-        properties = {"function": self.name, "total_seconds": 0.5}
+        properties = {"function": self.name, "total_seconds": 2}
         return opened(an_endpoint("python", properties))
 
     def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:

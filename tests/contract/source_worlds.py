@@ -13,6 +13,7 @@ from integration.kafka.admin import group_offsets
 from integration.kafka.source import open_source, source_of
 from integration.models import Provider, Queue
 from integration.values import Assignment, Fetched
+from tests.support.kafka_world import Kafka
 from tests.support.memory.source import MemorySource, MemoryTopic
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -110,6 +111,7 @@ class KafkaWorld:
             self.finish()
         else:
             self.open.abort_transaction(10)
+            Kafka(self.bootstrap).await_decided(self.name)
 
     def begin(self, *values: bytes) -> None:
         if self.open is None:
@@ -124,6 +126,7 @@ class KafkaWorld:
     def finish(self) -> None:
         assert self.open is not None
         self.open.commit_transaction(10)
+        Kafka(self.bootstrap).await_decided(self.name)
 
     def expire(self, up_to: int) -> None:
         place = TopicPartition(self.name, 0, up_to)

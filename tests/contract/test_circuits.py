@@ -102,16 +102,16 @@ def test_an_endpoint_that_is_switched_off_says_so(world):
 
 def test_slots_come_at_the_rate_and_not_ahead_of_it(world):
     world.circuits.look(world.endpoint)
-    assert world.circuits.slots(world.endpoint, 1, 1.0) == 0
-    assert 0.5 < world.circuits.slots(world.endpoint, 1, 1.0) <= 1.0
+    assert world.circuits.slots(world.endpoint, 1, 0.1) == 0
+    assert 5 < world.circuits.slots(world.endpoint, 1, 0.1) <= 10
 
 
 def test_a_slot_of_a_slower_rate_binds_nobody_once_the_rate_is_raised(world):
     world.circuits.look(world.endpoint)
     assert world.circuits.slots(world.endpoint, 1, 0.01) == 0
     assert 90 < world.circuits.slots(world.endpoint, 1, 0.01) <= 100
-    assert world.circuits.slots(world.endpoint, 1, 1.0) == 0
-    assert 0.5 < world.circuits.slots(world.endpoint, 1, 1.0) <= 1.0
+    assert world.circuits.slots(world.endpoint, 1, 0.1) == 0
+    assert 5 < world.circuits.slots(world.endpoint, 1, 0.1) <= 10
 
 
 @pytest.mark.parametrize("per_second", [20.0, 0.4])

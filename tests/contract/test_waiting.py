@@ -1,7 +1,7 @@
 """What is done while the database works: as long as there is time, and never in its way."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -13,10 +13,19 @@ from integration.store.waiting import filled
 pytestmark = pytest.mark.servers
 
 BRIEF = "SELECT pg_sleep(0.05), 7"
+# Answered once another session lets go of it.
+PASS = "SELECT pg_advisory_xact_lock(7), 7"
+SHUT, OPEN = "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"
 
 
 @pytest.fixture
 def session(postgres: Server) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(postgres.url, autocommit=True) as opened:  # type: ignore[attr-defined]
+        yield opened
+
+
+@pytest.fixture
+def gate(postgres: Server) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(postgres.url, autocommit=True) as opened:  # type: ignore[attr-defined]
         yield opened
 
@@ -27,29 +36,40 @@ class Errand:
     def __init__(self, times: int) -> None:
         self.left = times
         self.calls = 0
+        self.at_call: dict[int, Callable[[], object]] = {}
 
     def __call__(self) -> bool:
         self.calls += 1
         self.left -= 1
+        if self.calls in self.at_call:
+            self.at_call[self.calls]()
         time.sleep(0.001)
         return self.left > 0
 
 
-def test_it_is_called_until_it_has_no_more_to_do(session: psycopg.Connection[Any]) -> None:
+def test_it_is_called_until_it_has_no_more_to_do(
+    session: psycopg.Connection[Any], gate: psycopg.Connection[Any]
+) -> None:
     errand = Errand(3)
+    errand.at_call[3] = lambda: gate.execute(OPEN)
+    gate.execute(SHUT)
     with filled(session, errand):
-        assert session.execute(BRIEF).fetchall() == [("", 7)]
+        assert session.execute(PASS).fetchall() == [("", 7)]
         assert errand.calls == 3
         assert session.execute(BRIEF).fetchall() == [("", 7)]
     assert errand.calls == 3
 
 
-def test_it_ends_when_the_answer_is_there(session: psycopg.Connection[Any]) -> None:
+def test_it_ends_when_the_answer_is_there(
+    session: psycopg.Connection[Any], gate: psycopg.Connection[Any]
+) -> None:
     errand = Errand(10_000)
     with filled(session, errand):
-        session.execute(BRIEF)
-        once = errand.calls
-        session.execute(BRIEF)
+        for _ in range(2):
+            once = errand.calls
+            gate.execute(SHUT)
+            errand.at_call[once + 2] = lambda: gate.execute(OPEN)
+            session.execute(PASS)
     assert 0 < once < errand.calls < 10_000
 
 

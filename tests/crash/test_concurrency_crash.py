@@ -17,7 +17,7 @@ from integration.models import MessageError, PartitionLease, Queue, QueuePartiti
 from tests.crash.test_engine_crash import SHORT_LEASE, account, child, finish, wait_until_overdue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
-from tests.support.killed import await_kill
+from tests.support.killed import await_free_locks, await_kill
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -109,6 +109,7 @@ def test_a_message_that_kills_the_process_among_others_is_held(broker, child_env
     for _ in range(8):
         run = child(queue, child_environment, "none", 1, "KILL")
         run.communicate(timeout=60)
+        await_free_locks()
         if run.returncode == 0:
             break
     assert run.returncode == 0

@@ -30,7 +30,7 @@ from integration.runs.relay import run_relay
 from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
-from tests.support.killed import await_kill
+from tests.support.killed import await_free_locks, await_kill
 from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
@@ -117,7 +117,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(crowded, broker, child_env
     broker.send(crowded.topic, sent)
     # The position is committed to the group once a second: the run has to last that long.
     lasting = Queue.objects.filter(pk=crowded.pk)
-    lasting.update(stay_seconds=2 if step is Step.GROUP_COMMITTED else crowded.stay_seconds)
+    lasting.update(stay_seconds=20 if step is Step.GROUP_COMMITTED else crowded.stay_seconds)
 
     for nth in (1,) if step in ONCE else (1, 4):
         killed = child(crowded, child_environment, step, nth, "KILL")
@@ -224,6 +224,7 @@ def test_a_message_that_kills_the_process_is_held_after_three_crashes(broker, ch
     for _ in range(8):
         run = child(queue, child_environment, "none", 1, "KILL")
         run.communicate(timeout=60)
+        await_free_locks()
         if run.returncode == 0:
             break
     assert run.returncode == 0
@@ -251,6 +252,7 @@ def test_a_thousand_messages_survive_kills_at_any_moment(broker, child_environme
         time.sleep(random.uniform(0, 0.05))
         victim.kill()
         victim.communicate()
+        await_free_locks()
         kills += victim.returncode == -signal.SIGKILL
     assert kills > 0, "every child had finished before it could be killed"
 

@@ -17,7 +17,7 @@ from integration.runs.queues import run_queue
 from tests.crash.test_engine_crash import child
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
-from tests.support.killed import await_kill
+from tests.support.killed import await_free_locks, await_kill
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -89,6 +89,7 @@ def test_kills_while_messages_are_parked_and_followed_up_keep_each_keys_order(
         repair_one(queue)
         killed = child(queue, child_environment, step, 1, "KILL")
         killed.communicate(timeout=60)
+        await_free_locks()
         rest(queue)
         if not held.exists():
             break

@@ -269,6 +269,7 @@ def test_a_handler_that_hangs_loses_its_lease_and_writes_nothing_more(
     hangs = {"TESTS_HANG": str(until_gone), "SLUICE_LEASE_SECONDS": "1"}
     hung = child(queue, child_environment | hangs)
     try:
+        wait_for("SELECT 1 FROM integration_queuepartition WHERE next_offset = 5")
         wait_for(
             "SELECT 1 FROM integration_partitionlease "
             "WHERE released_at IS NULL AND lease_until < clock_timestamp()"

@@ -28,6 +28,7 @@ from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider, nothing_left, put
 from tests.support import warm
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_free_locks
 from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(transaction=True)]
@@ -87,6 +88,7 @@ class World:
         assert child.wait(10) == -signal.SIGKILL
         assert child.stdout is not None
         child.stdout.close()
+        await_free_locks()
 
     def go_on(self, judge: policy.Judge = policy.judge) -> None:
         deadline = time.monotonic() + 30
@@ -102,6 +104,7 @@ class World:
         assert end is RelayEnd.STOPPED
 
     def read(self, topic: str = "") -> list[bytes | None]:
+        Kafka(self.bootstrap).await_decided(topic or self.topic)
         reader = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

@@ -27,7 +27,7 @@ from integration.models import (
 from tests.crash.test_engine_crash import SHORT_LEASE, wait_until_overdue
 from tests.support import warm
 from tests.support.kafka_world import Kafka
-from tests.support.killed import await_kill
+from tests.support.killed import await_free_locks, await_kill
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 from tests.support.sending_child import FilePartner
 from tests.support.warm import WarmChild
@@ -191,12 +191,12 @@ def test_a_failure_in_flight_is_in_doubt_like_any_other(broker, child_environmen
     post(broker, queue, MESSAGES)
     path = tmp_path / "partner"
     killed = child(queue, child_environment, (path, Step.INTENDED, 1, "KILL"))
-    killed.communicate(timeout=60)
+    await_kill(killed, Step.INTENDED)
     send(queue, FilePartner(path))
     row = MessageError.objects.get()
     failures.release(row.pk, version=row.version, actor="ann", late=True)
     again = child(queue, child_environment, (path, "arrived", 1, "KILL"))
-    again.communicate(timeout=60)
+    await_kill(again, "arrived")
     assert MessageError.objects.get().state == "PROCESSING"
     send(queue, FilePartner(path))
     row.refresh_from_db()
@@ -216,6 +216,7 @@ def test_a_message_that_kills_the_sender_is_held_and_the_others_go_on(
     for _ in range(3):
         killed = child(queue, child_environment, (path, "arrived", 1, "KILL"))
         killed.communicate(timeout=60)
+        await_free_locks()
     assert child(queue, child_environment, (path, "none", 1, "KILL")).wait(timeout=60) == 0
     row = MessageError.objects.get()
     assert (row.state, row.code, row.offset) == ("HOLD", "PROCESS_CRASH", 0)

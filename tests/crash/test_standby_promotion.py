@@ -22,6 +22,7 @@ from django.urls import reverse
 from crontasks.models import CronInstance
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
+from integration.kafka.source import consumer_group
 from integration.models import (
     ErrorAttempt,
     MessageError,
@@ -229,10 +230,15 @@ def test_what_a_standby_never_got_is_told_and_nothing_acts_before_that_is_decide
     drain(queue)
     hasty_pair.wait_until_caught_up()
     hasty_pair.cut_off_standby()
-    # Attached for long enough to write its position for lag tools.
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=1.3)
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=20.0)
     broker.send(queue.topic, [{"n": n} for n in range(BATCH, 2 * BATCH)])
-    drain(queue)
+    group = consumer_group(queue.name)
+
+    def stop(**_: object) -> str | None:
+        """Once its position for lag tools is written."""
+        return "seen" if broker.committed(group, queue.topic) == 2 * BATCH else None
+
+    run_queue(queue.pk, stop=stop)
     assert standing(queue)[0] == 2 * BATCH
 
     hasty_pair.fail_over()

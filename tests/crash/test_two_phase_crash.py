@@ -9,7 +9,6 @@ where its session with the database ends.
 
 import random
 import signal
-import time
 from uuid import uuid4
 
 import pytest
@@ -27,10 +26,10 @@ from integration.runs.queues import run_queue
 from integration.store import branches
 from integration.store.sessions import raw_connection
 from integration.values import TopicFacts
+from tests.crash.test_engine_crash import wait_until_overdue
 from tests.support import warm
 from tests.support.at_step import AtStep
 from tests.support.builders import a_brief_queue, a_queue
-from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.killed import await_kill
 from tests.support.world.models import Effect
@@ -108,8 +107,9 @@ def test_an_owner_that_stood_still_decides_nothing_any_more(
     words = ["-m", "tests.support.crash_child", str(queue.pk), Step.PREPARED, "1", "STOP"]
     child = warm.child(words, environment)
     try:
-        eventually(lambda: bool(branches.left()))
-        time.sleep(1.5)
+        child.wait_until_stopped()
+        assert branches.left() != []
+        wait_until_overdue(queue)
         run_queue(queue.pk)
         assert applied() == list(range(BATCH))
         assert published(broker) == list(range(BATCH))

@@ -20,6 +20,7 @@ from integration.xa import stalled
 from integration.xa.steps import XaStep
 from tests.support import warm
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_free_locks
 from tests.support.warm import WarmChild
 from tests.support.xa import LOGS, a_factory, read
 
@@ -90,6 +91,7 @@ def test_both_have_it_or_neither_wherever_it_dies(broker, child_environment, coo
         ]
         for process in children:
             killed(process)
+    await_free_locks()
     counts = connections.recover_all()
     assert not counts["failed"], counts
     assert account(broker, topic) == {n for n, step in enumerate(steps) if step in DECIDED}
@@ -113,9 +115,10 @@ def test_the_cron_task_settles_within_a_minute_what_a_killed_process_left(
     ]
     for process in children:
         killed(process)
+    await_free_locks()
     assert account_of_the_database() == {1, 2, 4, 5}
     # What it was writing is still open.
-    assert broker.read_all(topic) == []
+    assert broker.read_all(topic, decided=False) == []
     shipped = CronInstance.objects.get(task="xa_recovery")
     assert (shipped.interval_seconds, shipped.active) == (60, True)
     ticks.tick(shipped.pk, timezone.now())

@@ -1,6 +1,7 @@
 """The page of what waits at a JMS broker, with messages of several kinds."""
 
 import pytest
+from playwright.sync_api import expect
 from proton import int32
 
 from devstack.servers import Servers
@@ -35,6 +36,6 @@ def test_its_messages_can_be_read_wide_and_narrow_light_and_dark(
     page.goto(f"/queues/{queue.name}/")
     page.get_by_role("link", name="Look at what waits").click()
     page.get_by_text("JMS_NO_MESSAGE_ID").first.click()
-    assert page.get_by_text("00000000  00 ff").is_visible()
+    expect(page.get_by_text("00000000  00 ff")).to_be_visible()
     assert not faults(page)
     assert complaints == []

@@ -109,15 +109,15 @@ def test_what_there_is_credit_for_is_sent_and_the_rest_waits() -> None:
 
 
 def test_a_broker_that_takes_its_time_hears_from_us_meanwhile() -> None:
-    with SettlingBroker(idle_seconds=0.2) as broker:
-        endpoint = at(broker, answer_seconds=5.0)
+    with SettlingBroker(idle_seconds=2.0, late_seconds=5.0) as broker:
+        endpoint = at(broker, answer_seconds=20.0)
         assert endings(endpoint, "late") == [(Accepted, "")]
         endpoint.close()
 
 
 def test_idle_connections_to_a_broker_that_stands_still_cost_a_call_no_time() -> None:
     with SettlingBroker() as broker:
-        endpoint = at(broker)
+        endpoint = at(broker, answer_seconds=4.0)
         with ThreadPoolExecutor(6) as threads:
             each = [threads.submit(endings, endpoint, "late") for _ in range(6)]
             assert [one.result() for one in each] == [[(Accepted, "")]] * 6

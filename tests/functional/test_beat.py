@@ -46,7 +46,7 @@ def ticks_until_newer(beat: LeaderScheduler, instance: CronInstance, than: datet
         beat.tick()
         return moment(instance) if moment(instance) > than else None
 
-    found = eventually(newer, seconds=5)
+    found = eventually(newer)
     assert found is not None
     return found
 

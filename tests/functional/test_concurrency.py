@@ -1,7 +1,6 @@
 """Handler transactions side by side, on PostgreSQL and Kafka: sessions, order, what stays open."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -22,6 +21,7 @@ from integration.store.partition_manager import DatabasePartitionManager
 from integration.values import TopicFacts
 from tests.contract.repository_worlds import DatabaseWorld
 from tests.support.builders import a_queue
+from tests.support.celery_world import eventually
 from tests.support.deliveries import a_track
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
@@ -75,11 +75,7 @@ def test_handlers_wait_side_by_side_and_each_key_keeps_its_order(broker):
         == 4
     )
     assert not [t for t in threading.enumerate() if t.name.startswith("handler-")]
-    for _ in range(100):
-        if sessions(lease.thread_pids) == 0:
-            break
-        time.sleep(0.02)
-    assert sessions(lease.thread_pids) == 0
+    eventually(lambda: sessions(lease.thread_pids) == 0)
 
 
 def test_of_two_commits_at_the_same_time_the_later_counts_what_the_earlier_has_closed():
@@ -117,14 +113,16 @@ def test_of_two_commits_at_the_same_time_the_later_counts_what_the_earlier_has_c
     tables.close()
 
 
-def a_thread(repository: Repository, owned: Owned, is_settled: threading.Event) -> list[str]:
-    """Commit a part, but stand still for a while after the row is locked; returns what came."""
+def a_thread(
+    repository: Repository, owned: Owned, is_settled: threading.Event, is_taken: threading.Event
+) -> list[str]:
+    """Commit a part, but stand still after the row is locked; returns what came."""
     told = []
     try:
         with repository.work(owned) as work:
             assert work.settle(BatchResult(10, closed=(11,), tracks=[a_track(11)]))
             is_settled.set()
-            time.sleep(1)
+            assert is_taken.wait(20)
             work.check()
     except LostError as e:
         told.append(e.code)
@@ -135,16 +133,19 @@ def a_thread(repository: Repository, owned: Owned, is_settled: threading.Event) 
 
 def test_the_next_owner_ends_the_sessions_of_all_threads():
     tables = DatabaseWorld(1)
-    repository, is_settled = tables.repository(), threading.Event()
+    repository, is_settled, is_taken = tables.repository(), threading.Event(), threading.Event()
     [owned] = tables.manager().take()
     owned.in_work = OpenBatch(arrival=1, first=10, until=12, offsets=(10, 11))
     other = DatabasePartitionManager(tables.record.pk, "other", 60.0)
     with ThreadPoolExecutor(1) as threads:
-        thread = threads.submit(a_thread, repository, owned, is_settled)
+        thread = threads.submit(a_thread, repository, owned, is_settled, is_taken)
         assert is_settled.wait(10)
         # The owner stands still. Its own session is that of this test, which goes on.
         PartitionLease.objects.update(lease_until=F("taken_at"), batch_pid=None)
-        [taken] = other.take()
+        try:
+            [taken] = other.take()
+        finally:
+            is_taken.set()
         assert thread.result(10) == ["DATABASE_LOST"]
     assert (taken.epoch, taken.next_offset, taken.rest) == (owned.epoch + 1, 10, None)
     other.close(clean=True)

@@ -66,8 +66,8 @@ def a_long_blocked_queue(**fields: object) -> MessageError:
 class TestBlockedQueue:
     def test_it_is_one_sentence_with_what_waits_and_expires(self) -> None:
         some_live_processes()
-        a_long_blocked_queue()
-        day = timezone.now() + timedelta(days=2)
+        error = a_long_blocked_queue()
+        day = error.queue.partitions.get().oldest_waiting_at + timedelta(days=7)
         assert (
             "Blocked 7 h by AZ163: siteid missing. At most 4,212 wait behind it, counted 5 min "
             f"ago; the first expires {day:%A} {day:%H:%M}."

@@ -33,7 +33,7 @@ def partner():
 
 def asked(partner, path, *, message=None, secrets=None, **properties):
     """The answer of a partner to one message."""
-    known = {"url": f"{partner.address}/{path}", "private_network": True, "total_seconds": 1}
+    known = {"url": f"{partner.address}/{path}", "private_network": True, "total_seconds": 20}
     endpoint = opened(an_endpoint("http", known | properties, **(secrets or {})))
     try:
         return endpoint.deliver([message or an_outbound_message("m1")])[0]
@@ -119,7 +119,7 @@ def test_retry_after_is_read_as_seconds_or_a_date_and_bounded(partner):
 @pytest.mark.parametrize("path", ["hang", "drip-head", "drip-body"])
 def test_a_partner_that_does_not_end_is_ended(partner, path):
     begun = time.monotonic()
-    answer = asked(partner, path)
+    answer = asked(partner, path, total_seconds=1)
     assert isinstance(answer, Unknown)
     assert answer.code in {"HTTP_NO_ANSWER", "HTTP_BROKEN_OFF"}
     assert 0.9 < time.monotonic() - begun < 4

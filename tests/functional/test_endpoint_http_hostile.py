@@ -101,7 +101,8 @@ def test_a_partner_that_reads_slowly_is_ended(partner):
     slow = RawPartner(sip)
     begun = time.monotonic()
     message = an_outbound_message("m1", body=b'"%s"' % (b"x" * 2**26))
-    answer = asked(partner, "", url=f"http://127.0.0.1:{slow.port}/take", message=message)
+    url = f"http://127.0.0.1:{slow.port}/take"
+    answer = asked(partner, "", url=url, message=message, total_seconds=1)
     took = time.monotonic() - begun
     leaving.set()
     slow.close()

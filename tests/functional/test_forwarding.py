@@ -227,9 +227,10 @@ class TestCircles:
         first, second = broker.topic(), broker.topic()
         there, back = a_forward(broker, second, topic=first), a_forward(broker, first, topic=second)
         broker.send(first, [{"n": 1}, {"n": 2}], key=b"k")
-        for queue in (there, back):
+        for queue, target in ((there, second), (back, first)):
             run_queue(queue.pk)
             relayed(queue)
+            broker.await_decided(target)
         run_queue(there.pk)
         held = MessageError.objects.values_list("queue", "code", "state")
         assert list(held) == [(there.pk, "FORWARD_LOOP", "HOLD")] * 2

@@ -175,7 +175,7 @@ class TestBehindTheForm:
     ) -> None:
         out, back = self.a_circle(broker, amqp_broker)
         put(amqp_broker, out, [{"n": 1}], properties={"site": "BEDFORD"})
-        once_round(out, back)
+        once_round(broker, out, back)
         amqp_broker.kill()
         amqp_broker.server.start()
         [message] = amqp_broker.received(out.topic)
@@ -198,15 +198,16 @@ class TestBehindTheForm:
         out, back = self.a_circle(broker, amqp_broker)
         broker.send(back.topic, [{"n": 1}], headers=[("sluice-message-id", b"m1")])
         run_queue(back.pk)
-        once_round(out, back)
+        once_round(broker, out, back)
         held = MessageError.objects.get()
         assert (held.queue_id, held.code, held.state) == (back.pk, "FORWARD_LOOP", "HOLD")
         assert left(amqp_broker, out) == []
         assert len(broker.read_all(back.topic)) == 2
 
 
-def once_round(out: Queue, back: Queue) -> None:
+def once_round(broker: Kafka, out: Queue, back: Queue) -> None:
     run_queue(out.pk)
     provider = back.provider_id
     run_relay(provider, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
+    broker.await_decided(back.topic)
     run_queue(back.pk)

@@ -59,6 +59,7 @@ def test_what_a_jms_client_sends_another_one_receives_as_it_was(servers, amqp_br
     assert len(sent) == MESSAGES
     run_queue(source.pk)
     run_relay(provider.pk, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists())
+    kafka.await_decided(target)
     run_queue(sink.pk)
     assert not MessageError.objects.exists(), MessageError.objects.first().code
     assert by_java(amqp_broker, "receive", properties["address"], MESSAGES) == sent

@@ -91,10 +91,9 @@ class TestToATopicOfJms:
         login = USER, jms.server.password
         with amqp_client.connected(jms.port, login, container=name) as connection:
             options = [DurableSubscription(), amqp_client.ATopic()]
-            receiver = connection.create_receiver(address, credit=100, name=name, options=options)
-            ids = []
-            while (message := amqp_client.soon(receiver)) is not None:
-                ids.append(str(message.id))
+            receiver = connection.create_receiver(address, credit=0, name=name, options=options)
+            ids = [str(one.id) for one in amqp_client.all_there(connection, receiver)]
+            for _ in ids:
                 receiver.accept()
             # Closed it would be unsubscribed.
             receiver.link.detach()

@@ -162,13 +162,13 @@ def test_an_end_is_told_though_the_beginning_was_being_sent_meanwhile(partner: H
 def test_a_receiver_that_never_answers_holds_up_nobody(
     partner: HttpPartner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crontasks.notices.ways.TOTAL_SECONDS", 1.0)
+    monkeypatch.setattr("crontasks.notices.ways.TOTAL_SECONDS", 3.0)
     a_webhook(partner, "/hang")
     a_recipient("other", way="webhook", url=f"{partner.address}/take")
     a_rule(recipients=["hook", "other"])
-    courier, begun = Courier(), time.monotonic()
+    courier = Courier()
     book.settle([BLOCKED], KINDS, courier.wake)
-    assert time.monotonic() - begun < 0.8
+    assert courier.is_busy, "it has not waited for the one that hangs"
     _until(lambda: NoticeDelivery.objects.filter(sent_at__isnull=False).count() == 1)
     _until(lambda: NoticeDelivery.objects.exclude(problem="").count() == 1)
     assert "HTTP_NO_ANSWER" in NoticeDelivery.objects.exclude(problem="").get().problem

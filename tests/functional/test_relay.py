@@ -99,7 +99,7 @@ def test_keys_headers_and_partitions_are_kept(provider: Provider, broker: Memory
 def test_a_row_that_is_not_due_holds_nobody_and_goes_when_it_is(
     provider: Provider, broker: MemoryBroker
 ) -> None:
-    put(provider, b"later", delay_seconds=0.4)
+    put(provider, b"later", delay_seconds=2.0)
     put(provider, b"now")
     relay(provider, broker)
     assert sent(broker) == [b"now", b"later"]

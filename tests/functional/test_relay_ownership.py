@@ -127,6 +127,7 @@ def test_a_relay_whose_session_is_terminated_goes_home(
                 )
 
     assert relay(provider, broker, until=lambda: False, observer=terminate) is RelayEnd.LOST
+    await_free_locks()
     relay(provider, broker)
     assert sent(broker) == [b"1"]
 

@@ -45,7 +45,7 @@ def test_services_work_come_back_and_end_together(services, servers):
     family = psutil.Process(services.pid).children(recursive=True)
     services.process.send_signal(signal.SIGTERM)
     assert services.process.wait(60) == 0
-    assert not psutil.wait_procs(family, timeout=5)[1]
+    assert not psutil.wait_procs(family, timeout=30)[1]
     assert not hearts("worker")
 
 

@@ -23,6 +23,7 @@ from sample.outbound import found_again
 from sample.partner import Moods, refusal, serve
 from sample.shares import Share, shares
 from tests.functional.test_sample import planted_anew  # noqa: F401 - a fixture
+from tests.support.kafka_world import Kafka
 from tests.support.rows import a_person
 
 CALM = Moods(Random(1), lambda: 0.0, slow_share=0.0)
@@ -106,7 +107,9 @@ def run_everything() -> None:
     run_relay(Provider.objects.get().pk, 0, stop=lambda: not waiting.exists())
     for name in names.TARGETS:
         Queue.objects.filter(name=name).update(stay_seconds=0)
-        run_queue(Queue.objects.get(name=name).pk)
+        queue = Queue.objects.get(name=name)
+        Kafka(queue.provider.bootstrap_servers).await_decided(queue.topic)
+        run_queue(queue.pk)
 
 
 @pytest.mark.servers

@@ -15,6 +15,7 @@ from integration.models import ErrorChange, MessageError, MessageTrack, Queue
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.tracking.story import story
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_free_locks
 from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, post, send
 
@@ -108,6 +109,7 @@ def test_messages_that_shared_a_file_are_not_written_again_in_other_company(
     if end == "the process dies":
         with pytest.raises(Dead):
             send(queue, partner, observer=DiesOnceSent())
+        await_free_locks()
     else:
         write = partner.deliver
 
@@ -136,6 +138,7 @@ def test_a_file_whose_name_depends_on_no_company_is_found_again(
     queue = to_files(broker, kind, name)
     with pytest.raises(Dead):
         send(queue, delivers(queue), observer=DiesOnceSent())
+    await_free_locks()
 
     send(queue, delivers(queue))
 

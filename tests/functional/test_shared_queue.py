@@ -76,7 +76,8 @@ def test_runs_come_to_a_busy_queue_and_whoever_dies_is_replaced(world, broker):
 
 def test_another_queue_gets_a_slot_beside_a_busy_one(world, broker):
     busy = a_queue(broker, partitions=PARTITIONS, stay_seconds=600.0, batch_size=10)
-    count = fill(broker, busy)
+    # Twice: it has to be busy still when the other has got its slot.
+    count = fill(broker, busy, fill(broker, busy))
     worker = world.worker("one", concurrency=2)
     eventually(lambda: len(owners(busy)) == 2, worker)
     other = a_queue(broker, stay_seconds=0.3)

@@ -38,7 +38,7 @@ def recreate(broker: Kafka, queue: Queue, count: int) -> None:
     before = topic_uuid(broker, queue.topic)
     broker.delete(queue.topic)
     wait_until(lambda: is_created(broker, queue.topic))
-    assert topic_uuid(broker, queue.topic) != before
+    wait_until(lambda: topic_uuid(broker, queue.topic) != before)
     broker.send(queue.topic, [{"n": NEW + n} for n in range(count)])
 
 

@@ -57,6 +57,7 @@ def relayed(queue: Queue) -> None:
     run_relay(
         queue.provider_id, stop=lambda: not OutboxRow.objects.filter(state="PENDING").exists()
     )
+    Kafka(queue.provider.bootstrap_servers).await_decided(queue.topic)
 
 
 def an_inbound_queue(broker: Kafka, **fields: object) -> Queue:

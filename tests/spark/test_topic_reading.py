@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -215,7 +216,11 @@ def _event_log(before: Mapping[Path, int]) -> list[str]:
 
 
 def _command_lines() -> list[str]:
-    lines = [Path(f"/proc/{one.pid}/cmdline").read_text() for one in _processes()]
+    lines = []
+    for one in _processes():
+        # Who has ended meanwhile shows nothing to anybody.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            lines.append(Path(f"/proc/{one.pid}/cmdline").read_text())
     assert len(lines) > 1
     return lines
 

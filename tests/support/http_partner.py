@@ -36,8 +36,7 @@ class HttpPartner:
         class Handler(_Handler):
             own = partner
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         if tls is not None:
             self._server.socket = tls.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -62,6 +61,12 @@ class HttpPartner:
         self.leaving.set()
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # With the library's 5, one of several that come at once is let in a second later.
+    request_queue_size = 128
 
 
 class _Handler(BaseHTTPRequestHandler):

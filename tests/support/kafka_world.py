@@ -145,6 +145,7 @@ class Kafka:
         for value in values:
             producer.produce(topic, json.dumps(value).encode())
         producer.commit_transaction(20)
+        self.await_decided(topic)
 
     def end(self, topic: str, partition: int = 0) -> int:
         place = TopicPartition(topic, partition)
@@ -189,8 +190,15 @@ class Kafka:
     def _partitions(self, topic: str) -> list[int]:
         return list(self.admin.list_topics(topic, 10).topics[topic].partitions)
 
-    def read_all(self, topic: str, partitions: Sequence[int] = (0,)) -> list[Message]:
-        """Everything a read_committed reader of the topic sees now."""
+    def read_all(
+        self, topic: str, partitions: Sequence[int] = (0,), *, decided: bool = True
+    ) -> list[Message]:
+        """All that a read_committed reader sees, once no transaction is open in the topic.
+
+        Where one is to stay open meanwhile, it is not `decided`.
+        """
+        if decided:
+            self.await_decided(topic)
         reader = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

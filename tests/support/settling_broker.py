@@ -10,7 +10,6 @@ from proton import Collector, Condition, Connection, Delivery, Event, Message, T
 
 LOOK_SECONDS: Final = 0.05
 CHUNK: Final = 65_536
-LATE_SECONDS: Final = 0.5
 STATES: Final = {
     "accepted": Delivery.ACCEPTED,
     "rejected": Delivery.REJECTED,
@@ -33,13 +32,21 @@ class SettlingBroker:
 
     Besides `STATES` a subject may be "settled" (without a state), "late" (accepted in a moment),
     "silent", "detached", "ended" (the session) or "dropped". Of the address "none" it says that
-    there is no such queue. `idle_seconds`: so long it hears nothing, then it gives up. Messages
-    have at most `most_bytes`; 0 for any. Once `frozen` is set it does not do anything any more.
+    there is no such queue. `idle_seconds`: so long it hears nothing, then it gives up; what is late
+    comes after `late_seconds`. Messages have at most `most_bytes`; 0 for any. Once `frozen` is set
+    it does not do anything any more.
     """
 
-    def __init__(self, credit: int = 1_000, idle_seconds: float = 0, most_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        credit: int = 1_000,
+        idle_seconds: float = 0,
+        most_bytes: int = 0,
+        late_seconds: float = 0.5,
+    ) -> None:
         self.frozen = threading.Event()
         self._idle_seconds = idle_seconds
+        self._late_seconds = late_seconds
         self._most_bytes = most_bytes
         self._late: list[tuple[float, Any]] = []
         self.ids: list[str] = []
@@ -140,7 +147,7 @@ class SettlingBroker:
         if wanted in {"accepted", "late"}:
             self.ids.append(message.id)
         if wanted == "late":
-            self._late.append((time.monotonic() + LATE_SECONDS, delivery))
+            self._late.append((time.monotonic() + self._late_seconds, delivery))
         if wanted == "ended":
             _close(link.session, "amqp:resource-deleted", "the session is over")
         if wanted in STATES or wanted == "settled":
