@@ -15,6 +15,10 @@ LOOPBACK = "127.0.0.1"
 CHOICES = range(20_000, 32_000)
 
 
+# By this process; perhaps nobody listens there yet.
+_chosen: set[int] = set()
+
+
 def is_free(port: int) -> bool:
     """Return whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -28,12 +32,13 @@ def is_free(port: int) -> bool:
 
 
 def choose(taken: Iterable[int] = ()) -> int:
-    """Choose a free port at random, none of those already `taken`."""
-    avoided = set(taken)
+    """Choose a free port at random, none of those `taken`, nor one that was chosen before."""
+    avoided = {*taken, *_chosen}
     chance = random.SystemRandom()
     while True:
         port = chance.choice(CHOICES)
         if port not in avoided and is_free(port):
+            _chosen.add(port)
             return port
 
 

@@ -5,6 +5,7 @@ import sys
 
 from hypothesis import settings
 
+from devstack import ports
 from tests.support.amqp import (  # noqa: F401 - hooks and fixtures are found by name here
     amqp_broker,
 )
@@ -51,6 +52,11 @@ from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found
     unstarted_servers,
     valkey,
 )
+
+if tester := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Testers choose at the same time, and listen later: each has ports of its own.
+    testers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    ports.CHOICES = ports.CHOICES[int(tester.removeprefix("gw")) :: testers]
 
 # Whatever the shell says: a process that has to compile its modules begins two seconds later.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

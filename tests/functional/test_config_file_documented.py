@@ -15,7 +15,7 @@ from tests.functional.config_world import Config
 from tests.support.http_api import forget
 from tests.support.tutorial import blocks
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("unanswered")]
 
 CONSUMERS = ("queue_consumer", "error_queue_consumer")
 # As Maximo writes it, with its namespace.

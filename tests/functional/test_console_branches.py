@@ -26,6 +26,7 @@ from tests.support.builders import a_provider
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.set_up import logged_in
+from tests.support.unanswered import wait_a_moment
 from tests.support.xa import LOGS, a_factory, read
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -287,11 +288,13 @@ def test_a_log_that_cannot_be_read_cannot_be_left(broker, client):
     row, nowhere = a_factory(broker), a_provider("127.0.0.1:1", name="nowhere")
     address = reverse("connection-change", args=[row.pk])
     ConnectionFactory.objects.update(provider=nowhere)
-    answer = client.post(address, entered(row, xa_log_topic="another"))
-    assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (422, True)
     deletion = reverse("connection-delete", args=[row.pk])
-    answer = client.post(deletion, {"reason": "old", "name": row.name})
-    assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (409, True)
+    with pytest.MonkeyPatch.context() as patched:
+        wait_a_moment(patched)
+        answer = client.post(address, entered(row, xa_log_topic="another"))
+        assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (422, True)
+        answer = client.post(deletion, {"reason": "old", "name": row.name})
+        assert (answer.status_code, "BROKER_UNREACHABLE" in answer.text) == (409, True)
     # One that was misspelt never had a branch.
     ConnectionFactory.objects.update(provider=row.provider, xa_log_topic="gone")
     assert client.post(address, entered(row)).status_code == 303

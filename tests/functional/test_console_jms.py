@@ -140,6 +140,7 @@ class TestQueueForm:
         queue.refresh_from_db()
         assert (queue.selector, queue.description) == ("JMSPriority > 4", "urgent")
 
+    @pytest.mark.usefixtures("unanswered")
     def test_what_only_jms_has_counts_for_nothing_at_kafka(self, client: Client) -> None:
         page = client.get(reverse(NEW)).text
         assert "only-at-jms" in page

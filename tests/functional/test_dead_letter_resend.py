@@ -29,6 +29,7 @@ from integration.selectors.tracking.story import story
 from integration.store import returned
 from tests.support.builders import a_provider
 from tests.support.kafka_world import Kafka
+from tests.support.unanswered import wait_a_moment
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -230,12 +231,13 @@ def test_a_topic_without_a_name_to_go_to_waits_for_people(broker, name):
     assert resend(name, pattern=f"{name}-dead").counts == {"RETURN_REFUSED": 1}
 
 
-def test_a_broker_that_is_away_fails_the_run_and_stops_no_resend(broker, name):
+def test_a_broker_that_is_away_fails_the_run_and_stops_no_resend(broker, name, monkeypatch):
     dlq = broker.topic(1, f"{name}.orders-dlq")
     resend(name)
     broker.send(dlq, [{"n": 1}])
     drained(dlq)
     Provider.objects.update(bootstrap_servers="127.0.0.1:1")
+    wait_a_moment(monkeypatch)
     outcome = resend(name)
     assert (outcome.state, outcome.counts) == (RunState.FAILED, {"RETURNED": 1})
 

@@ -308,6 +308,7 @@ class TestTopics:
         assert code
         assert "There is no provider nobody" in said
 
+    @pytest.mark.usefixtures("unanswered")
     def test_the_test_writes_a_sample_to_the_outbox(self, client: Client) -> None:
         row = made(client, name="k", endpoint_type="kafka", **_a_topic())
         address = reverse("endpoint-test", args=[row.pk])

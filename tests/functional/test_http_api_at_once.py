@@ -127,7 +127,7 @@ class TestFailure:
             system_id=partner.system.pk, system=partner.system.name, service=SERVICE, body=body
         )
         with pytest.raises(CallFailedError) as caught:
-            run_at_once(post, [Piece(body)], limit=timedelta(seconds=0.2))
+            run_at_once(post, [Piece(body)], limit=timedelta(seconds=2))
         assert caught.value.failure.code == "CALL_TIMED_OUT"
         assert not Effect.objects.exists()
         assert tracks() == ["REFUSED"]

@@ -36,13 +36,13 @@ def place(queue: Queue) -> tuple[str, int]:
 
 def came(arrivals: JmsArrivals) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
-    eventually(lambda: found.update(arrivals.wait(0.1)) or found, seconds=20.0)
+    eventually(lambda: found.update(arrivals.wait(0.1)) or found)
     return found
 
 
 def at_end(arrivals: JmsArrivals, *queues: Queue) -> None:
     ends = {place(queue) for queue in queues}
-    eventually(lambda: not arrivals.wait(0.1) and arrivals.at_end() == ends, seconds=20.0)
+    eventually(lambda: not arrivals.wait(0.1) and arrivals.at_end() == ends)
 
 
 def test_what_comes_is_told_by_queue_and_stays(servers, amqp_broker: Broker, arrivals):
@@ -88,16 +88,16 @@ def test_a_subscription_is_watched_once_a_run_has_begun_it(servers, amqp_broker:
 def test_where_it_cannot_look_it_promises_nothing(servers, amqp_broker: Broker, arrivals):
     queue, bad = a_jms_queue(amqp_broker), a_jms_queue(amqp_broker, selector="= =")
     arrivals.watch({place(queue): 0, place(bad): 0})
-    eventually(lambda: not arrivals.is_sure(), seconds=20.0)
+    eventually(lambda: not arrivals.is_sure())
     put(amqp_broker, queue, [{"n": 0}])
     assert came(arrivals) == {place(queue)}
     arrivals.watch({place(queue): 1})
-    eventually(arrivals.is_sure, seconds=20.0)
+    eventually(arrivals.is_sure)
     amqp_broker.kill()
-    eventually(lambda: not arrivals.is_sure(), seconds=20.0)
+    eventually(lambda: not arrivals.is_sure())
     amqp_broker.server.start()
     arrivals.watch({place(queue): 2})
-    eventually(arrivals.is_sure, seconds=20.0)
+    eventually(arrivals.is_sure)
     assert came(arrivals) == {place(queue)}
 
 

@@ -143,7 +143,7 @@ def test_messages_without_an_id_are_told_apart(servers, amqp_broker: Broker):
 
 def test_a_changed_selector_is_read_by_from_the_next_run_on(servers, amqp_broker: Broker):
     """The link of a run keeps its own: what only that one takes goes to nobody then."""
-    queue = a_jms_queue(amqp_broker, "continuous", selector=BEDFORD, stay_seconds=8.0)
+    queue = a_jms_queue(amqp_broker, "continuous", selector=BEDFORD, stay_seconds=30.0)
     put(amqp_broker, queue, [{"n": 0, "do": "ok"}], properties={"site": "BEDFORD"})
 
     def changed() -> None:

@@ -126,10 +126,10 @@ def test_a_correction_under_the_same_id_does_not_vanish(servers, amqp_broker: Br
 
 
 def test_a_continuous_queue_goes_on_and_tries_again_from_the_row(servers, amqp_broker: Broker):
-    queue = a_jms_queue(amqp_broker, "continuous", stay_seconds=0.3)
+    queue = a_jms_queue(amqp_broker, "continuous", stay_seconds=20.0)
     bodies = [{"n": 0, "do": "until", "until": 2}, {"n": 1, "do": "ok"}]
     put(amqp_broker, queue, bodies)
-    run_queue(queue.pk)
+    run_queue(queue.pk, stop=lambda **_: "seen" if len(applied()) == 2 else None)
     assert applied() == [1, 0]
     assert left(amqp_broker, queue) == []
     assert MessageError.objects.get().state == "RESOLVED"

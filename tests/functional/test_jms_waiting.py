@@ -29,7 +29,7 @@ from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-ROOMY = Limits(messages=100, size=2**20, seconds=5.0)
+ROOMY = Limits(messages=100, size=2**20, seconds=60.0)
 
 
 def looked_at(queue: Queue, limits: Limits = ROOMY) -> Browsed:

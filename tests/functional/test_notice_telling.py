@@ -177,7 +177,7 @@ def test_a_receiver_that_never_answers_holds_up_nobody(
     _until(lambda: not courier.is_busy)
 
 
-def _until(is_so: Any, seconds: float = 10) -> None:
+def _until(is_so: Any, seconds: float = 60) -> None:
     ends = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < ends

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -66,18 +67,17 @@ def flow(broker: Kafka) -> Iterator[Queue]:
     read(broker, queue, range(3, 5))
     restored.back_up()
     relay()
-    # Attached for long enough to write its position for lag tools.
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=1.3)
-    read(broker, queue, range(5, 8))
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=20.0)
+    read(broker, queue, range(5, 8), stop=restored.once_noted(queue))
     relay()
     restored.restore()
     yield queue
     restored.drop_backup()
 
 
-def read(broker: Kafka, queue: Queue, numbers: range) -> Report:
+def read(broker: Kafka, queue: Queue, numbers: range, **options: Any) -> Report:
     broker.send(queue.topic, [{"n": n, "do": "publish"} for n in numbers])
-    return run_queue(queue.pk)
+    return run_queue(queue.pk, **options)
 
 
 def relay() -> RelayEnd | None:

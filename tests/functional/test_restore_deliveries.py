@@ -83,9 +83,9 @@ def interrupted(queue: Queue, offset: int) -> Delivery:
 
 
 def send_and_stay(queue: Queue, partner: MemoryDeliverer) -> None:
-    """Attached for long enough to write the position for lag tools."""
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=1.3)
-    send(queue, partner)
+    """Attached until the position for lag tools is written."""
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=20.0)
+    send(queue, partner, stop=restored.once_noted(queue))
 
 
 def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(broker):

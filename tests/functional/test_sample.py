@@ -149,7 +149,7 @@ def planted_anew(servers: Servers, transactional_db: None, monkeypatch: pytest.M
 
 
 @pytest.mark.servers
-def test_the_set_up_is_complete_and_can_be_repeated(planted_anew: None) -> None:
+def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
     assert seeded() == ""
     assert get_user_model().objects.get(username="admin").check_password("only-for-tests")
     assert set(Queue.objects.values_list("name", flat=True)) == set(names.TOPICS)

@@ -51,7 +51,7 @@ def post(address: str, order: dict[str, object], message_id: str) -> int:
         headers={"Idempotency-Key": message_id},
     )
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - as above
             return int(answer.status)
     except urllib.error.HTTPError as problem:
         problem.close()

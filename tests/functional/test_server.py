@@ -38,7 +38,7 @@ def port(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 def hasty_port(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[int]:
-    """Deadlines of a second, and one process alone."""
+    """Deadlines of seconds, and one process alone."""
     with shipped_web(environment, tmp_path_factory.mktemp("hasty"), *HASTY) as found:
         yield found
 

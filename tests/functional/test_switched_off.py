@@ -151,7 +151,7 @@ def test_switching_off_lets_the_batch_finish_and_starts_no_other(broker, switche
     queue = a_queue(broker, batch_size=10, stay_seconds=30)
     deeds = ["ok"] * 40
     deeds[4] = "sleep"
-    values = [{"n": n, "do": do, "seconds": 1.5} for n, do in enumerate(deeds)]
+    values = [{"n": n, "do": do, "seconds": 5} for n, do in enumerate(deeds)]
     broker.send(queue.topic, values)
     reports: list[Report] = []
     thread = threading.Thread(target=lambda: reports.append(run_in_thread(queue.pk)))

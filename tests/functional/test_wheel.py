@@ -28,7 +28,7 @@ from devstack.servers import Servers
 from tests.support import tutorial
 from tests.support.kafka_world import Kafka
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "tests" / "support" / "bare_project"
@@ -261,7 +261,7 @@ def at_work(manage: list[str], folder: Path, environment: dict[str, str]) -> Ite
             process.wait(10)
 
 
-def arrived(url: str, rows_of: str, seconds: float = 60) -> list[str]:
+def arrived(url: str, rows_of: str, seconds: float = 150) -> list[str]:
     """What a query finds, once it finds something."""
     deadline = time.monotonic() + seconds
     with psycopg.connect(url, autocommit=True) as connection:
@@ -273,7 +273,7 @@ def arrived(url: str, rows_of: str, seconds: float = 60) -> list[str]:
     return []
 
 
-def beat_acts(url: str, seconds: float = 30) -> bool:
+def beat_acts(url: str, seconds: float = 90) -> bool:
     """Whether the relay's schedule comes to a new moment."""
     moment = "SELECT last_scheduled_at FROM crontasks_croninstance WHERE task = 'relay'"
     deadline = time.monotonic() + seconds
@@ -287,7 +287,7 @@ def beat_acts(url: str, seconds: float = 30) -> bool:
 
 
 def open_the_console(address: str) -> None:
-    transport = httpx.HTTPTransport(retries=5)
+    transport = httpx.HTTPTransport(retries=9)
     with httpx.Client(base_url=address, transport=transport, timeout=30) as client:
         assert "The shop" in client.get("/").text
         asked = client.get("/ops/queues/")
@@ -352,19 +352,18 @@ def give_a_role(client: httpx.Client, path: str) -> None:
             "also the broker of the project's own Celery app",
         ),
         (
-            {"shop/routers.py": ('if db == "archive" or app_label == "orders"', "if True")},
-            "(sluice.E003) A database router leads tables away",
-        ),
-        (
-            {"people/models.py": (", PermissionsMixin)", ")")},
-            "(sluice.E001) Sluice's rights are permissions and groups of Django",
+            {
+                "shop/routers.py": ('if db == "archive" or app_label == "orders"', "if True"),
+                "people/models.py": (", PermissionsMixin)", ")"),
+            },
+            "(sluice.E003) A database router leads tables|(sluice.E001) Sluice's rights are",
         ),
         (
             {"shop/settings.py": ("sluice_settings(globals())", "")},
             "call sluice_settings(globals())",
         ),
     ],
-    ids=["package", "label", "broker", "router", "users", "no call"],
+    ids=["package", "label", "broker", "router and users", "no call"],
 )
 def test_what_would_be_in_its_way_is_said_at_the_start(
     python: Path,
@@ -397,4 +396,5 @@ def test_what_would_be_in_its_way_is_said_at_the_start(
         check=False,
     )
     assert done.returncode != 0
-    assert sentence in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert all(one in said for one in sentence.split("|")), said

@@ -138,7 +138,10 @@ def test_workers_of_a_driver_that_waits_are_given_a_task_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def jobs() -> int:
-        return len(open_session(SPARK).sparkContext.statusTracker().getJobIdsForGroup())
+        context = open_session(SPARK).sparkContext
+        # What has happened is told to the tracker by a thread of its own.
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        return len(context.statusTracker().getJobIdsForGroup())
 
     keeper = driver.Keeper()
     keeper.keep()

@@ -40,8 +40,8 @@ class Broker:
             "username": USER,
             "private_network": True,
             "address": f"orders-{uuid.uuid4()}",
-            "connect_seconds": 3,
-            "answer_seconds": 3,
+            "connect_seconds": 20,
+            "answer_seconds": 30,
             **more,
         }
 

@@ -38,7 +38,7 @@ class Child:
         with self.log.open("wb") as out:
             self.process = warm.child(
                 [*(program or self.program), *arguments],
-                {**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
+                environment,
                 log=out,
             )
 

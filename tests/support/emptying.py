@@ -28,7 +28,13 @@ _TABLES: Final = """
     WHERE c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY(%s)
       AND pg_relation_size(c.oid) > 0"""
 
-_KEPT: Final = "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace"
+# By which transaction each table was brought back, and with how many rows: as long as these are
+# all its rows, nobody has written to it.
+WRITTEN: Final = "written"
+_KEPT: Final = (
+    "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r' "
+    f"AND relname <> '{WRITTEN}'"
+)
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +52,9 @@ def remember(schema: str) -> None:
     """Copy what is in each table of a model into a schema of this name, which is not there yet."""
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA {schema}")
+        cursor.execute(
+            f"CREATE TABLE {schema}.{WRITTEN} (name text PRIMARY KEY, by xid, rows bigint)"
+        )
         for name, _ in _filled(cursor):
             cursor.execute(f'CREATE TABLE {schema}."{name}" AS TABLE public."{name}"')
             if not cursor.rowcount:
@@ -60,18 +69,42 @@ def empty() -> None:
 def bring_back(schema: str) -> None:
     """Bring every table of a model back to what was remembered in this schema."""
     with connection.cursor() as cursor:
-        filled = _filled(cursor)
-        if large := [f'"{name}"' for name, size in filled if size > LARGE_BYTES]:
-            cursor.execute(f"TRUNCATE {', '.join(large)} CASCADE")
         cursor.execute(_KEPT, [schema])
         kept = [name for (name,) in cursor.fetchall()]
+        same = _untouched(cursor, schema, kept)
+        filled = [(name, size) for name, size in _filled(cursor) if name not in same]
+        if large := [f'"{name}"' for name, size in filled if size > LARGE_BYTES]:
+            cursor.execute(f"TRUNCATE {', '.join(large)} CASCADE")
+            # It may have emptied some of these as well.
+            same = _untouched(cursor, schema, kept)
+        anew = [name for name in kept if name not in same]
         # In one transaction, and without the constraints' triggers: both sides are emptied.
         steps = ["BEGIN", "SET LOCAL session_replication_role = replica"]
         steps += [f'DELETE FROM "{name}"' for name, size in filled if size <= LARGE_BYTES]
         steps += [
-            f'INSERT INTO public."{n}" OVERRIDING SYSTEM VALUE TABLE {schema}."{n}"' for n in kept
+            f'INSERT INTO public."{n}" OVERRIDING SYSTEM VALUE TABLE {schema}."{n}"' for n in anew
+        ]
+        steps += [
+            f"INSERT INTO {schema}.{WRITTEN} SELECT '{n}', pg_current_xact_id()::xid, count(*) "
+            f'FROM {schema}."{n}" ON CONFLICT (name) DO UPDATE '
+            "SET by = excluded.by, rows = excluded.rows"
+            for n in anew
         ]
         cursor.execute("; ".join([*steps, "COMMIT"]))
+
+
+def _untouched(cursor: Any, schema: str, names: list[str]) -> set[str]:
+    """Those of the tables whose rows are still the ones that were brought back."""
+    if not names:
+        return set()
+    asked = " UNION ALL ".join(
+        f"SELECT w.name FROM {schema}.{WRITTEN} w WHERE w.name = '{name}' "
+        f'AND w.rows = (SELECT count(*) FROM public."{name}") '
+        f'AND NOT EXISTS (SELECT FROM public."{name}" t WHERE t.xmin <> w.by)'
+        for name in names
+    )
+    cursor.execute(asked)
+    return {name for (name,) in cursor.fetchall()}
 
 
 def _filled(cursor: Any) -> list[tuple[str, int]]:

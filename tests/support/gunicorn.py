@@ -49,7 +49,7 @@ def shipped_web(environment: Mapping[str, str], folder: Path, *further: str) -> 
     with log.open("wb") as out:
         process = warm.child(
             [*words, *further],
-            {**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
+            environment,
             log=out,
         )
     try:

@@ -1,4 +1,4 @@
-"""A configuration of gunicorn for tests: as it is shipped, with a second where it has a minute."""
+"""A configuration of gunicorn for tests: as it is shipped, with seconds where it has minutes."""
 
 import re
 import time
@@ -6,9 +6,9 @@ from typing import Any
 
 from console.server import limits
 
-limits.HEAD_SECONDS = 1.0  # type: ignore[misc]
-limits.BODY_SECONDS = 1.0  # type: ignore[misc]
-limits.HTTP_API_SECONDS = 1.0  # type: ignore[misc]
+limits.HEAD_SECONDS = 3.0  # type: ignore[misc]
+limits.BODY_SECONDS = 4.0  # type: ignore[misc]
+limits.HTTP_API_SECONDS = 4.0  # type: ignore[misc]
 limits.DISK_BYTES = 2 * limits.MEMORY_BYTES  # type: ignore[misc]
 LARGE = 4 * 2**20
 # gunicorn's own limit of a process in which no thread runs.

@@ -182,7 +182,7 @@ class Kafka:
             asked = self.admin.list_offsets(places, isolation_level=level, request_timeout=10)
             return [each.result(10).offset for each in asked.values()]
 
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
             assert time.monotonic() < deadline, f"a transaction is still open in {topic}"
             time.sleep(0.02)

@@ -1,6 +1,6 @@
 """A backup and a restore of the test's own database, by a copy of the whole of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -8,14 +8,29 @@ import psycopg
 from django.db import connection, connections
 
 from crontasks.copies import claim_database
-from integration.models import Deployment
+from integration.kafka.source import group_of
+from integration.models import Deployment, Queue
 from integration.store import deployments
+from tests.support.kafka_world import Kafka
+
+Stop = Callable[..., str | None]
 
 BACKUP: Final = "sluice_backup"
 TERMINATE: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE datname = %s AND pid <> pg_backend_pid()"
 )
+
+
+def once_noted(queue: Queue) -> Stop:
+    """What stops a run of a queue once its position for lag tools is that of the topic's end."""
+    broker, group = Kafka(queue.provider.bootstrap_servers), group_of(queue)
+
+    def stop(**_: object) -> str | None:
+        noted = broker.committed(group, queue.topic)
+        return "noted" if noted == broker.end(queue.topic) else None
+
+    return stop
 
 
 @contextmanager

@@ -17,8 +17,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -31,6 +33,7 @@ from devstack.certificates import Authority
 from devstack.overriding import override
 from devstack.secured_kafka import HOSTS, shown_at
 from devstack.supervise import Process
+from tests.support.celery_world import eventually
 from tests.support.kafka_session import QUIET, session_of
 from tests.support.kept_objects import keep_the_rest
 from tests.support.kept_together import LOGINS, file_of, group_of
@@ -116,6 +119,7 @@ class SecuredKafka(secured_kafka.SecuredKafka):
         """The fields of a provider who logs in by SCRAM, as a user of its own."""
         name = f"user-{uuid4().hex[:8]}"
         self.add_user(name, f"{name}-password")
+        eventually(lambda: self._lets_in(name, f"{name}-password"))
         return {
             "bootstrap_servers": self.sasl_ssl,
             "security_protocol": "SASL_SSL",
@@ -136,6 +140,25 @@ class SecuredKafka(secured_kafka.SecuredKafka):
             "client_key": issued.key,
         }
 
+    def _lets_in(self, user: str, password: str) -> bool:
+        """Return whether the broker has heard of the user, whom the controller knows first."""
+        client = AdminClient(
+            {
+                "bootstrap.servers": self.sasl_ssl,
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": user,
+                "sasl.password": password,
+                "ssl.ca.pem": self.certificate,
+                "log_level": 0,
+            }
+        )
+        try:
+            client.list_topics(timeout=5)
+        except KafkaException:
+            return False
+        return True
+
     def grant(self, command: str) -> None:
         """Do what a `kafka-acls.sh` command says, as the cluster's administrator."""
         words = shlex.split(command)
@@ -155,6 +178,21 @@ class SecuredKafka(secured_kafka.SecuredKafka):
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in client.create_acls(bindings).values():
             future.result(10)
+        # The controller has them; the broker, which answers this itself, hears of them later.
+        eventually(lambda: all(_is_known(client, one) for one in bindings))
+
+
+def _is_known(client: AdminClient, binding: AclBinding) -> bool:
+    wanted = AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
+    return bool(client.describe_acls(wanted).result(10))
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 import pytest
 
-from integration.kafka import admin, examination, facts, looks
+from integration.kafka import admin, examination, facts, listeners, looks
 
 MOMENT_SECONDS = 0.3
 # For what only tells why it does not answer once the port was reached, also on a busy machine.
-WHILE_SECONDS = 1.5
+WHILE_SECONDS = 5.0
 
 
 def wait_a_moment(monkeypatch: pytest.MonkeyPatch, seconds: float = MOMENT_SECONDS) -> None:
@@ -15,6 +15,9 @@ def wait_a_moment(monkeypatch: pytest.MonkeyPatch, seconds: float = MOMENT_SECON
         monkeypatch.setattr(module, "ANSWER_SECONDS", seconds)
     for name in ("GREETING_SECONDS", "SENT_ON_SECONDS"):
         monkeypatch.setattr(examination, name, seconds)
+    if seconds == WHILE_SECONDS:
+        # Here the port answers, on a busy machine after a while.
+        monkeypatch.setattr(listeners, "ASK_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def records(broker: Kafka, topic: str) -> list[Message]:
     reader = Consumer({**to, "isolation.level": "read_committed", "enable.partition.eof": True})
     reader.assign([TopicPartition(topic, 0, 0)])
     found: list[Message] = []
-    while (message := reader.poll(5)) is not None and message.error() is None:
+    while (message := reader.poll(60)) is not None and message.error() is None:
         found.append(message)
     assert message is not None, "the topic does not answer"
     reader.close()

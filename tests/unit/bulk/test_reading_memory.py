@@ -126,8 +126,8 @@ def test_of_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", ["text", "list", "object"])
 def test_of_a_long_text_that_parquet_stores_once(shape: str, tmp_path: Path) -> None:
-    """1 MB in the file, and as much in each of 200 rows."""
-    count = 200
+    """1 MB in the file, and as much in each of 120 rows."""
+    count = 120
     places = pa.array([0] * count, pa.int32())
     texts: Any = pa.DictionaryArray.from_arrays(places, pa.array(["B" * 1_000_000]))
     if shape == "list":
