@@ -1,9 +1,11 @@
 """A wire between Sluice's processes and a server: it can reset all connections, and be turned."""
 
 import asyncio
+import gc
 import socket
 import struct
 import threading
+import warnings
 from functools import partial
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -12,6 +14,9 @@ from devstack import ports
 
 # Closing with this sends RST: what was on its way is lost, at both ends.
 AT_ONCE: Final = struct.pack("ii", 1, 0)
+# What is reset ends at a later turn of the event loop, and its other end after that.
+LAST_TURNS: Final = 5
+COMING_SECONDS: Final = 1.0
 
 
 class _End(asyncio.Protocol):
@@ -131,6 +136,10 @@ class Proxy(threading.Thread):
             self.reset(name)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self.join()
+        # The loop may not have come to close what came at the very end: that goes with it here.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def run(self) -> None:
         self._loop.run_until_complete(self._listen())
@@ -138,9 +147,17 @@ class Proxy(threading.Thread):
         self._loop.run_forever()
         for server in self._servers:
             server.close()
-        # What was reset, or is under way, is over after one more turn.
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(self._cut_off())
         self._loop.close()
+
+    async def _cut_off(self) -> None:
+        """Let what is only coming come, and reset it with all the rest."""
+        if coming := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(coming, timeout=COMING_SECONDS)
+        for _ in range(LAST_TURNS):
+            for wire in self.wires.values():
+                wire.reset()
+            await asyncio.sleep(0)
 
     async def _listen(self) -> None:
         for wire in self.wires.values():
