@@ -22,7 +22,6 @@ from django.urls import reverse
 from crontasks.models import CronInstance
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.kafka.source import consumer_group
 from integration.models import (
     ErrorAttempt,
     MessageError,
@@ -40,6 +39,7 @@ from tests.support.builders import a_brief_queue, a_queue
 from tests.support.celery_world import Child, celery_world, eventually
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
+from tests.support.restored import once_noted
 from tests.support.rows import a_person
 from tests.support.standby import Pair, Unconfirmed, replicated
 
@@ -232,13 +232,7 @@ def test_what_a_standby_never_got_is_told_and_nothing_acts_before_that_is_decide
     hasty_pair.cut_off_standby()
     Queue.objects.filter(pk=queue.pk).update(stay_seconds=20.0)
     broker.send(queue.topic, [{"n": n} for n in range(BATCH, 2 * BATCH)])
-    group = consumer_group(queue.name)
-
-    def stop(**_: object) -> str | None:
-        """Once its position for lag tools is written."""
-        return "seen" if broker.committed(group, queue.topic) == 2 * BATCH else None
-
-    run_queue(queue.pk, stop=stop)
+    run_queue(queue.pk, stop=once_noted(queue))
     assert standing(queue)[0] == 2 * BATCH
 
     hasty_pair.fail_over()

@@ -1,13 +1,12 @@
 """The end of an owner, as the next one meets it: its locks are free a moment after it."""
 
 import signal
-import time
 
 from django.db import connection
 
+from tests.support.celery_world import eventually
 from tests.support.warm import WarmChild
 
-NOTICED_SECONDS = 20
 # Locks of a prepared transaction belong to no session.
 _HELD_BY_OTHERS = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid() "
@@ -27,13 +26,10 @@ def await_free_locks() -> None:
 
     A session outlives its client for a moment: who came in that moment would find nothing free.
     """
-    until = time.monotonic() + NOTICED_SECONDS
-    while _are_locks_held():
-        assert time.monotonic() < until, "locks of somebody who is gone are still held"
-        time.sleep(0.01)
+    eventually(_are_locks_free)
 
 
-def _are_locks_held() -> bool:
+def _are_locks_free() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(_HELD_BY_OTHERS)
-        return cursor.fetchone() != (0,)
+        return cursor.fetchone() == (0,)
