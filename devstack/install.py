@@ -35,13 +35,10 @@ def everything(*, with_spark: bool = False, beside: Sequence[Beside] = ()) -> No
             with step("Python packages", at_first="about half a minute the first time"):
                 environment.install()
         more = [each.jars for each in beside]
-        if ARTEMIS in more and not environment.has_amqp():
-            with step("AMQP library", at_first="about half a minute the first time"):
-                is_built = environment.install_amqp()
-            if not is_built:
-                loud(environment.NO_AMQP)
-        configurations = ["kafka", *(["spark"] if with_spark else []), *more]
-        tasks: list[Callable[[], None]] = [partial(_jars, configurations), _frontend, _chromium]
+        tasks: list[Callable[[], None]] = [_kafka, _frontend, _chromium]
+        tasks += [partial(_jars, name) for name in (*(["spark"] if with_spark else []), *more)]
+        if ARTEMIS in more:
+            tasks.append(_amqp)
         side_by_side(tasks)
 
 
@@ -58,16 +55,26 @@ def _check_disk() -> int:
     return free_megabytes
 
 
-def _jars(configurations: list[str]) -> None:
-    """One after the other, as Ivy locks its cache: two at once would only wait for each other."""
-    for configuration in configurations:
-        if not jars.is_ready(configuration):
-            title = f"Jars of {configuration.title()}"
-            with step(title, at_first="about half a minute the first time"):
-                jars.fetch(configuration)
+def _kafka() -> None:
+    _jars("kafka")
     if not kafka_classes.are_ready():
         with step("Classes of Kafka"):
             kafka_classes.make()
+
+
+def _jars(configuration: str) -> None:
+    if not jars.is_ready(configuration):
+        title = f"Jars of {configuration.title()}"
+        with step(title, at_first="about half a minute the first time"):
+            jars.fetch(configuration)
+
+
+def _amqp() -> None:
+    if not environment.has_amqp():
+        with step("AMQP library", at_first="about half a minute the first time"):
+            is_built = environment.install_amqp()
+        if not is_built:
+            loud(environment.NO_AMQP)
 
 
 def _frontend() -> None:

@@ -1,8 +1,12 @@
 """Fetches jars with the Ivy that PySpark carries, and keeps only those it knows by checksum."""
 
+import fcntl
 import hashlib
+import os
 import shutil
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from devstack import errors, java, paths, stamps, tool
@@ -33,16 +37,16 @@ def fetch(configuration: str) -> None:
     partial = paths.FETCHED / f"{configuration}.new"
     shutil.rmtree(partial, ignore_errors=True)
     log_name = f"jars-{configuration}"
-    if not tool.run(log_name, ivy_command(configuration, partial)):
-        raise errors.no_network(TITLES[configuration], tool.log_for(log_name))
+    with cache_of(configuration) as cache:
+        if not tool.run(log_name, ivy_command(configuration, cache, partial)):
+            raise errors.no_network(TITLES[configuration], tool.log_for(log_name))
     wrong = differences(checksums(configuration), partial)
     if wrong:
         raise errors.Problem(
             "BAD_CHECKSUM",
             f"Of the fetched jars {len(wrong)} are not the ones Sluice was tested with "
             f"({', '.join(wrong[:3])}).",
-            f"Remove {paths.FETCHED / 'ivy'} and run the command again; if it repeats, do not "
-            "trust the mirror.",
+            f"Remove {cache} and run the command again; if it repeats, do not trust the mirror.",
         )
     _unpack(partial)
     folder = paths.FETCHED / configuration
@@ -51,14 +55,33 @@ def fetch(configuration: str) -> None:
     stamps.mark_done(_stamp(configuration), _wanted(configuration))
 
 
-def ivy_command(configuration: str, folder: Path) -> list[str | Path]:
+@contextmanager
+def cache_of(configuration: str) -> Iterator[Path]:
+    """Keep to itself the folder in which Ivy has what it fetched of a configuration.
+
+    It is the user's, as those of uv and npm are: the next checkout finds there what this one
+    fetched. Where the user has no folder that can be written to, it is the checkout's.
+    """
+    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = own / "sluice" / "ivy" / configuration
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        cache = paths.FETCHED / "ivy" / configuration
+        cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield cache
+
+
+def ivy_command(configuration: str, cache: Path, folder: Path) -> list[str | Path]:
     ivy = paths.in_packages("pyspark/jars/ivy-*.jar")
     if ivy is None:
         raise errors.not_set_up("PySpark, which carries the tool that fetches jars,")
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
     return [
         java.find(),
-        f"-Divy.cache.dir={paths.FETCHED / 'ivy'}",
+        f"-Divy.cache.dir={cache}",
         "-jar",
         ivy,
         *("-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),

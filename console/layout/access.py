@@ -3,12 +3,21 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import wraps
+from functools import cache, wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 from django.conf import settings
+from django.contrib.auth import get_backends, get_user_model
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import (
+    AnonymousUser,
+    Group,
+    Permission,
+    PermissionsMixin,
+    User,
+)
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -17,6 +26,7 @@ from django.utils.functional import lazy
 
 from console.models import Limit
 from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.sessions import fetch_all
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer", bound=HttpResponseBase)
@@ -139,12 +149,50 @@ def _reach_of(user: User | AnonymousUser) -> Reach:
 
 
 def _stored_reach(user: User) -> Reach:
-    """The rights by Django's own backends, whatever the users' model, and the limit."""
-    permissions = user.get_all_permissions()
+    """The rights by Django's backends, whatever the users' model, and the limit."""
+    rows = fetch_all(_asked_of_people(), {"person": user.pk})
+    permissions = {permission for permission, _, _ in rows} if user.is_active else set()
+    if not _only_djangos_backend():
+        permissions = user.get_all_permissions()
     rights = frozenset(right for right in Right if right.permission in permissions)
-    # One row for each system; of a limit to none, a row without one.
-    systems = list(Limit.objects.filter(person=user).values_list("systems", flat=True))
+    systems = [system for _, is_limit, system in rows if is_limit]
     return Reach(rights, Scope(frozenset(filter(None, systems))) if systems else EVERYTHING)
+
+
+def _only_djangos_backend() -> bool:
+    """Return whether permissions are those of Django's tables, and nobody else gives any."""
+    by_backends = get_user_model().get_all_permissions is PermissionsMixin.get_all_permissions
+    return by_backends and {type(backend) for backend in get_backends()} == {ModelBackend}
+
+
+@cache
+def _asked_of_people() -> str:
+    """The statement for a person's permissions, and for each system of their limit.
+
+    Of a limit to none there is a row without a system. Django's backend asks for the person's own
+    permissions and for their groups', each time by two statements put together anew, which takes a
+    tenth of the time of a page.
+    """
+    person, limit = get_user_model()._meta, Limit._meta
+    own, groups = person.get_field("user_permissions"), person.get_field("groups")
+    granted, systems = Group._meta.get_field("permissions"), limit.get_field("systems")
+    return f"""
+        SELECT t.app_label || '.' || p.codename, FALSE, NULL
+        FROM {Permission._meta.db_table} p
+        JOIN {ContentType._meta.db_table} t ON t.id = p.content_type_id
+        WHERE p.id IN (
+            SELECT {own.m2m_reverse_name()} FROM {own.m2m_db_table()}
+            WHERE {own.m2m_column_name()} = %(person)s
+            UNION ALL
+            SELECT g.{granted.m2m_reverse_name()} FROM {granted.m2m_db_table()} g
+            JOIN {groups.m2m_db_table()} m
+              ON m.{groups.m2m_reverse_name()} = g.{granted.m2m_column_name()}
+            WHERE m.{groups.m2m_column_name()} = %(person)s)
+        UNION ALL
+        SELECT NULL, TRUE, s.{systems.m2m_reverse_name()}
+        FROM {limit.db_table} l
+        LEFT JOIN {systems.m2m_db_table()} s ON s.{systems.m2m_column_name()} = l.person_id
+        WHERE l.person_id = %(person)s"""
 
 
 def needs(*rights: Right) -> Callable[[View[Arguments, Answer]], View[Arguments, Answer]]:

@@ -39,6 +39,7 @@ from tests.support.builders import a_brief_queue, a_queue
 from tests.support.celery_world import Child, celery_world, eventually
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
+from tests.support.killed import await_kill
 from tests.support.restored import once_noted
 from tests.support.rows import a_person
 from tests.support.standby import Pair, Unconfirmed, replicated
@@ -81,10 +82,12 @@ def outbound(broker: Kafka, queue: Queue) -> Queue:
     )
 
 
-def account(queue: Queue, messages: int) -> None:
-    assert effects() == list(range(messages))
-    assert ended(queue) == dict.fromkeys(range(messages), "APPLIED")
-    assert standing(queue) == (messages, "RUNNING", "")
+def account(*queues: Queue, messages: int) -> None:
+    """So many messages of each queue, one queue's numbers behind the other's."""
+    assert effects() == list(range(len(queues) * messages))
+    for queue in queues:
+        assert ended(queue) == dict.fromkeys(range(messages), "APPLIED")
+        assert standing(queue) == (messages, "RUNNING", "")
     assert not MessageError.objects.exists()
     assert not ErrorAttempt.objects.exists()
 
@@ -150,7 +153,7 @@ def test_every_process_goes_on_with_the_standby_and_nothing_is_lost_or_doubled(
         eventually(lambda: not unsent.exists(), worker, relay, beat)
         assert pool_of(worker, relay) == before
         assert beat.process.poll() is None
-    account(queue, MESSAGES)
+    account(queue, messages=MESSAGES)
     account_for_published(broker, out)
     assert QueuePartition.objects.get(queue=queue).epoch > epoch
     restore = Restore.objects.get()
@@ -179,9 +182,9 @@ def test_a_commit_that_waits_for_the_standby_is_done_again_when_that_never_got_i
     assert b"LOST" in said, said
     assert standing(queue)[0] == 0
     assert effects() == []
-    look()
+    look(queue)
     drain(queue)
-    account(queue, 3 * BATCH)
+    account(queue, messages=3 * BATCH)
 
 
 def in_commit(pair: Pair) -> bool:
@@ -190,34 +193,38 @@ def in_commit(pair: Pair) -> bool:
         return session.execute(IN_COMMIT).fetchone() is not None
 
 
-def look() -> Restore:
+def look(queue: Queue) -> Restore:
     """As the leading worker looks at once what a promotion means."""
-    assert run_queue(Queue.objects.get(direction="inbound").pk).ending is RunEnding.STOPPED
+    assert run_queue(queue.pk).ending is RunEnding.STOPPED
     restore = examining.current()
     assert restore is not None
     return examining.look(restore)
 
 
-@pytest.mark.parametrize("step", [Step.PREPARED, Step.DECIDED])
 def test_a_batch_between_its_two_commits_is_settled_on_the_standby(
-    pair: Pair, broker: Kafka, child_environment, step: Step
+    pair: Pair, broker: Kafka, child_environment
 ) -> None:
-    """Prepared, replicated and decided by Kafka: it is committed there."""
-    queue = a_brief_queue(broker, two_phase=True, batch_size=BATCH)
-    out = outbound(broker, queue)
-    broker.send(queue.topic, [{"n": n, "do": "publish"} for n in range(2 * BATCH)])
-    words = ["-m", "tests.support.crash_child", str(queue.pk), step, "1", "KILL"]
-    worker = warm.child(words, child_environment | {"SLUICE_DATABASE_URL": pair.url})
-    assert worker.wait(60) == -signal.SIGKILL
-    assert branches.left() != []
+    """Prepared, replicated and, of the second queue, decided by Kafka: it is committed there."""
+    environment = child_environment | {"SLUICE_DATABASE_URL": pair.url}
+    queues = [a_brief_queue(broker, two_phase=True, batch_size=BATCH) for _ in range(2)]
+    out = outbound(broker, queues[0])
+    for queue, step, first in zip(
+        queues, (Step.PREPARED, Step.DECIDED), (0, 2 * BATCH), strict=True
+    ):
+        numbers = range(first, first + 2 * BATCH)
+        broker.send(queue.topic, [{"n": n, "do": "publish"} for n in numbers])
+        words = ["-m", "tests.support.crash_child", str(queue.pk), step, "1", "KILL"]
+        await_kill(warm.child(words, environment), step)
+    assert len(branches.left()) == len(queues)
     pair.fail_over()
     connections.close_all()
-    look()
+    look(queues[0])
     # Kafka may not be able to tell at the first run; the next one asks again.
-    eventually(lambda: run_queue(queue.pk) and branches.left() == [], every=0.5)
-    drain(queue)
-    account(queue, 2 * BATCH)
-    assert sorted(int(record.key()) for record in sent(broker, out, 2 * BATCH)) == effects()
+    eventually(lambda: all(map(drain, queues)) and branches.left() == [], every=0.5)
+    for queue in queues:
+        drain(queue)
+    account(*queues, messages=2 * BATCH)
+    assert sorted(int(record.key()) for record in sent(broker, out, 4 * BATCH)) == effects()
     assert branches.left() == []
 
 
@@ -239,7 +246,7 @@ def test_what_a_standby_never_got_is_told_and_nothing_acts_before_that_is_decide
     connections.close_all()
     with connection.cursor() as cursor:
         assert deployments.standing(cursor).is_moved, "told as soon as the standby takes writes"
-    restore = look()
+    restore = look(queue)
     assert standing(queue)[0] == BATCH
     [finding] = restore.findings.all()
     assert (finding.kind, finding.facts["from"], finding.facts["to"]) == (

@@ -123,6 +123,7 @@ def test_an_import_from_the_upload_to_the_last_good_row(
     page.get_by_label("Why").fill("first load")
     page.get_by_role("button", name="Run it").click()
 
+    expect(page.get_by_text("Asked for.")).to_be_visible()
     run = BulkRun.objects.get()
     assert (run.reason, StoredObject.objects.count()) == ("first load", 0)
     watch(page, run)

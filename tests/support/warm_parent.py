@@ -36,6 +36,7 @@ OWN: Final = (
     "SLUICE_DATABASE_URL",
     "SLUICE_DEPLOYMENT",
     "SLUICE_LEASE_SECONDS",
+    "SLUICE_OTHER_DATABASES",
     "SLUICE_SPARK_MEMORY_MB",
     "TESTS_HANG",
     "TESTS_MUTATION",
@@ -176,7 +177,8 @@ def _take_own(values: Mapping[str, str]) -> None:
     fresh = vars(importlib.reload(sys.modules[settings.SETTINGS_MODULE]))
     for name in filter(str.isupper, fresh):
         setattr(settings, name, fresh[name])
-    connections.settings["default"].update(settings.DATABASES["default"])
+    for alias, database in connections.configure_settings(settings.DATABASES).items():
+        connections.settings.setdefault(alias, {}).update(database)
     app.conf.update(broker_url=settings.SLUICE_CELERY_BROKER_URL)
 
 

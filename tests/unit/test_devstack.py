@@ -109,6 +109,21 @@ def test_both_versions_of_the_kafka_client_are_locked_apart() -> None:
     assert len(jars.checksums("spark")) == 5
 
 
+def test_jars_are_fetched_into_the_users_cache_or_the_checkouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "FETCHED", tmp_path / "checkout")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    with jars.cache_of("kafka") as cache:
+        assert cache == tmp_path / "user" / "sluice" / "ivy" / "kafka"
+        assert cache.is_dir()
+    (tmp_path / "no-folder").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-folder"))
+    with jars.cache_of("kafka") as cache:
+        assert cache == tmp_path / "checkout" / "ivy" / "kafka"
+        assert cache.is_dir()
+
+
 def test_a_step_is_done_again_only_when_a_file_has_changed(tmp_path: Path) -> None:
     source = tmp_path / "requirements.txt"
     source.write_text("a==1")
