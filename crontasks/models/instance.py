@@ -1,5 +1,6 @@
 """An instance: one configured schedule of one cron task."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -174,6 +175,10 @@ class CronInstance(models.Model):
         except BadParametersError as e:
             raise ValidationError({"parameters": str(e)}) from e
 
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Ask the database for all but what `clean` has told of: a schedule of both kinds."""
+        super().validate_constraints({*(exclude or ()), "interval_seconds"})
+
     def _is_moved(self) -> bool:
         """Return whether its moments have changed, so that counting begins now."""
         stored = type(self).objects.filter(pk=self.pk).values(*MOMENTS).first()
@@ -214,25 +219,33 @@ class CronInstance(models.Model):
 
     def _periodic_schedule(self) -> dict[str, Any]:
         if self.interval_seconds is not None:
-            every, _ = IntervalSchedule.objects.get_or_create(
-                every=self.interval_seconds, period=IntervalSchedule.SECONDS
-            )
-            return {"interval": every}
+            every = {"every": self.interval_seconds, "period": IntervalSchedule.SECONDS}
+            return {"interval": _stored(IntervalSchedule, every)}
         minute, hour, day, month, weekday = parse(self.crontab).texts()
-        timed, _ = CrontabSchedule.objects.get_or_create(
-            minute=minute,
-            hour=hour,
-            day_of_month=day,
-            month_of_year=month,
-            day_of_week=weekday,
-            timezone=self.time_zone,
-        )
-        return {"crontab": timed}
+        timed = {
+            "minute": minute,
+            "hour": hour,
+            "day_of_month": day,
+            "month_of_year": month,
+            "day_of_week": weekday,
+            "timezone": self.time_zone,
+        }
+        return {"crontab": _stored(CrontabSchedule, timed)}
 
     def forget_periodic_task(self) -> None:
         """Take it away when this instance is deleted."""
         PeriodicTask.objects.filter(pk=self.periodic_task_id).delete()
         _tell_beat()
+
+
+def _stored(kind: type[models.Model], fields: dict[str, Any]) -> models.Model:
+    """Return a row with these fields: the first there is, since nothing keeps it from being two.
+
+    A new one is stored past its own `save`, which would tell beat.
+    """
+    rows = kind._default_manager
+    found: models.Model | None = rows.filter(**fields).order_by("pk").first()
+    return found or rows.bulk_create([kind(**fields)])[0]
 
 
 def _tell_beat() -> None:

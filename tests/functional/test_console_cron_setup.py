@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule
 
 from crontasks import ticks
 from crontasks.definitions import registry
@@ -252,3 +253,15 @@ def test_runs_carry_the_name_of_the_person_they_run_as(client: Client) -> None:
     clerk = User.objects.create_user("clerk")
     create(client, run_as=clerk.pk)
     assert stored().actor == "clerk (cron task)"
+
+
+def test_what_beat_has_twice_by_a_race_keeps_nobody_from_saving(client: Client) -> None:
+    """Its tables take two rows of one schedule, and two processes can store them at once."""
+    times = {"minute": "30", "hour": "2", "day_of_week": "1,2,3,4,5", "timezone": "Europe/Berlin"}
+    twice = [CrontabSchedule.objects.create(**times) for _ in range(2)]
+    assert create(client).status_code == 303
+    made = CronInstance.objects.get(name="Nightly")
+    assert made.periodic_task.crontab == twice[0]
+    rows = [IntervalSchedule.objects.create(every=10, period="seconds") for _ in range(2)]
+    consumer = a_queue_row().instances.get()
+    assert consumer.periodic_task.interval == rows[0]

@@ -48,7 +48,7 @@ def test_a_queue_with_its_schedule_is_stored_by_few_statements():
     a_queue("first")
     with CaptureQueriesContext(connection) as asked:
         a_queue("second")
-    assert len(asked) <= 14
+    assert len(asked) <= 13
 
 
 def test_a_saved_instance_owns_a_periodic_task_that_follows_it():
