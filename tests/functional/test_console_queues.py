@@ -290,12 +290,12 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
             queue = a_queue_row("continuous")
             for number in range(3):
                 a_place(queue, partition=number)
-        # The frame asks for the session, the person, their rights (2), their limit, the deployment
-        # and the menu's counts (7); the rest is the page's own.
+        # The frame asks for the session, the person, their rights and limit, the deployment and the
+        # menu's counts (7); the rest is the page's own.
         for address, count in (
-            (reverse("overview"), 27),
-            (reverse("queues"), 13),
-            (reverse("queue", args=[queue.name]), 21),
+            (reverse("overview"), 25),
+            (reverse("queues"), 11),
+            (reverse("queue", args=[queue.name]), 19),
         ):
             with django_assert_num_queries(count):  # type: ignore[operator] # a fixture
                 client.get(address)
