@@ -62,11 +62,12 @@ def cache_of(configuration: str) -> Iterator[Path]:
     It is the user's, as those of uv and npm are: the next checkout finds there what this one
     fetched. Where the user has no folder that can be written to, it is the checkout's.
     """
-    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cache = own / "sluice" / "ivy" / configuration
     try:
+        # RuntimeError: nobody knows a home of this user's.
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = own / "sluice" / "ivy" / configuration
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):
         cache = paths.FETCHED / "ivy" / configuration
         cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
