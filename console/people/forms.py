@@ -102,9 +102,14 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         return systems
 
     def take_no_password(self, why: str, instead: str) -> None:
-        """Refuse a password with the sentence `why`; its field says what to do instead, as HTML."""
+        """Refuse a password with the sentence `why`; its field says what to do instead, as HTML.
+
+        The field is closed by its widget alone: Django would ignore what comes for a closed field,
+        and from an older page it may come.
+        """
         self._no_password = why
         self.fields["password"].help_text = instead
+        self.fields["password"].widget.attrs["disabled"] = True
 
     def clean_password(self) -> str:
         """Raises ValidationError for a weak one, and for any where none is taken."""

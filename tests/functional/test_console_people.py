@@ -17,6 +17,8 @@ from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.rows import PASSWORD, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+# A field for passwords that takes none.
+CLOSED = re.compile(r'<input[^>]*name="password"[^>]* disabled')
 
 
 def administrator(name: str = "adam") -> Client:
@@ -99,6 +101,7 @@ def test_ones_own_password_is_not_set_without_the_old_one() -> None:
     assert answer.status_code == 422
     for told in (page, answer):
         assert f'href="{reverse("password_change")}"' in told.text
+        assert CLOSED.search(told.text)
     ann.refresh_from_db()
     assert ann.check_password(PASSWORD)
     assert client.post(place, {**data, "email": "ann@erp.example"}).status_code == 303
@@ -135,6 +138,7 @@ def test_a_password_or_a_new_person_asks_for_a_login_that_is_recent() -> None:
     assert "otto@erp.example" in answer.text, "what was typed is kept"
     for told in (page, answer):
         assert f'href="{confirming}?next={quote(place, safe="")}"' in told.text
+        assert CLOSED.search(told.text)
     otto.refresh_from_db()
     assert otto.check_password(PASSWORD)
     assert client.post(place, data).status_code == 303, "the rest asks for no login"
