@@ -67,6 +67,8 @@ def cache_of(configuration: str) -> Iterator[Path]:
         own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         cache = own / "sluice" / "ivy" / configuration
         cache.mkdir(parents=True, exist_ok=True)
+        # Refused where the folder is another user's, as after a set-up by sudo.
+        (cache / "lock").touch()
     except (OSError, RuntimeError):
         cache = paths.FETCHED / "ivy" / configuration
         cache.mkdir(parents=True, exist_ok=True)

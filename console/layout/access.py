@@ -169,9 +169,9 @@ def _only_djangos_backend() -> bool:
 def _asked_of_people() -> str:
     """The statement for a person's permissions, and for each system of their limit.
 
-    Of a limit to none there is a row without a system. Django's backend asks for the person's own
-    permissions and for their groups', each time by two statements put together anew, which takes a
-    tenth of the time of a page.
+    Of a limit to none there is a row without a system. Django's backend puts together a statement
+    for the person's own permissions and one for their groups' at each request; with one for the
+    limit that took a tenth of the time of a page.
     """
     person, limit = get_user_model()._meta, Limit._meta
     own, groups = person.get_field("user_permissions"), person.get_field("groups")
