@@ -22,7 +22,10 @@ def is_ready() -> bool:
 
 
 def install() -> None:
-    """Make the environment hold exactly the pinned packages. Raises Problem."""
+    """Make the environment hold exactly the pinned packages.
+
+    Raises Problem PYTHON_WITHOUT_VENV, PYTHON_UNFIT or NO_NETWORK.
+    """
     # pip comes last: without it the environment was left half-made.
     if not (paths.VENV_PYTHON.exists() and (paths.VENV / "bin" / "pip").exists()):
         _make()
@@ -30,7 +33,7 @@ def install() -> None:
     options = ["--require-hashes", "--python", str(paths.VENV_PYTHON)]
     sync: list[str | Path] = [uv, "pip", "sync", *options, REQUIREMENTS]
     if not tool.run("packages", sync, environment={"UV_PYTHON_DOWNLOADS": "never"}):
-        raise errors.no_network("The Python packages", tool.log_for("packages"))
+        raise not_installed(tool.log_for("packages"))
     stamps.mark_done(STAMP, _wanted())
     # What is not in the list was removed, the extra as well.
     AMQP_STAMP.unlink(missing_ok=True)
@@ -62,7 +65,9 @@ def lock() -> None:
     """Compile the pinned, hashed requirements anew from the *.in files. Raises Problem."""
     uv = installer()
     for name in ("requirements", "requirements-dev", "requirements-peers"):
+        # For the oldest Python that is promised and for all newer ones, whatever runs this.
         options = ["--quiet", "--generate-hashes", "--no-header", "-o", f"{name}.txt"]
+        options += ["--universal", "--python-version", "3.11"]
         # The file there is is read too: what need not change keeps its version.
         if not tool.run("lock", [uv, "pip", "compile", *options, f"{name}.in"]):
             raise errors.command_failed(f"Compiling {name}.in", tool.log_for("lock"))
@@ -95,6 +100,25 @@ def _make() -> None:
             "This Python cannot make a virtual environment.",
             "Install its venv module (on Debian and Ubuntu: apt-get install python3-venv).",
         )
+
+
+def not_installed(log: Path) -> errors.Problem:
+    """Return what kept the packages from being installed, by what uv wrote into its log.
+
+    An environment that they do not fit is removed.
+    """
+    said = log.read_text() if log.exists() else ""
+    if "No solution found" not in said:
+        return errors.no_network("The Python packages", log)
+    # Else another Python would be given this one's environment.
+    shutil.rmtree(paths.VENV, ignore_errors=True)
+    version = ".".join(map(str, sys.version_info[:3]))
+    return errors.Problem(
+        "PYTHON_UNFIT",
+        f"The pinned packages cannot be installed for Python {version}.",
+        "Run the command again with another one, for instance: make PYTHON=/usr/bin/python3.12 "
+        f"run; what the tool said is in {log}.",
+    )
 
 
 def _wanted_for_amqp() -> str:

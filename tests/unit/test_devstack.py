@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from devstack import chromium, errors, jars, kafka, keys, paths, ports, progress, stamps
+from devstack import (
+    chromium,
+    environment,
+    errors,
+    jars,
+    kafka,
+    keys,
+    paths,
+    ports,
+    progress,
+    stamps,
+)
 from devstack.kafka import Kafka, an_id, properties
 from devstack.parts import is_secured
 from devstack.secured_kafka import secured
@@ -122,6 +133,19 @@ def test_jars_are_fetched_into_the_users_cache_or_the_checkouts(
     with jars.cache_of("kafka") as cache:
         assert cache == tmp_path / "checkout" / "ivy" / "kafka"
         assert cache.is_dir()
+
+
+def test_a_python_that_the_packages_do_not_run_on_is_not_taken_for_a_missing_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "VENV", tmp_path / "venv")
+    paths.VENV.mkdir()
+    log = tmp_path / "packages.log"
+    assert environment.not_installed(log).code == "NO_NETWORK"
+    assert paths.VENV.exists()
+    log.write_text("error: No solution found when resolving dependencies\n")
+    assert environment.not_installed(log).code == "PYTHON_UNFIT"
+    assert not paths.VENV.exists(), "another Python is to make an environment of its own"
 
 
 def test_a_step_is_done_again_only_when_a_file_has_changed(tmp_path: Path) -> None:
