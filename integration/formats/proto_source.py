@@ -19,8 +19,8 @@ from google.protobuf.descriptor_pb2 import (
 from integration.formats.schema import UnusableSchemaError
 
 _TOKEN: Final = re.compile(
-    r"\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
-    r"|(\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|\.?[A-Za-z_][\w.]*+|-?\.?\d[\w.+]*+|[^\s\w])",
+    r"\s++|//[^\n]*+|(?s:/\*.*?\*/)"
+    r"|(\"(?:[^\"\\\n]++|\\.)*\"|'(?:[^'\\\n]++|\\.)*'|\.?[A-Za-z_][\w.]*+|-?\.?\d[\w.+]*+|[^\s\w])",
     re.ASCII,
 )
 _SCALARS: Final = {

@@ -28,8 +28,8 @@ _QUOTED: Final = re.compile(
     |match\ format\ '[^']*+'
     |encoding\ "\w++"
     |'[\w-]++'(?=\ codec))
-    |(?!(?<=\w)'[st]\b)'(?:[^'\\]|\\.?)*+(?:'|\Z)  # but no apostrophe within a word
-    |"(?:[^"\\]|\\.?)*+(?:"|\Z)
+    |(?!(?<=\w)'[st]\b)'(?:[^'\\]++|\\.?)*(?:'|\Z)  # but no apostrophe within a word
+    |"(?:[^"\\]++|\\.?)*(?:"|\Z)
     |(?<=but\ got\ )[^'"].*
     |(?<=remains:\ ).*""",
     re.DOTALL | re.VERBOSE,

@@ -37,6 +37,7 @@ WORDS_OF_THE_WORKPLACE = re.compile(
     r"(?<![\w.])/(?:work|root|home)/\w|\bissue[s]? (?:no\. ?)?#?\d+\b|\B#\d{1,3}\b(?![\w;,)\"'])",
     re.IGNORECASE,
 )
+GROUP_REPEATED_POSSESSIVELY = re.compile(r"\)(?:[*+?]|\{[\d,]+\})\+")
 # An index that keeps its name cannot be built while the old one is there.
 KEEP_NAMES = {("integration", "0002_key_order"), ("integration", "0012_shards")}
 BANNED_NAMES = {"utils", "helpers", "common", "misc", "manager", "service", "base", "data", "info"}
@@ -54,6 +55,16 @@ def test_no_line_of_a_template_is_longer_than_160_characters():
         if "templates/" in name
         for line in text(name).splitlines()
         if len(line) > 160
+    ]
+
+
+def test_no_pattern_repeats_a_group_possessively():
+    # Python 3.11.0 to 3.11.4 match wrongly where such a group has a choice (CPython's gh-106052).
+    assert not [
+        f"{name}: {line.strip()}"
+        for name, source in modules(*SHIPPED)
+        for line in source.splitlines()
+        if GROUP_REPEATED_POSSESSIVELY.search(line)
     ]
 
 

@@ -18,7 +18,7 @@ from integration.endpoints.templates import Fields, Template, as_text
 
 SEPARATORS: Final = {"tab": "\t"}
 # One record in columns: its quoted values may hold line ends.
-_FLAT: Final = re.compile(rb'(?:[^"\n]++|"[^"]*+")*+\n')
+_FLAT: Final = re.compile(rb'(?:[^"\n]++|"[^"]*+")*\n')
 # To look at the lines of a file once costs as much as to search it for some ten records.
 _FEW: Final = 10
 _MOST_PIECES: Final = 64
