@@ -48,7 +48,7 @@ def _passes(title: str) -> bool:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=paths.ROOT,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT, "MYPY_CACHE_DIR": str(paths.cached("mypy"))},
         check=False,
     )
     passed = done.returncode == 0

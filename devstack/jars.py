@@ -2,7 +2,6 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -57,21 +56,8 @@ def fetch(configuration: str) -> None:
 
 @contextmanager
 def cache_of(configuration: str) -> Iterator[Path]:
-    """Keep to itself the folder in which Ivy has what it fetched of a configuration.
-
-    It is the user's, as those of uv and npm are: the next checkout finds there what this one
-    fetched. Where the user has no folder that can be written to, it is the checkout's.
-    """
-    try:
-        # RuntimeError: nobody knows a home of this user's.
-        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        cache = own / "sluice" / "ivy" / configuration
-        cache.mkdir(parents=True, exist_ok=True)
-        # Refused where the folder is another user's, as after a set-up by sudo.
-        (cache / "lock").touch()
-    except (OSError, RuntimeError):
-        cache = paths.FETCHED / "ivy" / configuration
-        cache.mkdir(parents=True, exist_ok=True)
+    """Keep to itself the folder in which Ivy has what it fetched of a configuration."""
+    cache = paths.cached(f"ivy/{configuration}")
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield cache

@@ -1,5 +1,6 @@
 """Places on this machine: the checkout, what was fetched, and what the running stack keeps."""
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -11,6 +12,24 @@ FETCHED = ROOT / ".lib"
 STACK = ROOT / ".devstack"
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
+
+
+def cached(name: str) -> Path:
+    """Return a folder of the user's cache: the next checkout finds there what this one left.
+
+    Where the user has no folder that can be written to, it is the checkout's.
+    """
+    try:
+        # RuntimeError: nobody knows a home of this user's.
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = own / "sluice" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        # Refused where the folder is another user's, as after a set-up by sudo.
+        (folder / "lock").touch()
+    except (OSError, RuntimeError):
+        folder = FETCHED / name
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def in_packages(pattern: str) -> Path | None:

@@ -1,8 +1,8 @@
 """PostgreSQL with the test database in it, as the migrations leave that: made once, then copied.
 
 `python -m tests.support.prepared_database FOLDER` makes it: the data directory of a server that was
-stopped. Who needs one first lets it be made, the others wait for that; it is kept in `.lib` for as
-long as nothing changes that decides what is in it.
+stopped. Who needs one first lets it be made, the others wait for that; it is kept in the user's
+cache for as long as nothing changes that decides what is in it.
 """
 
 import fcntl
@@ -22,6 +22,7 @@ import django
 from django.conf import settings
 from django.db import connections
 
+from devstack import paths
 from devstack.accounts import own_folder
 from devstack.overriding import override
 from devstack.postgres import Postgres
@@ -30,7 +31,7 @@ from devstack.servers import in_folder
 from devstack.supervise import Process
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-KEPT: Final = ROOT / ".lib" / "test-databases"
+KEPT: Final = paths.cached("test-databases")
 # Of so many states of the code; each takes some 100 MB.
 MOST: Final = 3
 # Tables, rights and roles, what is shipped, and whose database it is.
@@ -116,8 +117,7 @@ def _variables() -> list[tuple[str, str]]:
 @contextmanager
 def _lock() -> Iterator[None]:
     """Held by one tester at a time."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with KEPT.with_suffix(".lock").open("w") as file:
+    with (KEPT / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -125,7 +125,8 @@ def _lock() -> Iterator[None]:
 def _made(kept: Path) -> bool:
     """Make it in a process of its own: this one's settings are those of its own server."""
     with suppress(FileNotFoundError):
-        for old in sorted(KEPT.iterdir(), key=lambda path: path.stat().st_mtime)[: 1 - MOST]:
+        folders = [path for path in KEPT.iterdir() if path.is_dir()]
+        for old in sorted(folders, key=lambda path: path.stat().st_mtime)[: 1 - MOST]:
             shutil.rmtree(old)
     words = [sys.executable, "-m", "tests.support.prepared_database", str(kept)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
