@@ -1,6 +1,6 @@
 """Exact JSON from untrusted text: numbers unrounded, nothing dropped or repaired in silence.
 
-Every message passes here: decoders are built once, and most texts need the quicker one only.
+One decoder is built once and its scanner is called directly: every message passes here.
 """
 
 import re
@@ -18,8 +18,6 @@ from decimal import (
 )
 from json import JSONDecoder
 from typing import Final, NoReturn, cast
-
-import msgspec
 
 from integration.envelope.flaw import Flaw, FlawCode, too_deep
 from integration.envelope.json_flaw import (
@@ -67,38 +65,8 @@ def _no_number(name: str) -> NoReturn:
 _DECODER: Final = JSONDecoder(
     object_pairs_hook=_unique, parse_float=_EXACT.create_decimal, parse_constant=_no_number
 )
-_quick_decode: Final = msgspec.json.Decoder(float_hook=_EXACT.create_decimal).decode
-_quick_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
-# A larger text would be in memory three times while it is compared.
-_QUICK_BYTES: Final = 65_536
-_BLANK_BYTES: Final = BLANKS.encode()
 # `decode` would look for blanks with a regular expression on both sides of each message.
 _scan = cast("Callable[[str, int], tuple[object, int]]", _DECODER.scan_once)  # type: ignore[attr-defined]
-
-
-def parse_quickly(source: bytes, max_depth: int) -> object:
-    """Return what `parse_json` returns for this UTF-8, or None where it has to be asked.
-
-    msgspec takes a quarter of the time, but keeps the last of two members with one name and does
-    not tell. So the value is written again. Where that differs from the source by blanks at most,
-    both have the same colons between their strings, hence as many members: none was dropped.
-    """
-    if len(source) > _QUICK_BYTES or source.count(b"{") + source.count(b"[") > max_depth:
-        return None
-    # An escape by number may stand for what no database text can hold.
-    if b"\\" in source and b"\\u" in source:
-        return None
-    try:
-        value = _quick_decode(source)
-        again = _quick_encode(value)
-    except (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError):
-        return None
-    is_same = again == source or _without_blanks(again) == _without_blanks(source)
-    return value if is_same else None
-
-
-def _without_blanks(source: bytes) -> bytes:
-    return source.translate(None, _BLANK_BYTES)
 
 
 def parse_json(text: str, max_depth: int) -> object:

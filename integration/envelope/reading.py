@@ -9,7 +9,7 @@ from integration.envelope.document import DEFAULT, JSON, XML, Bare, Document, En
 from integration.envelope.fields import Headers, addressed, addressed_by_headers
 from integration.envelope.flaw import EMPTY_BODY, Flaw, FlawCode, too_large
 from integration.envelope.json_flaw import not_utf8
-from integration.envelope.json_text import parse_json, parse_quickly
+from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -65,8 +65,6 @@ def _parsed(source: bytes, max_depth: int) -> object:
             return EMPTY_BODY
         if start == b"<":
             return parse_xml(source, max_depth)
-    if (body := parse_quickly(source, max_depth)) is not None:
-        return body
     try:
         text = source.decode()
     except UnicodeDecodeError as failure:

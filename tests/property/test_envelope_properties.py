@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from integration.envelope import Alike, Document, Flaw, FlawCode, Limits, Outgoing, read, write
-from integration.envelope.json_text import is_deeper, parse_json, parse_quickly
+from integration.envelope.json_text import is_deeper
 
 pytestmark = pytest.mark.fast
 
@@ -130,56 +130,6 @@ def test_numbers_keep_every_digit(number):
     assert isinstance(found, Document)
     exact = int(text) if text.removeprefix("-").isdigit() else number
     assert (type(found.body), str(found.body)) == (type(exact), str(exact))
-
-
-BLANKS = st.text(" \t\r\n", max_size=2)
-WRITTEN = (
-    st.sampled_from(
-        [
-            "0",
-            "-0",
-            "1.0",
-            "-0.0",
-            "1e5",
-            "1E-7",
-            "0.0000001",
-            "01",
-            "NaN",
-            "null",
-            "true",
-            "1" * 30,
-        ]
-    )
-    | st.sampled_from(
-        [r'"\n"', r'"\/"', r'"\u00e9"', r'"\u0000"', r'"\ud800"', '"é"', '"\x7f"', '"\0"', '"', ""]
-    )
-    | st.sampled_from(['":"', '"a: b"', '" "', r'"\":"', r'"\\"'])
-)
-FEW_NAMES = st.sampled_from(['"a"', '"b"', '"a b"', '"ab"', '"a:"', r'"\""', '"é"', '""'])
-
-
-@st.composite
-def spelled(draw, inner):
-    """An object as text, of few names so that some are there twice, with blanks anywhere."""
-    members = draw(st.lists(st.tuples(FEW_NAMES, inner), max_size=3))
-    blank = draw(BLANKS)
-    texts = [f"{blank}{name}{draw(BLANKS)}:{blank}{value}" for name, value in members]
-    return f"{{{','.join(texts)}{blank}}}{draw(BLANKS)}"
-
-
-@given(text=st.recursive(WRITTEN, lambda inner: spelled(inner) | inner.map("[{}]".format)))
-@example(text='{"a":1,"a" :2}')
-@example(text='{"a":{"b":1,"b":1}}')
-@settings(max_examples=300)
-def test_the_quick_way_finds_what_the_exact_one_finds_or_leaves_it_to_it(text):
-    quick = parse_quickly(text.encode(), 100)
-    assert quick is None or repr(quick) == repr(parse_json(text, 100))
-
-
-def test_most_texts_are_read_the_quick_way():
-    body = {"name": "Pumpe, „groß“\n", "price": 1.5, "lines": [{"no": 1}, {"no": 2, "on": True}]}
-    for how in ({}, {"indent": 2}, {"separators": (",", ":")}):
-        assert parse_quickly(json.dumps(body, ensure_ascii=False, **how).encode(), 100) is not None
 
 
 def depth_of(tree: object) -> int:
