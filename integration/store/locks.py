@@ -46,6 +46,12 @@ TRY = "SELECT pg_try_advisory_lock(%s, %s)"
 TRY_SHARED = "SELECT pg_try_advisory_lock_shared(%s, %s)"
 RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
 RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
+# Who stands still between a lock and its lease would hold the lock for ever, for only a lease tells
+# when it is over. So the server ends such a session itself. Before it has a lease, none is silent
+# for so long, not even one that waits for Kafka to say what became of a two-phase commit.
+UNLEASED_SECONDS = 120
+SESSION_HAS_NO_LEASE = f"set_config('idle_session_timeout', '{UNLEASED_SECONDS}s', false)"
+SESSION_HAS_LEASE = "set_config('idle_session_timeout', '0', false)"
 # Locks held in this database; objid is unsigned there.
 _HERE = (
     "locktype = 'advisory' AND granted AND objsubid = 2 "

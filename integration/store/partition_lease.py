@@ -3,7 +3,7 @@
 from typing import Final
 
 from integration.policy.states import OPEN_SQL
-from integration.store import rescues, rows
+from integration.store import locks, rescues, rows
 
 # What a run died on is remembered until it is through: runs that end in good order before they have
 # come to it, because another queue waits, have proved nothing. Side by side, others go on while it
@@ -57,19 +57,20 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation,
     SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked,
   {rescues.RANGES} AS rescued
 """
-LEASE: Final = """
+LEASE: Final = f"""
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
   batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at, released_at,
   overdue, working_since)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
   clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
-  thread_pids = '{}', thread_backend_starts = '{}',
+  thread_pids = '{{}}', thread_backend_starts = '{{}}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
   rescues = excluded.rescues, group_member = excluded.group_member,
   lease_until = excluded.lease_until, taken_at = excluded.taken_at,
   released_at = NULL, overdue = false, working_since = NULL
+RETURNING {locks.SESSION_HAS_LEASE}
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
 REVERT: Final = f"""
@@ -102,7 +103,8 @@ RENEW: Final = (
 )
 RELEASE: Final = (
     "UPDATE integration_partitionlease SET released_at = clock_timestamp() "
-    "WHERE owner = %s AND released_at IS NULL"
+    "WHERE owner = %s AND released_at IS NULL "
+    f"RETURNING {locks.SESSION_HAS_NO_LEASE}"
 )
 EXPIRED: Final = (
     "SELECT ARRAY[lock_pid, batch_pid] || thread_pids, "

@@ -111,7 +111,7 @@ class DatabasePartitionManager:
 
     def _connected(self) -> Session:
         session = raw_connection(f"sluice-lock {self.owner}")
-        session.execute(ROW_PATIENCE)
+        session.execute(f"{ROW_PATIENCE}; SELECT {locks.SESSION_HAS_NO_LEASE}")
         return session
 
     def take_only(self, ids: Sequence[int]) -> list[Owned]:

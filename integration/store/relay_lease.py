@@ -45,8 +45,8 @@ RETURNING p.shards
 """
 # Whoever holds the row for longer is told in the log, as the reason why the relay is tried again:
 # a lock that is held while nothing comes of it would let no other relay take its place.
-PATIENT: Final = "SET lock_timeout = '5s'"
-AS_EVER: Final = "RESET lock_timeout"
+PATIENT: Final = f"SET lock_timeout = '5s'; SELECT {locks.SESSION_HAS_NO_LEASE}"
+AS_EVER: Final = f"RESET lock_timeout; SELECT {locks.SESSION_HAS_LEASE}"
 # At least so often, also where the lease would last: a new number of shards is noticed by it.
 RENEW_SECONDS: Final = 1.0
 # All sessions of an owner carry its mark in their name. One statement finds and ends them, so

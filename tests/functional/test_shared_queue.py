@@ -2,12 +2,19 @@
 
 import os
 import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from django.db import connections
 
+from integration.delivery.ports import LostError
 from integration.delivery.rescuing import RescueStep
 from integration.models import Gap, MessageError, MessageTrack, PartitionLease, Queue
+from integration.store import locks
+from integration.store.partition_manager import DatabasePartitionManager
 from tests.functional.test_dispatcher_processes import flush_broker
 from tests.support import warm
 from tests.support.builders import a_queue
@@ -72,6 +79,46 @@ def test_runs_come_to_a_busy_queue_and_whoever_dies_is_replaced(world, broker):
     Queue.objects.filter(pk=queue.pk).update(workers=1)
     Queue.objects.get(pk=queue.pk).save()
     eventually(lambda: len(owners(queue)) == 1, worker)
+
+
+def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker, monkeypatch):
+    """It counts as one of the queue's runs, and only a lease would tell that its time is over."""
+    monkeypatch.setattr(
+        locks, "SESSION_HAS_NO_LEASE", "set_config('idle_session_timeout', '300ms', false)"
+    )
+    queue = a_queue(broker, partitions=PARTITIONS)
+    is_there, goes_on = threading.Event(), threading.Event()
+
+    def stand_still(_session, _partitions) -> tuple[int, ...]:
+        is_there.set()
+        goes_on.wait(30)
+        return ()
+
+    def take() -> None:
+        try:
+            standing.take()
+        finally:
+            connections.close_all()
+
+    standing = DatabasePartitionManager(queue.pk, "stands", 60, settle_left=stand_still)
+    other = DatabasePartitionManager(queue.pk, "other", 60, workers=None)
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(take)
+        assert is_there.wait(30)
+        held: list = []
+        eventually(lambda: held.extend(other.take_only(ids(queue))) or held)
+        goes_on.set()
+        with pytest.raises(LostError):
+            taking.result()
+    assert len(held) == PARTITIONS
+    time.sleep(0.6)
+    assert other.runs().count == 0, "its own session, with leases, is left alone"
+    for manager in (standing, other):
+        manager.close(clean=True)
+
+
+def ids(queue: Queue) -> list[int]:
+    return list(queue.partitions.values_list("pk", flat=True))
 
 
 def test_another_queue_gets_a_slot_beside_a_busy_one(world, broker):
