@@ -1,6 +1,6 @@
 """Lag monitor: writes down what the brokers say about every queue's topic, for people."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -34,7 +34,7 @@ from integration.values import TopicFacts
 
 # What is told apart of a thousand rows at a time.
 _COMPARED: Final = (
-    *("queue_id", "partition", "topic_uuid", "next_offset", "state_code"),
+    *("queue_id", "partition", "topic_uuid", "next_offset", "state", "state_code"),
     *("low_watermark", "high_watermark", "oldest_waiting_at"),
 )
 # A two-phase commit in doubt holds its partition's row, for days if nobody decides. What is seen of
@@ -116,7 +116,9 @@ def _look(
         facts = looks.look(provider, [queue.topic for queue in queues])
         there = [(queue, look) for queue in queues if (look := facts.get(queue.topic)) is not None]
         _start_where_gone(queue for queue in queues if facts.get(queue.topic, queue) is None)
-        news = _with_news(there, follows=follows)
+        rows_of = _rows_of(queue for queue, _ in there)
+        _start_where_grown(there, rows_of)
+        news = _with_news(there, rows_of, follows=follows)
         _note_transactions(provider, news, patience)
         for queue, look in news:
             _write_down(queue, look, context.actor, follows=follows)
@@ -144,19 +146,40 @@ def _start_where_gone(queues: Iterable[Queue]) -> None:
             starts.ask(queue.pk)
 
 
+def _rows_of(queues: Iterable[Queue]) -> dict[int, list[QueuePartition]]:
+    """What is written of their partitions, by the queue's id."""
+    ids = [queue.pk for queue in queues]
+    rows = QueuePartition.objects.filter(queue__in=ids).only(*_COMPARED).order_by("queue_id")
+    return {key: list(mine) for key, mine in groupby(rows, attrgetter("queue_id"))}
+
+
+def _start_where_grown(
+    there: Iterable[tuple[Queue, TopicLook]], rows_of: Mapping[int, Sequence[QueuePartition]]
+) -> None:
+    """Let a run note the partitions that the topics of idle queues have got since.
+
+    What waits for a message waits at the partitions that are known, and would hear of no other.
+    """
+    for queue, look in there:
+        mine = rows_of.get(queue.pk, ())
+        is_idle = any(row.state == PartitionState.RUNNING for row in mine)
+        if is_idle and len(mine) < look.facts.partitions:
+            starts.ask(queue.pk)
+
+
 def _with_news(
-    there: Sequence[tuple[Queue, TopicLook]], *, follows: bool
+    there: Iterable[tuple[Queue, TopicLook]],
+    rows_of: Mapping[int, Sequence[QueuePartition]],
+    *,
+    follows: bool,
 ) -> list[tuple[Queue, TopicLook]]:
     """Queues of which the look tells more than is written; of the others, when it was.
 
     Of a thousand idle queues nothing is written but that, in two statements.
     """
-    queues = [queue.pk for queue, _ in there]
-    rows = QueuePartition.objects.filter(queue__in=queues).only(*_COMPARED).order_by("queue_id")
-    rows_of = {key: list(mine) for key, mine in groupby(rows, attrgetter("queue_id"))}
     news, same = [], []
     for queue, look in there:
-        mine = rows_of.get(queue.pk, [])
+        mine = rows_of.get(queue.pk, ())
         follows_up = follows and look.retention_seconds not in {None, queue.retention_seconds}
         if not follows_up and all(_is_known(row, look) for row in mine):
             same += [row.pk for row in mine]

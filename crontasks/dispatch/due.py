@@ -98,6 +98,9 @@ SELECT f.queue_id, 'parked ' || f.id FROM free f JOIN integration_queue q ON q.i
     WHERE q.kind = 'continuous' AND q.ordering <> 'key' AND EXISTS (
         SELECT 1 FROM integration_messageerror e WHERE e.queue_id = q.id AND e.state = 'PARKED')
 UNION ALL
+SELECT f.queue_id, 'unordered ' || f.id FROM free f JOIN integration_queue q ON q.id = f.queue_id
+    WHERE f.state = 'BLOCKED' AND f.state_code = 'KEYS_REMAPPED' AND q.ordering <> 'key'
+UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
     FROM rows GROUP BY queue_id"""
 
@@ -117,9 +120,9 @@ def find(cursor: Cursor) -> list[Due]:
     a request of the last ten seconds. Due are: queues that were never started; standing requests;
     queues whose busy runs want another one; BACKOFF and OUTAGE whose time has come; partitions
     whose recorded owner holds no lock or let its lease lapse; WAITING, looked at again every five
-    seconds; a block whose failure was closed or parked; what is parked where no key keeps its
-    order any more; READY rows and overdue RETRY rows, unless they wait for their turn on a strict
-    error queue or behind a failure of their key.
+    seconds; a block whose failure was closed or parked; what is parked, and what keys that moved
+    block, where no key keeps its order any more; READY rows and overdue RETRY rows, unless they
+    wait for their turn on a strict error queue or behind a failure of their key.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]

@@ -262,11 +262,12 @@ class Repository(Protocol):
         of rows and settings while no run looked.
         """
 
-    def wake_missed(self) -> None:
+    def wake_missed(self, *, everywhere: bool = False) -> None:
         """Make due what waits for an object that has come since its last try.
 
         The commit that stores an object wakes what waits for it. This is for those whose process
-        died before they had looked again.
+        died before they had looked again, and `everywhere`, in all queues, for those that a process
+        which died before it woke them had stored something for.
         """
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
@@ -322,10 +323,11 @@ class Repository(Protocol):
         That is a fact about the row: its state stays, and so does what it makes of the partition.
         """
 
-    def add_partitions(self, facts: TopicFacts) -> None:
+    def add_partitions(self, facts: TopicFacts) -> bool:
         """Note partitions that the topic got since: they start at the beginning, free to take.
 
-        Does nothing for a queue that was deleted.
+        Does nothing for a queue that was deleted, and nothing, and returns False, where keys keep
+        their order and have moved among the partitions that were there.
         """
 
     def open_errors(self) -> int:

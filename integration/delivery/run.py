@@ -52,7 +52,6 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
     fetcher, watch, shares = Fetcher(context, held), Watch(context, held), Shares(context, held)
     begin(context, held, watch)
     context.repository.wake_parked()
-    context.repository.wake_missed()
     while True:
         work(context, fetcher.from_heads(), held, report)
         work(context, fetcher.from_rows(), held, report)
@@ -67,7 +66,7 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
 
 
 def begin(context: RunContext, taken: list[Owned], watch: Watch) -> None:
-    """Look, before anything is read, who died here at a message, and at the topic itself."""
+    """Look, before anything is read, who died here, and at what, and at the topic itself."""
     context.take_generations(taken)
     for owned in taken:
         # A marker that stands tells that the last owner died while it isolated.
@@ -75,6 +74,7 @@ def begin(context: RunContext, taken: list[Owned], watch: Watch) -> None:
             until = owned.next_offset + context.queue.batch_size
             owned.isolate_until = until if owned.rest is None else max(until, owned.rest.until)
             context.isolates = True
+    context.repository.wake_missed(everywhere=any(owned.unclean_ends for owned in taken))
     watch.identify_anew()
 
 

@@ -80,6 +80,7 @@ class Watch:
         self._identified_at = float("-inf")
         self._committed_at = now
         self._partitions = 0
+        self._do_keys_stay = True
         self._apart: frozenset[int] = frozenset()
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
@@ -188,12 +189,12 @@ class Watch:
                 self._outage(f"KAFKA_{trouble.kind}", trouble.text)
 
     def _compare_all(self, facts: TopicFacts | None) -> None:
+        if facts is not None and facts.partitions != self._partitions:
+            self._do_keys_stay = self.context.repository.add_partitions(facts)
+            self._partitions = facts.partitions
         for owned in self.held:
             self._compare(owned, facts)
         self._apart = frozenset(o.id for o in self.held if o.rescued_until is not None)
-        if facts is not None and facts.partitions != self._partitions:
-            self._partitions = facts.partitions
-            self.context.repository.add_partitions(facts)
 
     def _are_all_apart(self) -> bool:
         """Return whether every partition reads what was rescued.
@@ -248,8 +249,9 @@ class Watch:
             self._expired(owned, low)
         elif owned.waits_for_others:
             self._begin(owned)
-        elif owned.state_code.startswith(BROKER_DOWN):
-            # The broker answers again; an idle queue has no message whose success would say so.
+        elif owned.state_code.startswith((*BROKER_DOWN, "KEYS_REMAPPED")):
+            # The broker answers again, and an idle queue has no message whose success would say so;
+            # or a person has chosen to do without the order of keys.
             self._state(owned, RUNNING)
 
     def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:
@@ -262,6 +264,9 @@ class Watch:
         if self.context.queue.needs_one_partition and facts.partitions > 1:
             text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
             return Strange("MORE_PARTITIONS", text)
+        if not self._do_keys_stay:
+            text = f"It has {facts.partitions} now, which is no multiple of what it had."
+            return Strange("KEYS_REMAPPED", text)
         end = facts.high[owned.partition]
         # What is done ahead of the position was read, too: where the topic ends before it, other
         # messages get its offsets, and would be passed as done.

@@ -1,4 +1,4 @@
-"""What of a range of offsets is not through yet, where messages are committed out of order."""
+"""What of a range of offsets is not through yet; whether keys lie where they lay."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,3 +16,15 @@ def untried(first: int, after: int, done: Iterable[int]) -> Iterator[tuple[int, 
             first = offset + 1
     if first < after:
         yield first, after
+
+
+def do_keys_stay(before: int, now: int) -> bool:
+    """Return whether no key went from one old partition to another when their number grew.
+
+    Kafka's clients send a key to the remainder of its hash by the number of partitions: once that
+    is multiplied, a key that leaves its partition goes to a new one.
+
+    >>> do_keys_stay(2, 4), do_keys_stay(3, 4)
+    (True, False)
+    """
+    return now % before == 0

@@ -3,7 +3,8 @@
 An arrival is remembered in the transaction that stores the object. After its commit those are woken
 that wait for it; and one that has failed for want of it looks again after its own commit. Whichever
 commit comes second, its look sees the other. A look that is lost, because its process died between
-the two, is made up for when a run of the queue begins. Each arrival wakes a message once.
+the two, is made up for when a run of the queue begins; where a run died, by the one that takes over
+for all queues, for nobody knows what it had stored. Each arrival wakes a message once.
 """
 
 import logging
@@ -116,7 +117,7 @@ def wake_missed(queue: int) -> None:
 
 
 def wake_all() -> None:
-    """The same of every queue: after a bulk job, which stores by statements of its own."""
+    """The same of every queue: after a run that died, and after a bulk job, which tells nobody."""
     with _for_speed():
         execute(_WAKE_ALL)
 

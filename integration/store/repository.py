@@ -293,8 +293,11 @@ class DatabaseRepository:
             where = (self.queue.id, owned.topic_uuid, owned.partition)
             dependencies.look_again(dependencies.Waiting(rows_, *where, offsets))
 
-    def wake_missed(self) -> None:
-        dependencies.wake_missed(self.queue.id)
+    def wake_missed(self, *, everywhere: bool = False) -> None:
+        if everywhere:
+            dependencies.wake_all()
+        else:
+            dependencies.wake_missed(self.queue.id)
 
     def wake_parked(self) -> None:
         # Where keys keep their order only a few can be behind nothing; else all are.
@@ -356,11 +359,10 @@ class DatabaseRepository:
     def expire_head(self, owned: Owned) -> bool:
         return self._count(heads.EXPIRE, [owned.id, owned.epoch]) == 1
 
-    def add_partitions(self, facts: TopicFacts) -> None:
+    def add_partitions(self, facts: TopicFacts) -> bool:
         with guarded():
             queue = Queue.objects.filter(pk=self.queue.id).first()
-            if queue is not None:
-                add_new_partitions(queue, facts)
+            return queue is None or add_new_partitions(queue, facts) is not None
 
     def open_errors(self) -> int:
         counted = self._all(

@@ -191,15 +191,22 @@ def test_the_key_with_most_parked_is_counted_up_to_the_limit(tables, owned):
 
 
 def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
-    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0}, {0: 12, 1: 10, 2: 5})
-    tables.repository().add_partitions(facts)
-    first, _, added = tables.manager().take()
+    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 4}, {0: 12, 1: 10, 2: 5, 3: 6})
+    assert tables.repository().add_partitions(facts)
+    first, _, added, late = tables.manager().take()
+    assert (added.next_offset, late.next_offset) == (0, 0), "what has expired was for it, too"
     repository = tables.repository()
     assert (first.waits_for_others, added.waits_for_others) == (False, True)
     assert not repository.has_begun(added)
     settle(repository, first, BatchResult(12))
     assert repository.has_begun(added)
     assert not repository.has_begun(replace(added, epoch=added.epoch + 1))
+
+
+def test_no_partition_is_added_where_keys_have_moved_among_the_others(tables):
+    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0}, {0: 12, 1: 10, 2: 5})
+    assert not tables.repository().add_partitions(facts)
+    assert len(tables.manager().take()) == 2
 
 
 def test_where_no_key_keeps_its_order_any_more_all_are_due_and_none_is_parked(tables, owned):

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 from django.core import mail
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from integration.kafka import looks
 from integration.models import ConfigurationChange, Provider, Queue, QueuePartition
 from integration.store.sessions import database_now
 from tests.support.builders import a_queue
+from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_held
 
@@ -130,6 +132,24 @@ def test_many_topics_are_looked_at_at_once_and_one_that_is_gone_spoils_nothing(b
     for queue in (first, last):
         assert sum(row.lag for row in queue.partitions.all()) == 1
     assert not gone.partitions.exclude(seen_at=None).exists()
+
+
+def test_a_run_is_asked_for_where_the_topic_of_an_idle_queue_got_a_partition(broker):
+    """What waits for a message waits at the partitions that are known."""
+    grown, same = a_queue(broker), a_queue(broker)
+    look()
+    assert asked_for() == set()
+    broker.admin.create_partitions([NewPartitions(grown.topic, 2)])[grown.topic].result(20)
+    eventually(lambda: look() or asked_for())
+    assert asked_for() == {grown.pk}
+    Queue.objects.update(start_requested_at=None)
+    grown.partitions.update(state="BLOCKED", state_code="MORE_PARTITIONS")
+    look()
+    assert asked_for() == set(), f"nobody waits for a message there, nor at {same}"
+
+
+def asked_for() -> set[int]:
+    return set(Queue.objects.exclude(start_requested_at=None).values_list("pk", flat=True))
 
 
 def test_of_many_idle_queues_that_are_watched_a_look_asks_about_a_few(broker, monkeypatch):

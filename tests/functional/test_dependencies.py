@@ -159,6 +159,25 @@ def test_a_run_finds_what_nobody_said(broker, queue):
     assert row.attempts == 2
 
 
+def test_who_takes_over_from_a_run_that_died_wakes_what_that_had_not(broker, queue, monkeypatch):
+    """No clock would: the retry is minutes away, and no run of the waiting queue begins."""
+    send(broker, queue, {"n": 1, "do": "needs", "object": "A1"})
+    run_queue(queue.pk)
+    other = a_brief_queue(broker)
+    send(broker, other, {"n": 2, "do": "brings", "object": "A1"})
+    with monkeypatch.context() as patched:
+        patched.setattr(dependencies, "wake", die)
+        with pytest.raises(KeyboardInterrupt):
+            run_queue(other.pk)
+    assert (Effect.objects.count(), is_due(waiting(queue))) == (1, False)
+    run_queue(other.pk)
+    assert is_due(waiting(queue))
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_key_of_any_length_is_waited_for(broker, queue):
     key = "x" * 100_000
     send(broker, queue, {"n": 1, "do": "needs", "object": key})

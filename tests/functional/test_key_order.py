@@ -181,6 +181,23 @@ def test_a_partition_that_is_added_waits_for_what_the_others_hold(broker, queue,
     assert applied() == [0, 1]
 
 
+def test_a_number_of_partitions_that_is_not_multiplied_blocks_until_no_key_has_an_order(broker):
+    """From three to four half of the keys go to another old partition, which may be far behind."""
+    queue = a_brief_queue(broker, partitions=3, ordering="key")
+    broker.send(queue.topic, [{"n": 0}], key="a")
+    run(queue)
+    broker.admin.create_partitions([NewPartitions(queue.topic, 4)])[queue.topic].result(20)
+    broker.send(queue.topic, [{"n": 1}], key="a")
+    run(queue)
+    places = QueuePartition.objects.filter(queue=queue)
+    assert {(place.state, place.state_code) for place in places} == {("BLOCKED", "KEYS_REMAPPED")}
+    assert (applied(), places.count()) == ([0], 3)
+    Queue.objects.filter(pk=queue.pk).update(ordering="none")
+    run(queue)
+    run(queue)
+    assert (applied(), places.filter(state="RUNNING").count()) == ([0, 1], 4)
+
+
 @pytest.mark.parametrize(
     "key", [b"", b"\xff\x00\xfe", b"k" * 2**20], ids=["empty", "bytes", "1 MiB"]
 )

@@ -192,6 +192,13 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Let the senders write to a topic with one partition, register a queue for it that is "
             "like this one, and switch this one off.",
         ),
+        "KEYS_REMAPPED": Situation(
+            "The topic {topic} got more partitions, and keys went from one old partition to "
+            "another, so the order of keys that this queue promises is lost. {text}",
+            "If the order matters, stop the senders. Edit the queue and let nothing keep its "
+            "order: it goes on by itself. Once nothing waits, let keys keep theirs again. A number "
+            "that is multiplied, such as from 3 to 6, keeps the order.",
+        ),
         "ENDPOINT_DOWN": Situation(
             "Nothing is sent at the moment, and no retry is spent. {text}",
             "Bring the endpoint back; one message asks it again every few seconds.",
@@ -205,7 +212,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Switch the endpoint on; the queue then continues by itself.",
         ),
         "ENDPOINT_UNUSABLE": Situation(
-            "The endpoint's settings do not allow to open it. {text}",
+            "The endpoint cannot be opened with its settings. {text}",
             "Correct them under Set up; the queue checks again by itself.",
         ),
         "TRANSACTION_OPEN": Situation(
@@ -284,7 +291,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "queue tries again by itself.",
         ),
         "JMS_RIGHTS": Situation(
-            "The JMS broker lets us in, but not read from {topic}; no retry is spent. {text}",
+            "The JMS broker lets us in, but does not let us read from {topic}; no retry is spent. "
+            "{text}",
             "Have the broker's administrator let the provider's user consume there; the queue "
             "tries again by itself.",
         ),

@@ -237,7 +237,7 @@ class MemoryRepository:
         self._statement("wake_parked")
         self.database.wake_parked()
 
-    def wake_missed(self) -> None:
+    def wake_missed(self, *, everywhere: bool = False) -> None:
         self._statement("wake_missed")
         self.database.wake_waiting(but=self.database.locked)
 
@@ -342,11 +342,15 @@ class MemoryRepository:
         self.database.errors[row.id] = replace(row, expired=True)
         return True
 
-    def add_partitions(self, facts: TopicFacts) -> None:
+    def add_partitions(self, facts: TopicFacts) -> bool:
         self._statement("add_partitions")
-        after = {p: facts.high[p] for p in self.database.places if p in facts.high}
-        for partition, low in facts.low.items():
-            self.database.add_partition(partition, low, facts.topic_uuid, after)
+        places = self.database.places
+        if self.queue.keeps_keys_in_order and facts.partitions % len(places):
+            return False
+        after = {p: facts.high[p] for p in places if p in facts.high}
+        for partition in facts.low:
+            self.database.add_partition(partition, 0, facts.topic_uuid, after)
+        return True
 
     def open_errors(self) -> int:
         self._statement("open_errors")
