@@ -109,12 +109,15 @@ _UNREAD: Final = f"""
 # The shard that holds a topic, or else whose share it is in: as policy.relay_shares.shard_of.
 _SENDER: Final = f"coalesce(l.shard, ((d.bucket + 1) * v.shards - 1) / {BUCKETS})"
 # Nobody relays (the trouble is null), or a relay waits for Kafka; one that is just late is neither.
+# Each state has an index of its own; a list of both would have all read that was ever sent.
 _UNSENT: Final = f"""
-    WITH due AS (
-        SELECT o.provider_id, {BUCKET} AS bucket, count(*) AS count FROM integration_outboxrow o
-        WHERE o.state IN ('PENDING', 'STAMPED')
-          AND greatest(o.created_at, o.not_before)
-              < clock_timestamp() - make_interval(secs => %s)
+    WITH unsent AS (
+        SELECT * FROM integration_outboxrow WHERE state = 'PENDING'
+        UNION ALL
+        SELECT * FROM integration_outboxrow WHERE state = 'STAMPED'
+    ), due AS (
+        SELECT provider_id, {BUCKET} AS bucket, count(*) AS count FROM unsent
+        WHERE greatest(created_at, not_before) < clock_timestamp() - make_interval(secs => %s)
         GROUP BY 1, 2
     ), met AS (
         SELECT d.*, CASE
