@@ -64,8 +64,8 @@ class StartForm(RateForm):
         required=False,
         max_length=20,
         label="Pause by itself when so many failed again",
-        help_text="A number, or a share of those released so far such as 5 % (of which ten are the "
-        "fewest). What is released already is tried all the same: choose a rate as well.",
+        help_text="A number, or a share of those released so far such as 5 % (ten at "
+        "least). What is released already is tried all the same: choose a rate as well.",
     )
     field_order = ("reason", "release_after_edit", "late", "rate", "stop")
 

@@ -50,7 +50,8 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="External systems",
-        help_text="Applies only if the box above is ticked.",
+        help_text="Applies only if the box above is ticked. A partner who is not listed is set up "
+        "under External systems first.",
     )
     password = forms.CharField(
         required=False,

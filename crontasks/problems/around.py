@@ -282,7 +282,7 @@ def late_relays(facts: Facts) -> Iterator[Problem]:
     if not facts.live_processes.relays:
         return
     for late in facts.late:
-        met = "though a worker for the relay lives."
+        met = "although a relay worker is running."
         if late.trouble:
             met = f"as Kafka does not take it. {late.trouble.partition(': ')[2].rstrip('.')}."
         lack = Situation(

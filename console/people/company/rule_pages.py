@@ -48,7 +48,8 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mode
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="External systems",
-        help_text="Applies only if the box above is ticked.",
+        help_text="Applies only if the box above is ticked. A partner who is not listed is set up "
+        "under External systems first.",
     )
     reason = reason_field("Kept in the history of changes.")
 

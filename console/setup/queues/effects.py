@@ -114,7 +114,7 @@ def _failures(form: QueueForm) -> list[str]:
             f"cron instance; {held}."
         )
     if queue.unlimited_retries and queue.error_queue_id is not None:
-        words.append("With endless retries, nothing ever reaches the error queue.")
+        words.append("With endless retries, only what no retry could help reaches the error queue.")
     if queue.failure_threshold:
         stops = "Sending stops" if form.is_outbound else "Reading stops"
         in_a_row = so_many(queue.failure_threshold, "failure")

@@ -258,8 +258,8 @@ HELPS: Final = {
     "max_parked": "Where keys keep their order: with more messages of one key behind its first "
     "failure, the queue stops reading and shows why.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
-    "unlimited_retries": "Never give up on a message. A sequential queue then stops until a person "
-    "acts, and there is never a notice that retries are spent.",
+    "unlimited_retries": "Never give up on what another try may help. A sequential queue then "
+    "stops until a person acts.",
     "retry_delay_seconds": "Between the first failure and the first retry, such as 10 s or 5 min.",
     "retry_factor": "For “multiplied”: 2 doubles the pause each time.",
     "retry_delays_seconds": "For “as listed”: 10 s, 1 min, 5 min.",
@@ -270,7 +270,7 @@ HELPS: Final = {
     "carrier": "Continuous queues only. A retry marker needs the right to write to the topic; with "
     "a compacted topic only the row works.",
     "error_queue": "Messages put on hold are copied to this queue's topic, where others can read "
-    "them. Empty: they are kept in the error table only.",
+    "them; one that stops a sequential queue is not. Empty: they are kept in the database only.",
     "create_error_queue": "Creates NAME-errors on TOPIC.errors, inbound and sequential, with its "
     "own schedule.",
     "error_queue_strict": "For the new error queue: a message on hold stops those behind it.",
@@ -280,7 +280,7 @@ HELPS: Final = {
     "rescue": "On: while the queue is blocked, paused, switched off or late, messages that nobody "
     "has tried are copied into the database before the topic forgets them, and are read from there "
     "first. Off: they expire, and a gap is recorded.",
-    "rescue_limit_mb": "So much of this queue may stand in the database at once. At the limit "
+    "rescue_limit_mb": "The most of this queue that the database keeps at once. At the limit "
     "people are told, and the rest expires.",
     "on_head_expired": "Sequential queues: Kafka no longer has the message, but its failure does.",
     "on_gap": "Nothing is skipped silently: the gap is recorded and reported either way.",

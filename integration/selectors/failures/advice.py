@@ -75,8 +75,9 @@ BY_CODE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_CORRECTABLE, CORRECT),
     **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
     **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
-    jms_headers.FlawCode.NO_MESSAGE_ID: "Look whether the same message is there twice, for nobody "
-    "could know it again. It is not: release it, and have the sender set an id. It is: delete one.",
+    jms_headers.FlawCode.NO_MESSAGE_ID: "Look whether the same message is there twice, for it "
+    "cannot be recognised if it comes again. If it is there once, release it and have the sender "
+    "set an id; if twice, delete one.",
     jms_headers.FlawCode.NOT_READ: "Download the record and enter under Edit what was meant, then "
     "release it; or have the sender send it in another form, and delete this one.",
     "REPLAYED": "A replay gave it back to its queue. Release it to have it applied once more, "
@@ -90,7 +91,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     FlawCode.TOO_DEEP: "Edit: make the document flatter and release it; or have the sender "
     "do so, and delete this one.",
     FlawCode.BAD_FIELD: "Edit: correct the envelope's field that is named, "
-    "then release it. A wrong header of Kafka only the sender can correct.",
+    "then release it. Only the sender can correct a wrong Kafka header.",
     FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
     "pasted under Edit, uncompressed, and released.",
     FlawCode.NOT_BY_SCHEMA: "Ask the sender which schema it was written by, and have it sent "

@@ -16,7 +16,7 @@ ANSWER: Final = (
     "take it as it is. Then release it."
 )
 MAY_BE_THERE: Final = (
-    "Look for its message id in the partner's system. It is there: say that it arrived. It is not: "
+    "Look for its message id in the partner's system. If it is there, say that it arrived; if not, "
     "release it, and it is sent again."
 )
 ROOM: Final = (
