@@ -40,11 +40,18 @@ ORDER BY p.partition LIMIT %(count)s"""
 # The runs of all queues, and the sessions that hold their locks.
 MEMBERS: Final = f"""
     SELECT objid::bigint AS queue_id, pid FROM pg_locks WHERE {locks.of(locks.LockClass.RUN)}"""
+# Whoever let its leases lapse stands still, and what it holds is the others'. It counts again as
+# soon as it renews them, unless somebody has ended its session.
 RUNS: Final = f"""
-WITH member AS ({MEMBERS})
+WITH member AS ({MEMBERS}),
+stopped AS (
+  SELECT s.lock_pid AS pid FROM integration_partitionlease s
+  JOIN integration_queuepartition p ON p.id = s.partition_id
+  WHERE p.queue_id = %(queue)s AND s.released_at IS NULL AND s.lease_until < clock_timestamp()
+    AND s.lock_pid <> pg_backend_pid())
 SELECT (SELECT count(*) FROM integration_queuepartition WHERE queue_id = %(queue)s),
   count(*), count(*) FILTER (WHERE pid < pg_backend_pid())
-FROM member WHERE queue_id = %(queue)s"""
+FROM member WHERE queue_id = %(queue)s AND pid NOT IN (SELECT pid FROM stopped)"""
 # How many runs a queue `q` has, as SQL.
 COUNT: Final = f"(SELECT count(*) FROM ({MEMBERS}) member WHERE member.queue_id = q.id)"
 

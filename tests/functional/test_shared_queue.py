@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 from django.db import connections
@@ -13,8 +14,9 @@ from django.db import connections
 from integration.delivery.ports import LostError
 from integration.delivery.rescuing import RescueStep
 from integration.models import Gap, MessageError, MessageTrack, PartitionLease, Queue
-from integration.store import locks
+from integration.store import locks, sharing
 from integration.store.partition_manager import DatabasePartitionManager
+from integration.store.sessions import database_now
 from tests.functional.test_dispatcher_processes import flush_broker
 from tests.support import warm
 from tests.support.builders import a_queue
@@ -94,16 +96,10 @@ def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker, monkeypatc
         goes_on.wait(30)
         return ()
 
-    def take() -> None:
-        try:
-            standing.take()
-        finally:
-            connections.close_all()
-
     standing = DatabasePartitionManager(queue.pk, "stands", 60, settle_left=stand_still)
     other = DatabasePartitionManager(queue.pk, "other", 60, workers=None)
     with ThreadPoolExecutor(1) as pool:
-        taking = pool.submit(take)
+        taking = pool.submit(take, standing)
         assert is_there.wait(30)
         held: list = []
         eventually(lambda: held.extend(other.take_only(ids(queue))) or held)
@@ -115,6 +111,34 @@ def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker, monkeypatc
     assert other.runs().count == 0, "its own session, with leases, is left alone"
     for manager in (standing, other):
         manager.close(clean=True)
+
+
+def test_what_a_run_that_stands_still_holds_is_the_share_of_the_others(broker):
+    """Also where no slot is free for the run that was asked for: those who are there take it."""
+    queue = a_queue(broker, partitions=PARTITIONS)
+    stopped, other = (DatabasePartitionManager(queue.pk, n, 60, workers=2) for n in ("s", "o"))
+    with ThreadPoolExecutor(1) as pool:
+        mine = pool.submit(take, stopped).result()
+    assert len(mine) == PARTITIONS
+    stopped.give_up(mine[2:])
+    assert len(other.take()) == 2
+    assert other.runs().count == 2
+    PartitionLease.objects.filter(owner=stopped.owner).update(lease_until=database_now())
+    assert other.runs().count == 1
+    assert other.take_more(2) == [], "left to the run that was asked for"
+    waited = timedelta(seconds=sharing.NOBODY_CAME_SECONDS + 1)
+    Queue.objects.update(start_requested_at=database_now() - waited)
+    assert len(other.take_more(2)) == 2
+    for manager in (stopped, other):
+        manager.close(clean=True)
+
+
+def take(manager: DatabasePartitionManager) -> list:
+    """In a thread of its own: whoever takes over ends the sessions of the owner before."""
+    try:
+        return manager.take()
+    finally:
+        connections.close_all()
 
 
 def ids(queue: Queue) -> list[int]:
