@@ -19,6 +19,15 @@ from integration.store.sessions import database_now, fetch_all
 # Turns of one queue that only gave way to others are one run for people, up to this length.
 _JOIN_GAP: Final = timedelta(seconds=30)
 _JOIN_LONGEST: Final = timedelta(minutes=10)
+# A worker ends a run soon after its time limit (ticks.HARD_LIMIT_SECONDS). What holds its lock for
+# so much longer stands still together with its worker, and would for ever.
+_OVERDUE_SECONDS: Final = 120
+_END_OVERDUE: Final = f"""
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+JOIN crontasks_croninstance i ON i.id = l.objid::bigint
+JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE {locks.of(locks.LockClass.INSTANCE)}
+  AND a.backend_start < clock_timestamp() - make_interval(secs => i.timeout_seconds + %s)"""
 # Endings that say something even when no message was touched; repeated ones are not repeated.
 _TELLING: Final[frozenset[str]] = frozenset(
     {
@@ -155,8 +164,10 @@ def _joins(last: CronRun, started_at: datetime) -> bool:
 def mark_lost() -> int:
     """Runs whose process died without a word; returns how many there were.
 
-    A run holds its instance's lock while it works; one that has just begun gets a minute.
+    A run holds its instance's lock while it works; one that has just begun gets a minute. The lock
+    of one that stands still long after its time limit is taken from it.
     """
+    fetch_all(_END_OVERDUE, [_OVERDUE_SECONDS])
     lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=_held())
     return _lose(lost.filter(started_at__lt=database_now() - timedelta(minutes=1)))
 
@@ -182,5 +193,5 @@ def _lose(runs: QuerySet[CronRun]) -> int:
     return runs.update(
         state=RunState.LOST,
         ended_at=F("started_at"),
-        text="The process that ran it ended without a message.",
+        text="The process that ran it ended without a message, or stands still.",
     )

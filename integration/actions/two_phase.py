@@ -44,6 +44,7 @@ def decide(name: str, *, commit: bool, actor: str, reason: str) -> None:
     if branch is None or row is None:
         raise BranchNotInDoubtError
     with raw_connection("sluice-branches") as session:
+        session.execute(f"SELECT {locks.SESSION_HAS_NO_LEASE}")
         if not locks.take(session, [locks.LockClass.PARTITION, row.pk]):
             raise RowBusyError
         # A run or the lag monitor may have settled it up to now; nobody does any more.

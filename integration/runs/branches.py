@@ -112,6 +112,7 @@ def _settle_free(partition: int) -> None:
     """Settle what is left of a partition (id), unless somebody holds it."""
     try:
         with raw_connection("sluice-branches") as session:
+            session.execute(f"SELECT {locks.SESSION_HAS_NO_LEASE}")
             if locks.take(session, [locks.LockClass.PARTITION, partition]):
                 settle_left(session, [partition])
                 # At once: the server notices the session's end a moment later.

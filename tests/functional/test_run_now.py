@@ -1,5 +1,6 @@
 """A person's "Run now": it runs, or its row says why not."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from crontasks.ticks import RunRequest
 from integration.store import locks
 from integration.store.sessions import database_time, raw_connection
 from tests.functional.test_crontasks import a_queue, an_instance, later
+from tests.support.celery_world import eventually
 from tests.support.operator_api import a_program
 from tests.support.servers import celery_at
 
@@ -28,6 +30,23 @@ def test_one_that_meets_a_run_at_work_leaves_a_row_behind_it(other_session):
     assert latest == at_work
     assert (behind.state, behind.ended_at is None) == ("FAILED", False)
     assert "ada" in behind.log_excerpt
+
+
+def test_a_run_that_stands_still_past_its_time_limit_lets_the_next_one_begin(
+    other_session, monkeypatch
+):
+    """Its worker would have ended it, and stands still as well: nobody else gives the lock back."""
+    instance = an_instance(timeout_seconds=1)
+    at_work = history.begin(instance, ticks.Context(instance_id=instance.pk, scheduled_at=later(0)))
+    CronRun.objects.filter(pk=at_work.pk).update(started_at=later(-120))
+    other_session.execute(locks.TRY, (locks.LockClass.INSTANCE, instance.pk))
+    time.sleep(1.1)
+    assert history.mark_lost() == 0, "its worker may be about to end it"
+    monkeypatch.setattr(history, "_OVERDUE_SECONDS", 0)
+    eventually(history.mark_lost)
+    assert not ticks.tick(instance.pk, later(10)).is_empty
+    at_work.refresh_from_db()
+    assert at_work.state == "LOST"
 
 
 def test_one_is_newer_than_a_moment_that_a_clock_ahead_has_named(monkeypatch):
