@@ -244,6 +244,38 @@ class TestPlaces:
         assert page.count(reverse("failure", args=[other.pk])) == 1
         assert "at 6" not in page
 
+    def test_where_the_document_has_the_key_that_is_the_one(self, client: Client) -> None:
+        queue = a_queue_row("continuous", ordering="key", order_path="$.num")
+        error = a_held(queue, 10, order_key=b"A")
+        other = a_held(queue, 5, order_key=b"A", key=b"another record's")
+        unlike = a_held(queue, 6, order_key=b"B")
+        page = page_of(client, error)
+        assert reverse("failure", args=[other.pk]) in page
+        assert reverse("failure", args=[unlike.pk]) not in page
+
+    def test_what_is_missing_leads_to_its_own_failures(self, client: Client) -> None:
+        waiting = {"waits_kind": "asset", "waits_key": "A 1", "waits_for": b"hash"}
+        later = timezone.now() + timedelta(hours=1)
+        error = a_held(a_queue_row("continuous"), state="RETRY", not_before=later, **waiting)
+        page = page_of(client, error)
+        assert "as soon as what is missing arrives" in words(page)
+        assert "Missing asset A 1" in words(page)
+        assert f"{reverse('failure-list')}?state=&key=A%201" in page
+
+    def test_the_message_that_stops_a_sequential_queue_can_be_parked(self, client: Client) -> None:
+        queue, _, error = a_blocked_queue()
+        of_key = {"order_key": b"A", "arrival_batch": 1}
+        a_held(queue, 30, state="PARKED", arrival_index=1, parked_at=timezone.now(), **of_key)
+        MessageError.objects.filter(pk=error.pk).update(arrival_index=0, **of_key)
+        page = page_of(client, error)
+        assert "One message of its key is parked behind it." in words(page)
+        assert reverse("park", args=[error.pk]) in page
+        form = {"version": 1, "reason": "the others may go on"}
+        client.post(reverse("park", args=[error.pk]), form)
+        error.refresh_from_db()
+        assert (error.state, error.parked_at is None) == ("HOLD", False)
+        assert reverse("park", args=[error.pk]) not in page_of(client, error)
+
 
 class TestNewer:
     def test_a_later_message_of_the_key_that_succeeded_is_a_warning(self, client: Client) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
@@ -318,7 +318,8 @@ def _cause(error: MessageError) -> str:
 
 
 def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
-    blocks = place is not None and place.state_error == error.pk
+    # One that was parked stops nothing any more, also until the next run has noticed that.
+    blocks = place is not None and place.state_error == error.pk and error.parked_at is None
     waiting = None
     if place is not None and place.high_watermark is not None and blocks and not place.more_waiting:
         waiting = max(0, place.high_watermark - error.offset - 1)
@@ -344,11 +345,15 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
 
 
 def _same_key(error: MessageError) -> list[FailureRow]:
-    if error.key is None:
+    """Open failures of the queue with its key: the one that keeps its order, or the record's."""
+    if error.queue.order_path and error.order_key:
+        same = Q(order_key=bytes(error.order_key))
+    elif error.key is not None:
+        same = Q(key=bytes(error.key))
+    else:
         return []
-    others = MessageError.objects.filter(
-        key=bytes(error.key), queue=error.queue_id, state__in=OPEN
-    ).exclude(pk=error.pk)
+    others = MessageError.objects.filter(same, queue=error.queue_id, state__in=OPEN)
+    others = others.exclude(pk=error.pk)
     return rows_of(others.order_by(F("offset") + 0), NEIGHBOURS)
 
 
