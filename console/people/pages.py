@@ -165,7 +165,7 @@ def _answered(
         "history": history,
         "name": name,
         "tokens": tokens,
-        "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else [],
+        "sessions": sessions.sessions_of(known) if known and not settings.SLUICE_IS_GUEST else None,
         "identity": entering.identity_of(known) if known else None,
         "factors": factors.factors_of(known) if known else [],
         "seen": _seen(request, known, is_new=is_new),

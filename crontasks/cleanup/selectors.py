@@ -87,6 +87,10 @@ class Simulation:
     def size_bytes(self) -> int:
         return sum(rule.size_bytes for rule in self.forecasts)
 
+    @property
+    def protects_some(self) -> bool:
+        return any(one.rows for rule in self.forecasts for one in rule.protected)
+
 
 def cleanups() -> list[Cleanup]:
     """Every configured cleanup, by name."""
