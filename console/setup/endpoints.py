@@ -190,8 +190,8 @@ ENDPOINTS = Noun(
     one="endpoint",
     title="Endpoints",
     about="Where messages of a partner are delivered: over HTTP, as files, into another database, "
-    "to your own function, or to another topic. A queue, or a target of a publish channel, refers "
-    "to it.",
+    "to your own function, to a JMS broker, or to another topic. A queue, or a target of a publish "
+    "channel, refers to it.",
     form=EndpointForm,
     table=EndpointTable,
     filters=filters_by(

@@ -44,7 +44,7 @@ def instance(queue: Queue) -> Finding:
         why = "The queue has no cron instance, so no schedule starts it."
         return Situation(why, "Save the queue again; that creates one.")
     if not row.active:
-        return Situation(f"{row.name} is not active.", "Switch the instance on.")
+        return Situation(f"{row.name} is not active.", "Activate the instance.")
     if row.periodic_task is None or not (settings.SLUICE_IS_GUEST or row.periodic_task.enabled):
         why = f"Beat does not know {row.name}: its periodic task is missing or switched off."
         return Situation(why, "Save the instance again; that fixes it.")

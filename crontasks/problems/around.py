@@ -172,7 +172,7 @@ def schedules(facts: Facts) -> Iterator[Problem]:
         way, step = Way.CONFIGURE_QUEUE, "Save the queue again; that creates one."
         if idle.instance:
             has = f"its cron instance {idle.name} is not active"
-            way, step = Way.INSTANCE, "Switch the instance on."
+            way, step = Way.INSTANCE, "Activate the instance."
         yield Problem(
             f"No schedule starts {idle.queue}",
             Situation(f"A queue is started by its cron instance, and {has}.", step),

@@ -299,9 +299,9 @@ HELPS: Final = {
     "group_protocol": "Only where the cluster demands it. Runs then try what the group assigns to "
     "them; positions stay in the database. It costs: a run waits until it has joined, with the "
     "classic protocol and Kafka's defaults three seconds, and the partitions of a worker that was "
-    "killed stand still until the group has forgotten it, "
-    "with Kafka's defaults up to 10 s (classic) or 45 s (consumer). All runs of "
-    "the queue need the right to read the group.",
+    "killed stand still until the group has forgotten it: for SLUICE_LEASE_SECONDS (classic) or, "
+    "with Kafka's defaults, 45 s (consumer). All runs of the queue need the right to read the "
+    "group.",
     "group_id": "Empty: the name of this deployment, a hyphen, and the queue's. Nobody else may "
     "be in it: whatever the group assigns to a stranger is not read here.",
     "batch_size": "Messages per transaction. Larger is faster, but a failure repeats more work.",

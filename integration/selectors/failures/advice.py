@@ -122,7 +122,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "Set up, so that it points at an identifier; or shorten the value. Then release "
     "it.",
     # What the configuration said no to.
-    "NO_SERVICE": "Give the queue {queue} a default service under Set up; or name one "
+    "NO_SERVICE": "Give the queue {queue} a default service (Change on its page); or name one "
     "in the envelope (INTERFACE) under Edit. Then release it.",
     "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Set up, or "
     "correct the name under Edit if it is misspelt. Then release it.",
@@ -153,7 +153,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "PROCESS_CRASH": "Check the worker's log and memory: a handler or a document "
     "that is too large ended it. Fix that, then release it; it runs alone.",
     "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Fix the handler or the "
-    "payload, or give calls of {queue} more time under Set up; then release it.",
+    "payload, or give calls of {queue} more time (Change on its page); then release it.",
     "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
     "or delete it.",
     "TRANSIENT_ERROR": "See that what the sentence above names is over, then release it: it "
@@ -180,7 +180,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "of the object structure under Set up. Then release it.",
     "UNKNOWN_STRUCTURE": "Create the object structure that the handler names under "
     "Set up, or have the handler's author correct the name. Then release it.",
-    "UNKNOWN_QUEUE": "Register the outbound queue that is named under Set up, or have "
+    "UNKNOWN_QUEUE": "Register the outbound queue that is named (New queue), or have "
     "the handler's author correct the name. Then release it.",
     "UNKNOWN_CHANNEL": "Set up the publish channel that is named under Set up, or have the "
     "handler's author correct the name. Then release it.",

@@ -37,11 +37,11 @@ DELIVERING: Final[Mapping[str, str]] = {
     "HTTP_BROKEN_OFF": MAY_BE_THERE,
     "NO_ANSWER": MAY_BE_THERE,
     "AMQP_NO_ANSWER": MAY_BE_THERE,
-    "FILE_UNCONFIRMED": "Look for its file in the endpoint's folder, or ask the partner. It is "
-    "there: say that it arrived. It is not: release it, and it is sent again.",
+    "FILE_UNCONFIRMED": "Look for its file in the endpoint's folder, or ask the partner. If it is "
+    "there, say that it arrived; if not, release it, and it is sent again.",
     "FUNCTION_HANGS": MAY_BE_THERE,
-    "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
-    "It is there: say that it arrived.",
+    "RESTORED_REVIEW": "Ask the partner for its message id. If it is missing there, release it; "
+    "if it is there, say that it arrived.",
     "REFUSED": ANSWER,
     "HTTP_REFUSED": ANSWER,
     "HTTP_FAILED": ANSWER,
@@ -104,8 +104,8 @@ DELIVERING: Final[Mapping[str, str]] = {
     "TEMPLATE_FIELD_MISSING": "Add the field that is named under Edit, or take it out of the "
     "endpoint's settings under Set up. Then release it.",
     "PAYLOAD_UNREADABLE": "Correct the payload under Edit so that it can be read, then release it.",
-    "NO_ENDPOINT": "Give the queue {queue} an endpoint, or the channel {interface} a target "
-    "with one, under Set up; then release it. The payload needs no change.",
+    "NO_ENDPOINT": "Give the queue {queue} an endpoint (Change on its page), or the channel "
+    "{interface} a target with one under Set up; then release it. The payload needs no change.",
     "NOTHING_TO_DELIVER": "Delete it: it has no value, so an endpoint gets nothing from it.",
     "PARKED": "Release or delete the earlier message of its key first; this one follows by itself.",
 }

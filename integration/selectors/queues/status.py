@@ -195,7 +195,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "KEYS_REMAPPED": Situation(
             "The topic {topic} got more partitions, and keys went from one old partition to "
             "another, so the order of keys that this queue promises is lost. {text}",
-            "If the order matters, stop the senders. Edit the queue and let nothing keep its "
+            "If the order matters, stop the senders. Change the queue so that nothing keeps its "
             "order: it goes on by itself. Once nothing waits, let keys keep theirs again. A number "
             "that is multiplied, such as from 3 to 6, keeps the order.",
         ),
