@@ -63,6 +63,13 @@ def refused(queue: Queue) -> dict[str, list[str]]:
     return caught.value.message_dict
 
 
+def unclean(queue: Queue) -> dict[str, list[str]]:
+    """What its own fields say against it, without the broker."""
+    with pytest.raises(ValidationError) as caught:
+        queue.full_clean()
+    return caught.value.message_dict
+
+
 def test_a_fitting_queue_is_accepted(provider: Provider) -> None:
     registration.check(a_queue(provider, a_topic(provider), kind="sequential"))
     registration.check(a_queue(provider, a_topic(provider, partitions=3)))
@@ -162,6 +169,14 @@ def test_provider_topic_and_kind_stay_while_the_queue_has_a_position(provider: P
 def test_an_open_failure_alone_keeps_the_topic_too(provider: Provider) -> None:
     queue = a_queue(provider, a_topic(provider))
     queue.save()
+    a_failure(queue)
+    queue.topic = a_topic(provider)
+    assert set(refused(queue)) == {"topic"}
+    MessageError.objects.update(state="RESOLVED")
+    registration.check(queue)
+
+
+def a_failure(queue: Queue, **fields) -> None:
     now = timezone.now()
     MessageError.objects.create(
         queue=queue,
@@ -173,11 +188,26 @@ def test_an_open_failure_alone_keeps_the_topic_too(provider: Provider) -> None:
         code="X",
         first_failed_at=now,
         last_failed_at=now,
+        **fields,
     )
-    queue.topic = a_topic(provider)
-    assert set(refused(queue)) == {"topic"}
-    MessageError.objects.update(state="RESOLVED")
+
+
+def test_a_key_in_the_document_needs_one_partition_and_a_queue_that_uses_it(
+    provider: Provider,
+) -> None:
+    """Messages of one such key may lie in several partitions."""
+    several, one = a_topic(provider, partitions=2), a_topic(provider)
+    by_document = {"ordering": "key", "order_path": "$.num"}
+    mistakes = refused(a_queue(provider, several, **by_document))
+    assert "2 partitions" in mistakes["order_path"][0]
+    for fields in ({"order_path": "$.num"}, {"ordering": "key", "order_path": "num["}):
+        assert "order_path" in unclean(a_queue(provider, one, **fields))
+    queue = a_queue(provider, one, **by_document)
     registration.check(queue)
+    queue.save()
+    a_failure(queue, order_key=b"A")
+    queue.order_path = "$.other"
+    assert "order_path" in unclean(queue), "keys of open failures were read otherwise"
 
 
 def test_other_changes_can_be_saved_while_the_broker_is_down(provider: Provider) -> None:
