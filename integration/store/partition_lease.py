@@ -12,11 +12,12 @@ from integration.store import locks, rescues, rows
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
 # nobody found the end sooner after the marker than a process can be ended for it.
 # Whoever gives a partition up unlocks it before that is committed: the lease is waited for, or it
-# would look as if its owner had died.
+# would look as if its owner had died. One statement takes over and writes the new lease, so that no
+# death is counted twice.
 TAKE: Final = f"""
 WITH lease AS MATERIALIZED (
-  SELECT * FROM integration_partitionlease WHERE partition_id = %(id)s FOR UPDATE)
-UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
+  SELECT * FROM integration_partitionlease WHERE partition_id = %(id)s FOR UPDATE),
+taken AS (UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
     WHEN p.unclean_offset = p.next_offset
       OR (p.next_offset < p.open_until AND p.unclean_offset >= p.open_from)
@@ -56,13 +57,14 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation,
     AND e.state IN {OPEN_SQL}) AND (
     SELECT kind = 'sequential' FROM integration_queue WHERE id = p.queue_id) AS has_parked,
   {rescues.RANGES} AS rescued
-"""
-LEASE: Final = f"""
-INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at, released_at,
-  overdue, working_since)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
-  clock_timestamp(), NULL, false, NULL)
+),
+leased AS (INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid,
+  lock_backend_start, batch_pid, batch_backend_start, rescues, group_member, lease_until, taken_at,
+  released_at, overdue, working_since)
+SELECT id, %(owner)s, epoch, %(lock_pid)s, %(lock_started)s::timestamptz, %(batch_pid)s,
+  %(batch_started)s::timestamptz, %(rescues)s, %(member)s,
+  clock_timestamp() + %(lease)s * interval '1 second', clock_timestamp(), NULL, false,
+  NULL::timestamptz FROM taken
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   thread_pids = '{{}}', thread_backend_starts = '{{}}',
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
@@ -70,7 +72,8 @@ ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = exclude
   rescues = excluded.rescues, group_member = excluded.group_member,
   lease_until = excluded.lease_until, taken_at = excluded.taken_at,
   released_at = NULL, overdue = false, working_since = NULL
-RETURNING {locks.SESSION_HAS_LEASE}
+RETURNING {locks.SESSION_HAS_LEASE})
+SELECT taken.* FROM taken, leased
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
 REVERT: Final = f"""

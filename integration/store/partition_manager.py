@@ -16,7 +16,7 @@ from integration.delivery.ports import LostError, Stop, never
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import PartitionState
 from integration.store import joining, locks, sharing
-from integration.store.partition_lease import EXPIRED, LEASE, RELEASE, RENEW, REVERT, TAKE
+from integration.store.partition_lease import EXPIRED, RELEASE, RENEW, REVERT, TAKE
 from integration.store.sessions import (
     TERMINATE,
     Session,
@@ -201,13 +201,13 @@ class DatabasePartitionManager:
             return []
         with django_connection().cursor() as cursor:
             lock, batch = backend_of(session.cursor()), backend_of(cursor)
+        lease = {"owner": self.owner, "rescues": self.rescues, "member": member}
+        lease |= {"lease": self.lease_seconds, "lock_pid": lock.pid, "lock_started": lock.started}
+        lease |= {"batch_pid": batch.pid, "batch_started": batch.started}
         held = []
         for id_ in locked:
-            owned = self._raise_epoch(session, id_)
+            owned = self._raise_epoch(session, id_, lease)
             owned.member = member
-            owner = (id_, self.owner, owned.epoch, *lock, *batch)
-            lease = (*owner, self.rescues, member, self.lease_seconds)
-            session.execute(LEASE, lease)
             # Rows of this partition, and for the lowest one those whose partition is gone.
             marked = {"partition": owned.partition, "lowest": owned.is_lowest}
             marked |= {"queue": self.queue_id, "epoch": owned.epoch, "hung": owned.suspect_hung}
@@ -270,9 +270,9 @@ class DatabasePartitionManager:
         session.execute(TERMINATE, expired)
         return locks.take(session, key, tries=TAKEOVER_TRIES)
 
-    def _raise_epoch(self, session: Session, id_: int) -> Owned:
+    def _raise_epoch(self, session: Session, id_: int, lease: Mapping[str, Any]) -> Owned:
         hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
-        parameters = {"queue": self.queue_id, "id": id_, "hangs": hangs}
+        parameters = {"queue": self.queue_id, "id": id_, "hangs": hangs, **lease}
         row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
