@@ -1,7 +1,7 @@
 """Limits of people to external systems: an administrator's, and that of group rules.
 
-Who has both knows of the systems that are in both. What comes of them stands in `Limit.systems`,
-where every release reads it.
+Whoever has both knows of the systems that are in both. What comes of them stands in
+`Limit.systems`, where every release reads it.
 """
 
 from collections.abc import Iterable

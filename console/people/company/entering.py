@@ -29,7 +29,7 @@ BY_GROUPS: Final = "By the groups of the company login."
 def account_of(told: Told) -> User:
     """The account of this person, with what their groups give as of now.
 
-    One is made at the first login that gives a role. Who has no role any more loses what the
+    One is made at the first login that gives a role. Whoever has no role any more loses what the
     groups had given, and their sessions. Raises the errors of console.people.company.errors.
     """
     known = _identity(told)
