@@ -86,7 +86,7 @@ INBOUND: dict[str, tuple[Break, str, str]] = {
     "no schedule": (
         lambda queue: CronInstance.objects.filter(queue=queue).update(active=False),
         "is not active",
-        "Switch the instance on",
+        "Activate the instance",
     ),
     "provider out": (
         at_place(state="OUTAGE", state_code="KAFKA_UNAVAILABLE"),

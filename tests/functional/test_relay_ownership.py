@@ -16,10 +16,11 @@ from integration.delivery.relay.steps import RelayStep
 from integration.models import Deployment, OutboxRow, Provider, RelayLease, Restore
 from integration.runs import relay as wiring
 from integration.runs.relay import relay_all
-from integration.store import relay_lease
+from integration.store import locks, relay_lease
 from integration.store.relay_lease import take
 from integration.store.sessions import raw_connection
 from tests.functional.relay_world import a_provider, put, relay, sent, states
+from tests.support.celery_world import eventually
 from tests.support.killed import await_free_locks
 from tests.support.memory.relay import MemoryBroker
 
@@ -185,3 +186,18 @@ def test_a_copy_of_the_database_relays_nothing(provider: Provider) -> None:
     deployment.environment = "production"
     deployment.save()
     assert wiring.shards() == []
+
+
+def test_who_stands_still_before_it_has_the_lease_holds_the_shard_no_longer_than_that(
+    provider: Provider,
+) -> None:
+    """The lease names the owner before it, whose sessions are gone: nobody could end this one."""
+    with raw_connection("stands") as standing:
+        standing.execute(relay_lease.PATIENT)
+        key = [locks.LockClass.RELAY, locks.relay_key(provider.pk, 0)]
+        assert locks.take(standing, key)
+        assert take(provider.pk, 0, "other") is None
+        [silence] = standing.execute("SHOW idle_session_timeout").fetchone() or ("",)
+        assert silence == f"{locks.UNLEASED_SECONDS // 60}min"
+        standing.execute("SET idle_session_timeout = '100ms'")
+        eventually(lambda: take(provider.pk, 0, "other")).close()

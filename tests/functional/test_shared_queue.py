@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -83,15 +82,14 @@ def test_runs_come_to_a_busy_queue_and_whoever_dies_is_replaced(world, broker):
     eventually(lambda: len(owners(queue)) == 1, worker)
 
 
-def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker, monkeypatch):
+def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker):
     """It counts as one of the queue's runs, and only a lease would tell that its time is over."""
-    monkeypatch.setattr(
-        locks, "SESSION_HAS_NO_LEASE", "set_config('idle_session_timeout', '300ms', false)"
-    )
     queue = a_queue(broker, partitions=PARTITIONS)
     is_there, goes_on = threading.Event(), threading.Event()
 
-    def stand_still(_session, _partitions) -> tuple[int, ...]:
+    def stand_still(session, _partitions) -> tuple[int, ...]:
+        assert silence_of(session) == f"{locks.UNLEASED_SECONDS // 60}min"
+        session.execute("SET idle_session_timeout = '100ms'")
         is_there.set()
         goes_on.wait(30)
         return ()
@@ -107,10 +105,15 @@ def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker, monkeypatc
         with pytest.raises(LostError):
             taking.result()
     assert len(held) == PARTITIONS
-    time.sleep(0.6)
-    assert other.runs().count == 0, "its own session, with leases, is left alone"
+    assert other.runs().count == 0, "one that is told what to take is no run"
+    assert silence_of(other._session) == "0", "its lease tells when it is over"
     for manager in (standing, other):
         manager.close(clean=True)
+
+
+def silence_of(session) -> str:
+    """How long the server bears it, 0 for ever."""
+    return session.execute("SHOW idle_session_timeout").fetchone()[0]
 
 
 def test_what_a_run_that_stands_still_holds_is_the_share_of_the_others(broker):
