@@ -197,7 +197,8 @@ def test_an_operation_says_what_its_released_messages_wait_for(client: Client) -
 
 def test_what_all_queues_wait_for_is_said_once(client: Client) -> None:
     error = a_failure()
-    other = a_queue_row("continuous")
+    # After the other by its name, however many there have been before.
+    other = a_queue_row("continuous", name="such-as-this")
     a_place(other)
     a_held(other)
     operation = started(plan())
