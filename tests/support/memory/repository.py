@@ -21,6 +21,7 @@ from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
+from integration.policy.positions import do_keys_stay
 from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.values import Record, TopicFacts
 from tests.support.memory import failures, strict_order
@@ -345,7 +346,8 @@ class MemoryRepository:
     def add_partitions(self, facts: TopicFacts) -> bool:
         self._statement("add_partitions")
         places = self.database.places
-        if self.queue.keeps_keys_in_order and facts.partitions % len(places):
+        by_key = self.queue.keeps_keys_in_order and not self.queue.needs_one_partition
+        if by_key and not do_keys_stay(len(places), facts.partitions):
             return False
         after = {p: facts.high[p] for p in places if p in facts.high}
         for partition in facts.low:
