@@ -96,17 +96,16 @@ def test_a_decided_branch_is_forgotten_only_if_it_cannot_be_delivered(broker, cl
     page = reverse("connection", args=[row.pk])
     assert client.get(page, {"branches": 1}).text.count('value="forget"') == 2
 
-    def forget(xid: Xid, reason: str = "the topic is no more") -> str:
+    def forget(xid: Xid, reason: str = "the topic is no more") -> Any:
         sent = {"xid": str(xid), "choice": "forget", "reason": reason}
-        answer = client.post(address, sent, follow=True)
-        return f"{answer.redirect_chain} {unescape(answer.text)}"
+        return client.post(address, sent, follow=True)
 
-    assert "XA_OUT_OF_ORDER" in forget(xids[1])
+    assert "XA_OUT_OF_ORDER" in forget(xids[1]).text
     assert read(broker, stays) == [1]
     assert XaDecision.objects.count() == 1
-    assert "303" not in forget(xids[0], reason="")
+    assert forget(xids[0], reason="").redirect_chain == []
     assert XaBranch.objects.count() == 1
-    assert "303" in forget(xids[0])
+    assert [status for _, status in forget(xids[0]).redirect_chain] == [303]
     assert not XaBranch.objects.exists()
     assert not XaDecision.objects.exists()
     assert connections.recover_all() == {}

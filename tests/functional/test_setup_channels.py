@@ -232,12 +232,12 @@ class TestMessages:
         channel = a_channel("MXPO", "erp", "wms", key_path="$.ponum")
         address = reverse("channel-test", args=[channel.pk])
         assert '"test": true' in unescape(client.get(address).text)
-        sent = {"payload": '{"ponum": "4711"}', "reason": "new partner"}
+        sent = {"payload": '{"ponum": "PO-4711"}', "reason": "new partner"}
         answer = client.post(address, sent, follow=True)
         assert "Published: 2 messages" in answer.text
         rows = list(OutboxRow.objects.order_by("id"))
         assert [row.topic for row in rows] == ["erp-out", "wms-out"]
-        assert {bytes(row.key or b"") for row in rows} == {b"4711"}
+        assert {bytes(row.key or b"") for row in rows} == {b"PO-4711"}
         for row in rows:
             assert dict(decode_headers(row.headers))["sluice-test"] == b"1"
             assert reverse("outbox-row", args=[row.pk]) in answer.text
@@ -249,7 +249,7 @@ class TestMessages:
             ("erp-out", "new partner"),
             ("wms-out", "new partner"),
         ]
-        assert "4711" not in str([change.after for change in changes])
+        assert "PO-4711" not in str([change.after for change in changes])
 
     def test_the_list_tells_that_one_was_delivered(self, client: Client) -> None:
         channel = a_channel("MXPO", "erp")
