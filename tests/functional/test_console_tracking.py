@@ -305,12 +305,10 @@ class TestMessage:
         assert sum(looks) == 5, "the message, and what names it by one of four columns"
 
     def test_a_kept_payload_is_for_those_with_the_right(self) -> None:
-        a_track_row(
-            by("orders"), message_id="m", payload=b'{"salary": "well paid"}', key="secret-key"
-        )
-        assert "well paid" in opened(logged_in("Editors"), "m").text
+        a_track_row(by("orders"), message_id="m", payload=b'{"salary": "modest"}', key="secret-key")
+        assert "modest" in opened(logged_in("Editors"), "m").text
         page = opened(logged_in("Viewers"), "m").text
-        assert "well paid" not in page
+        assert "modest" not in page
         assert "secret-key" not in page
         assert "secret-key" not in listed(logged_in("Viewers"))
 

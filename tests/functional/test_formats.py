@@ -164,9 +164,7 @@ def somebody() -> Client:
 
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
-def test_an_unknown_schema_is_held_and_released_once_it_is_registered(
-    broker, schema_registry, client_of, kind
-):
+def test_a_message_of_an_unknown_schema_is_held(broker, schema_registry, client_of, kind):
     queue = a_queue(broker, schema_registry, kind)
     write = by_avro(client_of, queue)
     known = write({"n": 1})
