@@ -3,7 +3,7 @@
 import os
 import sys
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from devstack import ports
 from tests.support.amqp import (  # noqa: F401 - hooks and fixtures are found by name here
@@ -62,6 +62,7 @@ if tester := os.environ.get("PYTEST_XDIST_WORKER"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# How long one example takes is the machine's affair: on a busy one, 200 ms say nothing.
-settings.register_profile("sluice", deadline=None)
+# How long an example takes is the machine's affair, and how long its values take to be drawn:
+# on a busy one, 200 ms say nothing, and no second does.
+settings.register_profile("sluice", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sluice")

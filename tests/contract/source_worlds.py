@@ -93,6 +93,8 @@ class KafkaWorld:
 
     def _create(self) -> None:
         self.admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result()
+        # It may be unknown to the broker that made it for a moment.
+        until(lambda: self.name in self.admin.list_topics(timeout=5).topics)
 
     def write(self, *values: bytes | None, partition: int = 0) -> None:
         for value in values:

@@ -127,4 +127,5 @@ def test_a_call_ends_within_its_time(world):
     endpoint, begun = world.open(), time.monotonic()
     (answer,) = endpoint.deliver([message])
     assert not isinstance(answer, Accepted)
-    assert time.monotonic() - begun < 5
+    # Their own limits are 2 and 3 s, and a busy machine stands still; what hangs takes 20 s.
+    assert time.monotonic() - begun < 15

@@ -240,10 +240,6 @@ def test_a_recreated_topic_has_another_identity(world: World, source: Source) ->
     before = source.facts()
     world.recreate()
     after = source.facts()
-    deadline = time.monotonic() + 10
-    while after is None and time.monotonic() < deadline:
-        # A topic that was just made may be unknown to the broker for a moment.
-        after = source.facts()
     assert before is not None
     assert after is not None
     assert before.topic_uuid != after.topic_uuid
@@ -276,7 +272,7 @@ def test_a_lone_record_is_handed_out_without_waiting_for_more(world: World, sour
     while not fetched.records:
         fetched = source.fetch(500, 10.0)
     # Generous for a busy machine; waiting for a full batch would take ten seconds.
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
     assert values(fetched.records[0]) == [b"alone"]
 
 

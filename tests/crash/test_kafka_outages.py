@@ -240,7 +240,7 @@ def tells_of_the_outage(source: KafkaSource) -> None:
     asked = time.monotonic()
     with pytest.raises(BrokerUnreachableError):
         source.facts()
-    assert time.monotonic() - asked < 8
+    assert time.monotonic() - asked < 30
 
 
 def reads_on(source: KafkaSource) -> None:

@@ -86,7 +86,7 @@ def test_what_the_broker_says_nothing_of_may_have_arrived(wanted: str) -> None:
             (Accepted, ""),
             (Unknown, "AMQP_NO_ANSWER"),
         ]
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 15
         # Over a connection of its own.
         assert endings(endpoint, "accepted") == [(Accepted, "")]
         endpoint.close()
@@ -109,7 +109,7 @@ def test_what_there_is_credit_for_is_sent_and_the_rest_waits() -> None:
 
 
 def test_a_broker_that_takes_its_time_hears_from_us_meanwhile() -> None:
-    with SettlingBroker(idle_seconds=2.0, late_seconds=5.0) as broker:
+    with SettlingBroker(idle_seconds=6.0, late_seconds=8.0) as broker:
         endpoint = at(broker, answer_seconds=20.0)
         assert endings(endpoint, "late") == [(Accepted, "")]
         endpoint.close()

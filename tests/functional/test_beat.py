@@ -63,7 +63,7 @@ def test_moments_are_named_by_the_databases_clock(
     before = database_time() - 30 * SECOND
     CronInstance.objects.update(last_scheduled_at=before)
     named = ticks_until_newer(beat, idle, before)
-    assert abs(named - database_time()) < 5 * SECOND
+    assert abs(named - database_time()) < 60 * SECOND
 
 
 def test_an_instance_counts_from_now_by_the_databases_clock(
@@ -73,7 +73,7 @@ def test_an_instance_counts_from_now_by_the_databases_clock(
     monkeypatch.setattr(timezone, "now", lambda: real() + HOUR)
     idle.interval_seconds = 2
     idle.save()
-    assert abs(moment(idle) - database_time()) < 5 * SECOND
+    assert abs(moment(idle) - database_time()) < 60 * SECOND
 
 
 @pytest.mark.parametrize("leads_already", [False, True])
@@ -86,7 +86,7 @@ def test_a_schedule_whose_last_moment_lies_ahead_goes_on(
         beat.looked_at = float("-inf")
     CronInstance.objects.update(last_scheduled_at=database_now() + HOUR)
     beat.tick()
-    assert abs(moment(idle) - database_time()) < 5 * SECOND
+    assert abs(moment(idle) - database_time()) < 60 * SECOND
     ticks_until_newer(beat, idle, moment(idle))
 
 
@@ -94,7 +94,7 @@ def test_the_databases_clock_goes_on_whatever_is_done_to_the_hosts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = hearts.DatabaseClock()
-    assert abs(clock.now() - timezone.now()) < 5 * SECOND
+    assert abs(clock.now() - timezone.now()) < 60 * SECOND
     told = timezone.now() - 7 * HOUR
     clock.tell(told)
     real = hearts.time.time

@@ -357,9 +357,9 @@ def test_records_that_a_file_does_not_have_are_looked_for_together(form):
     def seconds(count: int) -> float:
         wanted = {n: b'{"order":\n  "%010d"}' % (200_000 + n) for n in range(count)}
         wanted[-1] = records[99_999]
-        began = time.perf_counter()
+        began = time.thread_time()
         assert written.held(content, wanted) == {-1}
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     few, many = (min(seconds(count) for _ in range(3)) for count in (20, 200))
     assert many < 4 * few

@@ -122,13 +122,13 @@ def test_a_partner_that_does_not_end_is_ended(partner, path):
     answer = asked(partner, path, total_seconds=1)
     assert isinstance(answer, Unknown)
     assert answer.code in {"HTTP_NO_ANSWER", "HTTP_BROKEN_OFF"}
-    assert 0.9 < time.monotonic() - begun < 4
+    assert 0.9 < time.monotonic() - begun < 15
 
 
 def test_silence_ends_by_the_time_between_two_pieces(partner):
     begun = time.monotonic()
     assert isinstance(asked(partner, "hang", total_seconds=60, read_seconds=0.3), Unknown)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 15
 
 
 def test_a_reset_leaves_open_whether_it_arrived(partner):

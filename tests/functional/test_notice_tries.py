@@ -91,6 +91,7 @@ def test_who_may_have_heard_of_a_beginning_hears_of_its_end(
     a_rule(recipients=["hook"])
     look(BLOCKED)
     assert "HTTP_NO_ANSWER" in NoticeDelivery.objects.get().problem
+    monkeypatch.setattr("crontasks.notices.ways.TOTAL_SECONDS", 10.0)
     if refuses_later:
         now_at(hook, partner, "/status-503")
         later(timedelta(minutes=1))
@@ -111,6 +112,7 @@ def test_who_may_have_heard_of_what_was_given_up_hears_of_its_end(
     hook = a_webhook(partner, "/hang")
     a_rule(recipients=["hook"])
     look(BLOCKED)
+    monkeypatch.setattr("crontasks.notices.ways.TOTAL_SECONDS", 10.0)
     now_at(hook, partner, "/status-503")
     later(timedelta(days=1, minutes=1))
     sending.send_due()

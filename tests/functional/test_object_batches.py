@@ -51,9 +51,7 @@ def test_what_is_stored_may_have_arrived_between_those_that_come_together(
     assert verdicts == [Applied() if n == counts else Superseded() for n in arrivals]
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.sampled_from([None, 1, 2, 3]), min_size=1, max_size=7),
     st.sampled_from([None, 2]),

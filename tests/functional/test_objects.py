@@ -165,9 +165,7 @@ def test_a_version_that_is_none_is_told(orders: ObjectStructure, version: str) -
     assert (verdict.kind, verdict.code) == ("permanent", "BAD_VERSION")
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(1, 50), unique=True, min_size=1, max_size=8), st.data())
 def test_the_newest_arrival_stands_whatever_the_batches(
     places: ObjectStructure, arrivals: list[int], data: st.DataObject
@@ -181,9 +179,7 @@ def test_the_newest_arrival_stands_whatever_the_batches(
     assert StoredObject.objects.get().document["n"] == max(arrivals)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(st.none(), st.integers(1, 5)), min_size=2, max_size=6), st.data())
 def test_borders_of_batches_change_nothing(
     orders: ObjectStructure, versions: list[int | None], data: st.DataObject

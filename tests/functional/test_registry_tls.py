@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from crontasks.health.flow import check_flow
 from devstack.certificates import Authority, Issued
-from integration import tls
 from integration.formats.schema import Schema
 from integration.models import MessageError, Provider, Queue, QueuePartition
 from integration.policy.failure import Failure, FailureClass
@@ -54,9 +53,8 @@ WAYS = {
 
 
 @pytest.fixture(autouse=True)
-def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As a new process: nothing is known of any registry. Ports refuse at once."""
-    monkeypatch.setattr(tls, "REFUSAL_SECONDS", 0.1)
+def anew() -> Iterator[None]:
+    """As a new process: nothing is known of any registry."""
     known.forget_everything()
     yield
     known.forget_everything()

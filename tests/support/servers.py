@@ -18,6 +18,7 @@ from devstack import beside
 from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
+from integration.http_api import pace
 from tests.support import docker, prepared_database
 from tests.support.kafka_session import with_session
 from tests.support.prepared_database import PreparedPostgres
@@ -71,6 +72,8 @@ def valkey(unstarted_servers: Servers) -> Server:
     os.environ["SLUICE_CELERY_BROKER_URL"] = unstarted_servers.celery_broker_url
     settings.SLUICE_CELERY_BROKER_URL = unstarted_servers.celery_broker_url
     point_celery_at(unstarted_servers.celery_broker_url)
+    # What is counted there is counted once, on a busy machine as well.
+    pytest.MonkeyPatch().setattr(pace, "PATIENCE_SECONDS", 10.0)
     return started
 
 

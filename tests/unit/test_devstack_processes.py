@@ -53,8 +53,8 @@ import os, signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", {child!r}])
 while not os.path.exists("listens"):
     time.sleep(0.01)
-print("up", child.pid, flush=True)
 signal.signal(signal.SIGTERM, lambda *_: (child.terminate(), os._exit(0)))
+print("up", child.pid, flush=True)
 time.sleep(600)
 """
 LINGERING = (

@@ -47,7 +47,7 @@ def a_file(folder: Path, data: bytes, name: str = "rows.csv", **more: Any) -> Im
     table=st.lists(st.lists(FIELDS, min_size=3, max_size=3), min_size=1, max_size=30),
     range_bytes=st.integers(1, 60),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 def test_every_row_of_a_csv_is_read_once_wherever_it_is_cut(
     tmp_path: Path, table: list[list[str]], range_bytes: int
 ) -> None:
@@ -64,7 +64,7 @@ def test_every_row_of_a_csv_is_read_once_wherever_it_is_cut(
     end=st.sampled_from(["\n", "\r\n", ""]),
     delimiter=st.sampled_from(",;"),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_line_without_a_quote_is_what_the_reader_of_csv_takes_it_for(
     tmp_path: Path, lines: list[str], end: str, delimiter: str
 ) -> None:
@@ -139,7 +139,7 @@ def test_a_line_of_fifty_megabytes_costs_itself(tmp_path: Path) -> None:
     documents=st.lists(st.dictionaries(st.sampled_from("abc"), st.text(max_size=5)), max_size=20),
     range_bytes=st.integers(1, 60),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 def test_every_line_of_json_is_read_once(
     tmp_path: Path, documents: list[dict[str, str]], range_bytes: int
 ) -> None:

@@ -111,7 +111,7 @@ def test_a_map_makes_texts_and_other_kinds_of_them(tmp_path: Path) -> None:
 
 
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_double_is_the_number_that_it_was(tmp_path: Path, values: list[float]) -> None:
     written(tmp_path, n=values)
     found = [parse_json(text, 10) for text in texts(tmp_path)]

@@ -61,7 +61,7 @@ def test_records_are_found_by_their_local_name_wherever_they_stand(tmp_path: Pat
 
 
 @given(values=st.lists(st.tuples(TEXTS, TEXTS), max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 def test_every_record_is_read_once(tmp_path: Path, values: list[tuple[str, str]]) -> None:
     root = etree.Element("ASSETS")
     for number, site in values:
