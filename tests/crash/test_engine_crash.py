@@ -239,11 +239,11 @@ def test_a_thousand_messages_survive_kills_at_any_moment(broker, child_environme
     The relay sends what was published, and a read_committed reader of the output topic counts.
     """
     out = a_queue(broker, name="out", direction="outbound")
-    queue = a_queue(broker, max_retries=3, stay_seconds=0.1)
+    queue = a_queue(broker, max_retries=3, stay_seconds=0.1, batch_size=100)
     sent = mixed(1_200)
-    broker.send(queue.topic, sent)
     kills = 0
-    for _ in range(3):
+    for begins in range(0, len(sent), 400):
+        broker.send(queue.topic, sent[begins : begins + 400])
         before = Effect.objects.count()
         victim = child(queue, child_environment, "none", 1, "KILL")
         # However quick the machine is: a batch has ended, and most have not.

@@ -117,7 +117,7 @@ class World:
         found: list[bytes | None] = []
         # Values are never null here: null stands for the end.
         while not found or found[-1] is not None:
-            message = reader.poll(5)
+            message = reader.poll(60)
             assert message is not None, "the topic does not answer"
             found.append(None if message.error() else message.value())
         reader.close()

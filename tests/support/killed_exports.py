@@ -30,7 +30,7 @@ from tests.support.run_driver import (
 
 ROWS: Final = 1_500
 # In few ranges, but where some are to be left when the first is written.
-LARGE, SMALL = 500, 100
+LARGE, SMALL = 250, 100
 # Whoever holds this lock holds up the run's end, which is written behind the move.
 STOP: Final = 7_302_026
 STOPPING: Final = f"""
@@ -68,9 +68,9 @@ def before_the_move(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
 @contextmanager
 def mid_write(run: BulkRun, driver: DriverOfMany) -> Iterator[None]:
     """Some files are there; those who read wait behind one who wants the table for himself."""
-    driver.drive(run)
-    eventually(lambda: _written(run), driver, every=0.005)
     with a_session() as wanting, ThreadPoolExecutor(1) as other:
+        driver.drive(run)
+        eventually(lambda: _written(run), driver, every=0.005)
         taken = other.submit(
             wanting.execute, "LOCK TABLE integration_storedobject IN ACCESS EXCLUSIVE MODE"
         )
