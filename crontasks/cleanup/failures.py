@@ -13,9 +13,11 @@ OPEN_ONES: Final = f"t.state IN {OPEN_SQL}"
 OVER: Final = f"""{CLOSED}
     AND t.closed_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.closed_at < {{at}} - make_interval(secs => q.retention_seconds)"""
-# The next run of a sequential queue sees it at its position, closed by a person, and passes it.
-HEAD: Final = """(t.state = 'DELETED' OR t.ended IN ('RETURNED', 'DELIVERED'))
-    AND q.kind = 'sequential' AND t.offset >= coalesce((
+# A run sees it when it comes to its message, and passes that: without it, the message would be
+# applied. A continuous queue comes to one that is closed where its position went back.
+AHEAD: Final = """(q.kind = 'continuous' OR t.state = 'DELETED'
+        OR t.ended IN ('RETURNED', 'DELIVERED'))
+    AND t.offset >= coalesce((
         SELECT p.next_offset FROM integration_queuepartition p
         WHERE p.queue_id = q.id AND p.partition = t.partition
           AND p.topic_uuid = t.topic_uuid), t.offset + 1)"""
@@ -43,7 +45,7 @@ FAILURES: Final = Rule(
     size=SIZE,
     order="t.closed_at",
     spared=(
-        Spared("Closed by a person, and its sequential queue has not passed it yet", HEAD),
+        Spared("Closed before its queue has come past its message", AHEAD),
         Spared("A bulk operation that is planned or under way has it before it", WANTED),
     ),
     kept=(

@@ -21,7 +21,7 @@ from integration.delivery.spans import NO_SPANS, BatchSpans, NoSpans
 from integration.delivery.steps import Step
 from integration.delivery.tracked import new_tuple
 from integration.delivery.two_phase import NotPublishedError
-from integration.delivery.unit import Unit
+from integration.delivery.unit import OpenError, Unit
 from integration.handlers.failures import classify
 from integration.handlers.outbound import Outbound, current
 from integration.message import Arrival
@@ -232,7 +232,18 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
             number = batch, place if owned.in_work is None else unit.at
             if row.apply_as_newest:
                 unit.row = replace(row, newest_batch=number[0], newest_index=number[1])
+        elif _is_met_again(owned, row):
+            number = batch, row.offset
         message.arrival = Arrival(*number)
+
+
+def _is_met_again(owned: Owned, row: OpenError) -> bool:
+    """Return whether the position went back over its message.
+
+    What was read again before it is older, whatever number that has drawn meanwhile.
+    """
+    is_here = (row.topic_uuid, row.partition) == (owned.topic_uuid, owned.partition)
+    return is_here and owned.reads_again(row.offset)
 
 
 def remember(owned: Owned, settled: Settled) -> None:

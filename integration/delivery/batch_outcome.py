@@ -7,7 +7,7 @@ from typing import Final
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.endings import Ending, end_failed, end_good, end_parked, end_waiting
-from integration.delivery.outcome import APPLIED, Failed, Outcome, Parked, Waits
+from integration.delivery.outcome import APPLIED, HAS_ROW, Failed, Outcome, Parked, Waits
 from integration.delivery.owned import Owned
 from integration.delivery.reading import copied_failure
 from integration.delivery.tracked import Track
@@ -52,6 +52,8 @@ def batch_outcome(
             tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.tracked))
             batch_result.next_offset = unit.at + 1
             continue
+        if outcome is HAS_ROW and owned.reads_again(unit.at):
+            batch_result.met_again.append(unit.at)
         ending = ending_of(context, owned, unit, outcome)
         add(result, unit, ending, partition=owned.partition)
         if isinstance(outcome, Failed):

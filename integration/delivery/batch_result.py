@@ -86,6 +86,9 @@ class BatchResult:
     """(partition, track) of rows whose own partition is gone: the lowest one works for them"""
     new_errors: list[NewError] = field(default_factory=list)
     changes: list[RowChange] = field(default_factory=list)
+    met_again: list[int] = field(default_factory=list)
+    """offsets that the position went back over, and that have a row: an open one is as new as what
+    is read around it"""
     outgoing: list[Outgoing] = field(default_factory=list)
     seen: list[tuple[str, bytes, int, bool]] = field(default_factory=list)
     """(message id, content hash, offset, whether the id must be new) of applied messages; queues

@@ -105,7 +105,7 @@ def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance
         case FailureClass.OUTAGE:
             return Ending(None, stop=_outage(failure, chance))
         case FailureClass.DISABLED:
-            if queue.sequential or failure.code == "HANDLER_MISSING":
+            if waits_for_people(failure, queue):
                 return Ending(None, stop=_waiting(failure))
             return _hold(unit, failure, queue, chance, tried=0)
         case FailureClass.CRASH:
@@ -116,6 +116,12 @@ def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance
             return _hold(unit, failure, queue, chance)
         case FailureClass.TRANSIENT | FailureClass.DEPENDENCY | FailureClass.CONFLICT:
             return _retry_or_hold(unit, outcome, queue, chance)
+
+
+def waits_for_people(failure: Failure, queue: QueueSnapshot) -> bool:
+    """Return whether the partition stands until a service is there again, or switched on."""
+    is_off = failure.kind is FailureClass.DISABLED
+    return is_off and (queue.sequential or failure.code == "HANDLER_MISSING")
 
 
 def _outage(failure: Failure, chance: Chance) -> StateChange:
@@ -161,10 +167,12 @@ def retry_verdict(
     """Decide whether a failed message is tried again, and say by whose rule."""
     row = unit.row
     policy, source = queue.retry_for(unit.interface)
+    # One that was released or parked begins anew: how long ago it failed spends nothing.
+    begun = None if row is None or row.spent == 0 else row
     verdict = retry.decide(
         policy,
         spent=0 if row is None else row.spent,
-        since_first=timedelta(seconds=0 if row is None else row.since_first_seconds),
+        since_first=timedelta(seconds=0 if begun is None else begun.since_first_seconds),
         roll=roll,
     )
     return verdict, source

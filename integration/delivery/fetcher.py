@@ -291,6 +291,8 @@ class Fetcher:
         open_ = [offset for offset, is_open in failed.items() if is_open]
         if open_ and self.context.queue.sequential:
             return self._up_to(owned, min(open_), units)
+        # What waited for the position to come past it may be due now.
+        self._rows_due_at = self._rows_due_at if not open_ else float("-inf")
         return units
 
     def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from integration.delivery.calling import SWALLOWED, call_batch, call_one
+from integration.delivery.endings import waits_for_people
 from integration.delivery.key_order import KeyOrder, passed_over
 from integration.delivery.outcome import APPLIED, PARKED, Failed, Outcome, Waits
 from integration.delivery.ports import PartitionManager, UnitOfWork
@@ -29,11 +30,9 @@ def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
     """Return whether nothing behind this message may run before it has ended."""
     if not isinstance(outcome, Failed):
         return isinstance(outcome, Waits)
-    if outcome.failure.kind is FailureClass.OUTAGE:
+    if outcome.failure.kind is FailureClass.OUTAGE or waits_for_people(outcome.failure, queue):
         return True
-    if queue.sequential and unit.moves:
-        return True
-    return outcome.failure.code == "HANDLER_MISSING"
+    return queue.sequential and unit.moves
 
 
 def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:

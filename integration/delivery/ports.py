@@ -317,10 +317,11 @@ class Repository(Protocol):
         Only what expired counts: who skipped messages may come back for them.
         """
 
-    def expire_head(self, owned: Owned) -> bool:
+    def expire_head(self, owned: Owned, *, passes: bool) -> bool:
         """Note on the open row at the next offset that Kafka no longer has it; False: no row.
 
         That is a fact about the row: its state stays, and so does what it makes of the partition.
+        Where the position `passes` it, what would be tried by itself goes on hold.
         """
 
     def add_partitions(self, facts: TopicFacts) -> bool:

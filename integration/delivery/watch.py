@@ -332,15 +332,16 @@ class Watch:
     def _past_heads(self, owned: Owned, low: int) -> bool:
         """Pass saved heads that Kafka no longer has; false when one of them has to be waited for.
 
-        A closed one is through already. An open one stays open and can be released later.
+        A closed one is through already. An open one goes on hold and can be released later.
         """
         while self._is_out_of_kafka(owned, low):
             head = self.context.repository.head(owned)
             if head is None:
                 return True
             if isinstance(head, CopiedHead) or (isinstance(head, OpenError) and not head.parked):
-                self.context.repository.expire_head(owned)
-                if self.context.queue.on_head_expired != "advance":
+                passes = self.context.queue.on_head_expired == "advance"
+                self.context.repository.expire_head(owned, passes=passes)
+                if not passes:
                     return False
             if isinstance(head, OpenError) and head.parked:
                 owned.has_parked = True

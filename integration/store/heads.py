@@ -6,7 +6,17 @@ from typing import Any, Final
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
-from integration.policy.states import CLOSED, CLOSED_SQL, OPEN, OPEN_SQL, Ended, ErrorState, listed
+from integration.policy.moves import PASS
+from integration.policy.states import (
+    CLOSED,
+    CLOSED_SQL,
+    DUE_SQL,
+    OPEN,
+    OPEN_SQL,
+    Ended,
+    ErrorState,
+    listed,
+)
 from integration.store import rows, strict_order
 
 # Over a row `e` at or beyond the position of the partition `p`: it tells what became of its
@@ -29,13 +39,26 @@ FROM integration_messageerror e JOIN integration_queuepartition p ON p.id = %s
 WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" BETWEEN %s AND %s
   AND {IS_HEAD}
 """
-EXPIRE: Final = (
-    "UPDATE integration_messageerror e "
-    "SET expired_at = coalesce(e.expired_at, clock_timestamp()) FROM integration_queuepartition p "
-    "WHERE p.id = %s AND p.epoch = %s AND e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid "
-    'AND e.partition = p.partition AND e."offset" = p.next_offset '
-    f"AND e.state IN {listed(OPEN - {ErrorState.PROCESSING})}"
+# Where the position passes it, nothing is tried by itself any more: it would come after newer ones,
+# and nobody would have been asked.
+EXPIRE: Final = f"""
+WITH head AS (
+  SELECT e.id, e.state, %s AND e.state IN {DUE_SQL} AS passed
+  FROM integration_messageerror e JOIN integration_queuepartition p ON e.queue_id = p.queue_id
+    AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition AND e."offset" = p.next_offset
+  WHERE p.id = %s AND p.epoch = %s AND e.state IN {listed(OPEN - {ErrorState.PROCESSING})}
+  FOR UPDATE OF e
+), told AS (
+  INSERT INTO integration_errorchange (error_id, at, actor, action, from_state, to_state, reason)
+  SELECT id, clock_timestamp(), 'the engine', '{PASS.action}', state, '{PASS.target}',
+    'Kafka no longer has it, and the queue goes on with newer messages.' FROM head WHERE passed
 )
+UPDATE integration_messageerror e SET expired_at = coalesce(e.expired_at, clock_timestamp()),
+  state = CASE WHEN h.passed THEN '{PASS.target}' ELSE e.state END,
+  not_before = CASE WHEN h.passed THEN NULL ELSE e.not_before END,
+  version = e.version + h.passed::int
+FROM head h WHERE e.id = h.id
+"""
 
 Run = Callable[[str, Any], list[tuple[Any, ...]]]
 Head = OpenError | ClosedHead | CopiedHead

@@ -36,6 +36,12 @@ FROM (SELECT queue_id, order_key, topic_uuid, partition, min("offset") AS "offse
 WHERE o.queue_id = n.queue_id AND o.order_key = n.order_key AND o.state IN {OPEN_SQL}
   AND o.topic_uuid = n.topic_uuid AND o.partition = n.partition AND o."offset" > n."offset"
   AND o.arrival_batch < n.arrival_batch"""
+# Those whose own messages were met: what was applied before them in the log is older than they are,
+# although it was applied again.
+RENUMBER_MET: Final = f"""
+UPDATE integration_messageerror SET arrival_batch = %s, arrival_index = "offset"
+WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" = ANY(%s)
+  AND state IN {OPEN_SQL} RETURNING id"""
 # Over an open failure `e`: nothing that arrived before it is open under its key.
 IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
     SELECT 1 FROM integration_messageerror o

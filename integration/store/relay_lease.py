@@ -30,18 +30,20 @@ LOOK: Final = (
     "SELECT id, owner, lease_until < clock_timestamp() FROM integration_relaylease "
     "WHERE provider_id = %s AND shard = %s"
 )
-# Both tell how many shards people want, so that nobody has to ask for it.
-RAISE: Final = """
+# What a client is made of, and more; the time at which idle queues were looked at changes always.
+AS_OF: Final = "md5((to_jsonb(p) - '{name,shards,idle_watched_at}'::text[])::text)"
+# Both tell how many shards people want and what the provider is, so that nobody has to ask for it.
+RAISE: Final = f"""
 UPDATE integration_relaylease l SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
   lease_until = clock_timestamp() + %s * interval '1 second'
 FROM integration_provider p WHERE l.id = %s AND p.id = l.provider_id
-RETURNING l.epoch, p.shards, l.first_bucket, l.end_bucket
+RETURNING l.epoch, {AS_OF}, p.shards, l.first_bucket, l.end_bucket
 """
-RENEW: Final = """
+RENEW: Final = f"""
 UPDATE integration_relaylease l SET seen_at = clock_timestamp(),
   lease_until = clock_timestamp() + %s * interval '1 second'
 FROM integration_provider p WHERE l.id = %s AND l.epoch = %s AND p.id = l.provider_id
-RETURNING p.shards
+RETURNING {AS_OF}, p.shards
 """
 # Whoever holds the row for longer is told in the log, as the reason why the relay is tried again:
 # a lock that is held while nothing comes of it would let no other relay take its place.
@@ -69,10 +71,10 @@ class RelayTenure:
     """
 
     def __init__(
-        self, session: Session, outbox: RelayOutbox, ownership: Ownership, share: Share
+        self, session: Session, outbox: RelayOutbox, ownership: Ownership, found: tuple[str, Share]
     ) -> None:
         self.outbox = outbox
-        self.share = share
+        self.provider_as_of, self.share = found
         self._ownership = ownership
         self._session = session
         self._over = threading.Event()
@@ -99,7 +101,8 @@ class RelayTenure:
             if renewed is None:
                 self._is_lost = True
                 return
-            self.share = relay_shares.share(self._ownership.shard, renewed[0])
+            self.provider_as_of, shards = renewed
+            self.share = relay_shares.share(self._ownership.shard, shards)
 
     def close(self) -> None:
         self._over.set()
@@ -139,11 +142,11 @@ def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTe
         return None
     lease_id = _first(session, LOOK, [provider_id, shard])[0]
     seconds: float = settings.SLUICE_LEASE_SECONDS
-    epoch, shards, *held = _first(session, RAISE, [owner, seconds, lease_id])
+    epoch, as_of, shards, *held = _first(session, RAISE, [owner, seconds, lease_id])
     session.execute(AS_EVER)
     ownership = Ownership(lease_id, epoch, provider_id, shard, Share(*held))
     outbox = RelayOutbox(lambda: raw_connection(session_name(owner)), ownership)
-    return RelayTenure(session, outbox, ownership, relay_shares.share(shard, shards))
+    return RelayTenure(session, outbox, ownership, (as_of, relay_shares.share(shard, shards)))
 
 
 def _lock(session: Session, provider_id: int, shard: int) -> bool:

@@ -24,9 +24,11 @@ _decode: Final = json.JSONDecoder().raw_decode
 MINE: Final = (
     f"provider_id = %(provider)s AND shard = 0 AND {BUCKET} >= %(first)s AND {BUCKET} < %(end)s"
 )
-# A dead row of a strict queue holds back what follows it.
+# A dead row of a strict queue holds back what follows it on its topic. A queue that forwards has
+# rows of two: they are read by others, who see no order between them.
 NOT_BLOCKED: Final = (
-    "(strict_queue IS NULL OR strict_queue NOT IN (SELECT strict_queue FROM integration_outboxrow "
+    "(strict_queue IS NULL OR (strict_queue, provider_id, topic) NOT IN ("
+    "SELECT strict_queue, provider_id, topic FROM integration_outboxrow "
     "WHERE state = 'DEAD' AND strict_queue IS NOT NULL))"
 )
 PENDING_AT_ONCE: Final = f"{MINE} AND state = 'PENDING' AND not_before IS NULL AND {NOT_BLOCKED}"

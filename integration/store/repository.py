@@ -243,7 +243,8 @@ class DatabaseRepository:
             return first
         # The first one of each is among them.
         each, in_all = limit // len(keys) + 1, limit + len(keys)
-        behind = self._all(rows.OF_KEYS, [keys, self.queue.id, owned.partition, each, in_all])
+        here = [owned.partition, owned.topic_uuid, owned.next_offset, rows.turn(self.queue, owned)]
+        behind = self._all(rows.OF_KEYS, [keys, self.queue.id, *here, each, in_all])
         waiting: set[bytes | None] = set()
         known, together = {row.id for row in first}, list(first)
         for row in map(rows.open_error, behind):
@@ -356,8 +357,8 @@ class DatabaseRepository:
         gaps = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *at])
         return None if gaps[0][0] is None else int(gaps[0][0])
 
-    def expire_head(self, owned: Owned) -> bool:
-        return self._count(heads.EXPIRE, [owned.id, owned.epoch]) == 1
+    def expire_head(self, owned: Owned, *, passes: bool) -> bool:
+        return self._count(heads.EXPIRE, [passes, owned.id, owned.epoch]) == 1
 
     def add_partitions(self, facts: TopicFacts) -> bool:
         with guarded():

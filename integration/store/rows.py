@@ -50,19 +50,22 @@ COLUMNS: Final = f"""
 _NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
 _IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
        THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
+# Up to `turn` a failure waits for the position to come to it. Tried before, it would be applied
+# before older messages of its key that are read again.
+_HAS_ITS_PLACE: Final = """NOT (e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
+           AND e."offset" >= %(next)s AND e."offset" < %(turn)s)"""
+_LAST_OFFSET: Final = 2**63 - 1
 _DUE: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL}
   AND (e.partition = %(partition)s OR (%(lowest)s AND {of_nobody("e")}))
   AND (e.state = 'READY' OR {_IS_DUE})
-  AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
-           AND e."offset" >= %(next)s)
+  AND {_HAS_ITS_PLACE}
 """
 _IN_ORDER: Final = "ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s"
-_ARE_OWN: Final = """
+_ARE_OWN: Final = f"""
 FROM integration_messageerror e
-WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
-  AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e."offset" >= %(next)s)
+WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s AND {_HAS_ITS_PLACE}
 """
 _PLACED: Final = f"SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place"
 _OWN: Final = f"{_PLACED}{_ARE_OWN}"
@@ -116,6 +119,7 @@ OF_KEYS: Final = f"""
 SELECT {COLUMNS} FROM unnest(%s::bytea[]) k (key) CROSS JOIN LATERAL (
   SELECT * FROM integration_messageerror o
   WHERE o.queue_id = %s AND o.order_key = k.key AND o.state IN {OPEN_SQL} AND o.partition = %s
+    AND NOT (o.topic_uuid = %s AND o."offset" >= %s AND o."offset" < %s)
   ORDER BY o.arrival_batch, o.arrival_index LIMIT %s) e
 ORDER BY e.arrival_batch, e.arrival_index LIMIT %s"""
 # Only where the queue's error queue is strict; everybody else's query knows nothing of turns.
@@ -124,10 +128,12 @@ WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
 {_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
   AND {_HAS_ITS_TURN}
 {_IN_ORDER}"""
+# A marker of a failure's former life, before its message was read again, says nothing of this one.
 RETRY_ROWS: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
-WHERE e.queue_id = %s AND e.state = 'RETRY' AND (NOT %s OR {IS_FIRST_OF_KEY})
+WHERE e.queue_id = %s AND e.state = 'RETRY' AND e.carrier = 'topic'
+  AND (NOT %s OR {IS_FIRST_OF_KEY})
 """
 
 
@@ -151,6 +157,11 @@ def open_error(row: Sequence[Any]) -> OpenError:
     return OpenError(**by_name, record=record)
 
 
+def turn(queue: QueueSnapshot, owned: Owned) -> int:
+    """Return up to where failures from the position on wait for it to come to them."""
+    return _LAST_OFFSET if queue.sequential else owned.moved_until or 0
+
+
 def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, Any]:
     return {
         "queue": queue.id,
@@ -158,7 +169,7 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
         "partition": owned.partition,
         "lowest": owned.is_lowest,
         "grace": RETRY_MARKER_GRACE_SECONDS,
-        "sequential": queue.sequential,
+        "turn": turn(queue, owned),
         "uuid": owned.topic_uuid,
         "place": owned.id,
         "epoch": owned.epoch,

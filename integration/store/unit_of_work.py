@@ -165,7 +165,7 @@ class DatabaseUnitOfWork(OpenTransaction):
         lone_track = self._lone_track(batch_result)
         if not lone_track:
             self._tracks(batch_result)
-        if batch_result.new_errors or batch_result.changes:
+        if batch_result.new_errors or batch_result.changes or batch_result.met_again:
             self._errors(batch_result)
         are_new = not batch_result.seen or self._remember(batch_result)
         if batch_result.copies:
@@ -219,6 +219,7 @@ class DatabaseUnitOfWork(OpenTransaction):
             row.error for row in batch_result.outgoing if row.kind == OutboxKind.COPY and row.error
         )
         written: dict[UUID, tuple[UUID, int]] = {}
+        self._renumber_met(batch_result.met_again)
         if batch_result.new_errors:
             values: list[Any] = []
             for new in batch_result.new_errors:
@@ -242,6 +243,15 @@ class DatabaseUnitOfWork(OpenTransaction):
         self._attempts(batch_result, written)
         if self.queue.keeps_keys_in_order or self.owned.has_parked:
             self._wake(batch_result, written)
+
+    def _renumber_met(self, offsets: Sequence[int]) -> None:
+        """Give open failures that were met again the number of the messages around them."""
+        if not offsets:
+            return
+        here = [self.queue.id, self.owned.topic_uuid, self.owned.partition, list(offsets)]
+        met = self._run(key_order.RENUMBER_MET, [self.arrival, *here]).fetchall()
+        if met and (self.queue.keeps_keys_in_order or self.owned.has_parked):
+            self._run(key_order.RENUMBER_LATER, [[id_ for (id_,) in met]])
 
     def _renumber_later(
         self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]

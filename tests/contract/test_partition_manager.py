@@ -47,6 +47,32 @@ def test_a_position_that_went_back_knows_up_to_where_something_had_failed(tables
     assert tables.manager().take()[0].failed_until is None
 
 
+def test_a_position_that_was_moved_knows_up_to_where_something_had_failed_before(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    for offset in (10, 11):
+        settle(repository, owned, BatchResult(offset + 1, new_errors=[a_new_error(offset)]))
+    manager.close(clean=True)
+
+    def known() -> int | None:
+        manager = tables.manager()
+        found = manager.take()[0].moved_until
+        manager.close(clean=True)
+        return found
+
+    assert known() is None
+    tables.move(11)
+    assert known() == 12
+    tables.put(next_offset=12)
+    assert known() is None
+    # What failed since is met for the first time.
+    manager = tables.manager()
+    settle(repository, manager.take()[0], BatchResult(12, new_errors=[a_new_error(14)]))
+    manager.close(clean=True)
+    tables.put(next_offset=10)
+    assert known() == 12
+
+
 def test_close_may_be_called_twice_and_gives_everything_back(tables):
     manager = tables.manager()
     manager.take()

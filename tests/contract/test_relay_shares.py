@@ -23,6 +23,7 @@ FIRST, SECOND = "orders", "workorders"
 class World(Protocol):
     def tenure(self, shard: int) -> Tenure: ...
     def want(self, shards: int) -> None: ...
+    def change_provider(self) -> None: ...
     def put(self, topic: str, value: bytes) -> int: ...
     def overtake(self, shard: int) -> None: ...
 
@@ -40,6 +41,11 @@ class InMemory:
 
     def want(self, shards: int) -> None:
         self.relays.shards = shards
+        for tenure in self.tenures:
+            tenure.renew()
+
+    def change_provider(self) -> None:
+        self.relays.provider_as_of += "changed"
         for tenure in self.tenures:
             tenure.renew()
 
@@ -65,6 +71,9 @@ class InDatabase:
 
     def want(self, shards: int) -> None:
         Provider.objects.update(shards=shards)
+
+    def change_provider(self) -> None:
+        Provider.objects.update(bootstrap_servers="127.0.0.1:2")
 
     def put(self, topic: str, value: bytes) -> int:
         return put(self.provider, value, topic=topic)[0]
@@ -170,3 +179,18 @@ def test_a_new_number_of_shards_is_told_while_one_is_owned(world: World) -> None
     while tenure.share == NOTHING and time.monotonic() < deadline:
         time.sleep(0.01)
     assert tenure.share == share(1, 4)
+
+
+def test_a_change_of_the_provider_is_noticed(world: World) -> None:
+    tenure = world.tenure(0)
+    before = tenure.provider_as_of
+    world.want(2)
+    until = time.monotonic() + 10
+    while tenure.share == EVERYTHING:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert tenure.provider_as_of == before, "the number of shards says nothing of the cluster"
+    world.change_provider()
+    while tenure.provider_as_of == before:
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -132,6 +132,24 @@ def test_what_is_read_again_and_fails_comes_before_what_failed_behind_it(tables,
     assert due(repository, owned) == [10, 11, 12, 13]
 
 
+def test_what_the_position_went_back_over_waits_for_it_and_is_as_new_as_its_place(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), held(11, b"o"), held(12, b"k"))
+    for id_ in ids:
+        tables.alter(id_, state=ErrorState.READY)
+    before = [row.arrival_batch for row in repository.due_rows(owned, 10)]
+    tables.move(10)
+    owned.next_offset, owned.moved_until, owned.epoch = 10, 13, tables.place().epoch
+    assert due(repository, owned) == []
+    settle(repository, owned, BatchResult(12, met_again=[10, 11]))
+    assert due(repository, owned) == [10, 11], "the one that follows the first waits as well"
+    numbers = [(row.arrival_batch, row.arrival_index) for row in repository.due_rows(owned, 10)]
+    assert numbers == [(numbers[0][0], 10), (numbers[0][0], 11)]
+    assert numbers[0][0] > max(before)
+    settle(repository, owned, BatchResult(13, met_again=[12]))
+    assert due(repository, owned) == [10, 11, 12]
+
+
 def test_a_closed_failure_met_again_follows_what_fails_before_it(tables, owned):
     repository = tables.repository()
     [again] = fail(repository, owned, held(12, b"k"))

@@ -353,16 +353,21 @@ def test_a_failing_offset_with_an_open_row_leaves_that_row_alone(tables, owned):
     assert tables.tries(error) == [(1, "RETRY")]
 
 
-def test_an_expired_head_stays_open(tables, owned):
+@pytest.mark.parametrize("passes", [False, True])
+def test_an_expired_head_stays_open_and_is_held_where_it_is_passed(tables, owned, passes):
     repository = tables.repository()
     error = fail(repository, owned, 10, at=10)
-    assert repository.expire_head(owned)
-    assert tables.row(error).expired
-    assert tables.row(error).state == "RETRY"
+    before = tables.row(error)
+    for _ in range(2):
+        assert repository.expire_head(owned, passes=passes)
+    row = tables.row(error)
+    assert row.expired
+    assert row.state == ("HOLD" if passes else "RETRY")
+    assert row.version == before.version + passes
     tables.alter(error, state=ErrorState.DELETED)
-    assert not repository.expire_head(owned)
+    assert not repository.expire_head(owned, passes=passes)
     owned.next_offset = 11
-    assert not repository.expire_head(owned)
+    assert not repository.expire_head(owned, passes=passes)
 
 
 def test_a_position_without_a_row_is_settled_beside_the_rows(tables, owned):

@@ -127,7 +127,7 @@ def test_the_page_tells_rules_protection_next_runs_and_what_the_last_ones_remove
     for told in (
         "the queue&#x27;s retention, at least 7 days",
         "Open: never removed, however old, expired or not",
-        "Closed by a person, and its sequential queue has not passed it yet",
+        "Closed before its queue has come past its message",
         "A run now would remove nothing",
         "5 DELETED, 4 RESOLVED",
         "due by then",

@@ -258,6 +258,20 @@ def test_a_dead_row_of_a_strict_queue_holds_back_what_follows_on_it(
     assert sent(broker) == [b"s1", b"free", b"far too large for it", b"s3", b"s4"]
 
 
+def test_a_dead_row_holds_back_only_what_follows_it_on_its_topic(
+    provider: Provider, broker: MemoryBroker
+) -> None:
+    """What a queue forwards to another topic is as strict as what is published to its own."""
+    queue = a_queue(provider).pk
+    broker.max_bytes = 10
+    bad = put(provider, b"far too large for it", topic="partner", strict_queue=queue)
+    held = put(provider, b"p2", topic="partner", strict_queue=queue)
+    own = put(provider, b"s1", topic="own", strict_queue=queue)
+    relay(provider, broker, until=lambda: states(*own) == ["PUBLISHED"])
+    assert states(*bad, *held) == ["DEAD", "PENDING"]
+    assert sent(broker) == [b"s1"]
+
+
 def test_giving_a_dead_row_up_frees_its_strict_queue(
     provider: Provider, broker: MemoryBroker
 ) -> None:

@@ -1,7 +1,10 @@
 """Who relays: one owner a shard, and nothing an earlier one does counts any more."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from django.conf import settings
@@ -10,19 +13,19 @@ from django.utils import timezone
 
 from crontasks.models import CronInstance
 from crontasks.running.serving import serve_relay
-from integration.delivery.relay.ports import RelayLostError
+from integration.delivery.relay.ports import Publisher, RelayLostError
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
 from integration.models import Deployment, OutboxRow, Provider, RelayLease, Restore
 from integration.runs import relay as wiring
-from integration.runs.relay import relay_all
+from integration.runs.relay import relay_all, run_relay
 from integration.store import locks, relay_lease
 from integration.store.relay_lease import take
 from integration.store.sessions import raw_connection
 from tests.functional.relay_world import a_provider, put, relay, sent, states
 from tests.support.celery_world import eventually
 from tests.support.killed import await_free_locks
-from tests.support.memory.relay import MemoryBroker
+from tests.support.memory.relay import MemoryBroker, MemoryPublisher
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -201,3 +204,31 @@ def test_who_stands_still_before_it_has_the_lease_holds_the_shard_no_longer_than
         assert silence == f"{locks.UNLEASED_SECONDS // 60}min"
         standing.execute("SET idle_session_timeout = '100ms'")
         eventually(lambda: take(provider.pk, 0, "other")).close()
+
+
+def test_a_relay_at_work_goes_to_the_cluster_that_the_provider_names_now(
+    provider: Provider,
+) -> None:
+    first, second = MemoryBroker(), MemoryBroker()
+    clusters = {provider.bootstrap_servers: first, "127.0.0.1:2": second}
+    over = threading.Event()
+
+    def publisher_for(provider_id: int, shard: int) -> Publisher:
+        with closing(connection):
+            named = Provider.objects.get(pk=provider_id).bootstrap_servers
+        return MemoryPublisher(clusters[named])
+
+    with ThreadPoolExecutor(1) as thread:
+        end = thread.submit(run_relay, provider.pk, stop=over.is_set, publisher_for=publisher_for)
+        try:
+            put(provider, b"before")
+            eventually(lambda: first.records)
+            Provider.objects.update(bootstrap_servers="127.0.0.1:2")
+            eventually(lambda: second.owners)
+            put(provider, b"after")
+            eventually(lambda: second.records)
+        finally:
+            over.set()
+    assert end.result() is RelayEnd.STOPPED
+    # The last batch is not sent again to where it never was.
+    assert (sent(first), sent(second)) == ([b"before"], [b"after"])

@@ -231,6 +231,13 @@ class Tenure(Protocol):
     def share(self) -> Share:
         """What the shard is to hold, by the number of shards that people want. Asks nobody."""
 
+    @property
+    def provider_as_of(self) -> str:
+        """Another text once people have changed the provider, a second later at most.
+
+        Asks nobody.
+        """
+
     def sign(self) -> None:
         """Show progress. Raises RelayLostError when the shard is somebody else's."""
 

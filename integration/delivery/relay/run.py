@@ -91,6 +91,10 @@ class Relay:
     pace: policy.Pace = field(default_factory=policy.Pace)
     patience: policy.Patience = field(default_factory=policy.Patience)
     publisher: Publisher | None = None
+    # What the provider was when the publisher was made.
+    publisher_as_of: str = ""
+    # Whether it may be another cluster than the one that has the last batch, all of it.
+    has_moved: bool = False
     watermark_written: float = 0.0
     sent_at: float = 0.0
     stamped: uuid.UUID | None = None
@@ -110,7 +114,7 @@ class Relay:
             if self.shares.are_spare():
                 return RelayEnd.SPARE
             try:
-                publisher = self.publisher or self._settle()
+                publisher = self._current() or self._settle()
                 pause_seconds = DOUBT_SECONDS if publisher is None else self._serve(publisher)
             except (FencedError, RelayLostError):
                 raise
@@ -120,12 +124,27 @@ class Relay:
         self._await_marked()
         return RelayEnd.STOPPED
 
+    def _current(self) -> Publisher | None:
+        """The open publisher, unless people have changed the provider since it was made.
+
+        Left open, it would go on writing to the cluster that was there before, and what it wrote
+        would count as published.
+        """
+        if self.publisher is not None and self.publisher_as_of != self.tenure.provider_as_of:
+            log.info("The provider was changed: the relay connects anew.")
+            self._await_marked()
+            self.close_publisher()
+            self.has_moved = True
+        return self.publisher
+
     def _settle(self) -> Publisher | None:
         """Fence earlier owners, then find out what became of their batch; None: in doubt."""
         self._await_marked()
         if self.outbox.is_in_doubt():
             self._log_doubt()
             return None
+        # Asked before the provider is read: a change in between is noticed at the next look.
+        as_of = self.tenure.provider_as_of
         publisher = self.make_publisher()
         try:
             publisher.open()
@@ -138,7 +157,7 @@ class Relay:
             publisher.close()
             return None
         self._tell("")
-        self.publisher = publisher
+        self.publisher, self.publisher_as_of, self.has_moved = publisher, as_of, False
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
@@ -153,6 +172,10 @@ class Relay:
         last_batch = self.outbox.watermark()
         before = self.outbox.watermark_before()
         is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
+        if is_lost and self.has_moved and not stamped:
+            # Sent again, the batch would be in both clusters.
+            is_lost, watermark = False, str(last_batch)
+            publisher.write_watermark(watermark)
         if is_lost or publisher.has_hanging:
             publisher.abort_hanging(self.outbox.topics_at_stake())
         if is_lost:

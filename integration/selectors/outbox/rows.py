@@ -214,19 +214,16 @@ def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
     """Each row with what it waits for, in three queries for all."""
     strict = {row.strict_queue for row in rows if row.strict_queue is not None}
     names = dict(Queue.objects.filter(pk__in=strict).values_list("pk", "name"))
-    heads = dict(
-        OutboxRow.objects.filter(state=OutboxState.DEAD, strict_queue__in=strict)
-        .order_by()
-        .values_list("strict_queue")
-        .annotate(head=Min("pk"))
-    )
+    dead = OutboxRow.objects.filter(state=OutboxState.DEAD, strict_queue__in=strict)
+    firsts = dead.order_by().values_list("strict_queue", "provider", "topic").annotate(Min("pk"))
+    heads = {(queue, provider, topic): head for queue, provider, topic, head in firsts}
     leases = leases_of({row.provider_id for row in rows})
     return [
         (
             row,
             Place(
                 queue=names.get(row.strict_queue or 0, ""),
-                head=heads.get(row.strict_queue),
+                head=heads.get((row.strict_queue, row.provider_id, row.topic)),
                 lease=lease_of(leases, row.provider, row.topic),
                 is_later=getattr(row, "is_later", False),
             ),
@@ -244,6 +241,7 @@ def _behind(row: OutboxRow) -> int:
         shard=0,
         state=OutboxState.PENDING,
         strict_queue=row.strict_queue,
+        topic=row.topic,
     )
     return capped_count(waiting, COUNT_CAP)
 

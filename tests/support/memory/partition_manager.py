@@ -121,6 +121,7 @@ class MemoryPartitionManager:
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
+            moved_until=self._moved_until(place),
             stop_at=place.stop_at,
             rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
             open_batch=self._open_batch(place),
@@ -149,6 +150,14 @@ class MemoryPartitionManager:
         known = [row.place for row in self.database.errors.values()]
         offsets = [at for *where, at in known if tuple(where) == here and at >= place.next_offset]
         return max(offsets, default=None)
+
+    def _moved_until(self, place: PlaceRow) -> int | None:
+        moved_at = place.moves[0][0] if place.moves else 0
+        rows = [row for row in self.database.errors.values() if row.failed_at < moved_at]
+        here = [
+            row.place[2] for row in rows if row.place[:2] == (place.topic_uuid, place.partition)
+        ]
+        return max((at + 1 for at in here if at >= place.next_offset), default=None)
 
     def _row_in_work(self, place: PlaceRow) -> bool:
         """Whether it was a marked row, not the suspect offset, that the owner died on."""

@@ -144,6 +144,7 @@ class MemoryRelays:
     """One provider's outbox, the leases of its shards, and how many shards people want."""
 
     shards: int = 1
+    provider_as_of: str = ""
     rows: dict[int, OutgoingRow] = field(default_factory=dict)
     states: dict[int, str] = field(default_factory=dict)
     leases: dict[int, MemoryLease] = field(default_factory=dict)
@@ -300,7 +301,8 @@ class MemoryTenure:
         self.renew()
 
     def renew(self) -> None:
-        """Learn how many shards people want."""
+        """Learn how many shards people want, and what the provider is."""
+        self.provider_as_of = self._relays.provider_as_of
         self.share = relay_shares.share(self._shard, self._relays.shards)
 
     def sign(self) -> None:

@@ -22,7 +22,7 @@ from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.positions import do_keys_stay
-from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
+from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, PartitionState
 from integration.values import Record, TopicFacts
 from tests.support.memory import failures, strict_order
 from tests.support.memory.rows import ErrorRow, GapRow
@@ -134,7 +134,7 @@ class MemoryRepository:
         if by_key:
             rows = [row for row in rows if self._has_its_turn(row)]
             if not self.queue.sends and owned.isolate_until is None:
-                behind = [follower for row in rows for follower in self._behind(row)]
+                behind = [follower for row in rows for follower in self._behind(row, owned)]
                 rows = list({row.id: row for row in rows + behind}.values())
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
@@ -152,7 +152,7 @@ class MemoryRepository:
             if is_released and not self.database.is_first_of_key(row):
                 self.database.change(row.id, row.version, state=ErrorState.PARKED)
 
-    def _behind(self, row: ErrorRow) -> Iterator[ErrorRow]:
+    def _behind(self, row: ErrorRow, owned: Owned) -> Iterator[ErrorRow]:
         """The rows of its key in the same partition that may be tried in one go, itself too."""
         of_key = [
             other
@@ -160,6 +160,10 @@ class MemoryRepository:
             if other.order_key is not None
             and other.order_key == row.order_key
             and other.record.partition == row.record.partition
+            and not (
+                other.place[:2] == (owned.topic_uuid, owned.partition)
+                and self._waits_for_position(other, owned)
+            )
         ]
         for other in sorted(of_key, key=lambda row: row.arrival):
             if not self._open_error(other).is_runnable:
@@ -172,12 +176,16 @@ class MemoryRepository:
         if partition != owned.partition and not stray:
             return False
         here = row.topic_uuid == owned.topic_uuid and partition == owned.partition
-        if self.queue.sequential and here and row.record.offset >= owned.next_offset:
+        if here and self._waits_for_position(row, owned):
             return False
         if row.state is ErrorState.RETRY and row.not_before is not None:
             grace = RETRY_MARKER_GRACE_SECONDS if row.carrier == "topic" else 0
             return row.not_before + grace <= self.database.clock.seconds
         return row.state is ErrorState.READY
+
+    def _waits_for_position(self, row: ErrorRow, owned: Owned) -> bool:
+        is_ahead = row.record.offset >= owned.next_offset
+        return is_ahead and (self.queue.sequential or owned.reads_again(row.record.offset))
 
     def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
         self._statement("retry_rows")
@@ -188,7 +196,8 @@ class MemoryRepository:
             keeps_keys = self.queue.keeps_keys_in_order
             if row is not None and keeps_keys and not self.database.is_first_of_key(row):
                 continue
-            if row is not None and named and row.state is ErrorState.RETRY:
+            is_due = row is not None and row.state is ErrorState.RETRY and row.carrier == "topic"
+            if row is not None and named and is_due:
                 found[row.id] = self._open_error(row)
         return found
 
@@ -333,14 +342,17 @@ class MemoryRepository:
         ]
         return max(ends, default=None)
 
-    def expire_head(self, owned: Owned) -> bool:
+    def expire_head(self, owned: Owned, *, passes: bool) -> bool:
         self._statement("expire_head")
         row = self._at(owned)
         if row is None or row.state not in OPEN - {ErrorState.PROCESSING}:
             return False
         if not self.database.is_owned(owned):
             return False
-        self.database.errors[row.id] = replace(row, expired=True)
+        held: dict[str, Any] = {}
+        if passes and row.state in DUE:
+            held = {"state": ErrorState.HOLD, "not_before": None, "version": row.version + 1}
+        self.database.errors[row.id] = replace(row, expired=True, **held)
         return True
 
     def add_partitions(self, facts: TopicFacts) -> bool:

@@ -12,7 +12,10 @@ from integration.values import Outgoing, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRow:
-    """A row of the error table; `version` fences every change."""
+    """A row of the error table; `version` fences every change.
+
+    `failed_at` and `closed_at` are moments, numbered like those at which people move a position.
+    """
 
     id: UUID
     topic_uuid: str
@@ -43,6 +46,7 @@ class ErrorRow:
     copy_offset: int | None = None
     expired: bool = False
     ended: str = ""
+    failed_at: int = 0
     closed_at: int | None = None
 
     @property

@@ -255,6 +255,8 @@ class MemoryDatabase:
             TrackRow(partition, track[0], batch.arrival, *track[1:4])
             for partition, track in batch_result.strays
         ]
+        for offset in batch_result.met_again:
+            self._renumber_met(place, offset, batch.arrival)
         copied = {row.error for row in batch_result.outgoing if row.kind == OutboxKind.COPY}
         for new in batch_result.new_errors:
             self._fail(place, new, (batch.arrival, new.id in copied))
@@ -295,9 +297,15 @@ class MemoryDatabase:
             row = replace(row, copied_at=now if copied else None)
         else:
             row = failures.reopened(known, new, arrival, now)
-        self._store(row)
+        self._store(replace(row, failed_at=next(self.moments)))
         self._renumber_later(row.id)
         self._tried(row.id, row.attempts, new.state, new.failure.code)
+
+    def _renumber_met(self, place: PlaceRow, offset: int, arrival: int) -> None:
+        row = self.error_at(place.topic_uuid, place.partition, offset)
+        if row is not None and row.state in OPEN:
+            self._store(replace(row, arrival=(arrival, offset)))
+            self._renumber_later(row.id)
 
     def _renumber_later(self, id_: UUID) -> None:
         """Open rows behind this one in the log that came earlier: the position went back."""

@@ -111,9 +111,21 @@ def test_spent_retries_end_on_hold(sequential, known):
 
 def test_the_time_limit_ends_on_hold_too():
     queue = a_queue(retry=RetryPolicy(max_retries=None, total=timedelta(minutes=1)))
-    young, old = known_unit(since_first_seconds=29.0), known_unit(since_first_seconds=31.0)
-    assert end_failed(young, Failed(a_failure()), queue, CHANCE).ended is Ended.RETRY
-    assert end_failed(old, Failed(a_failure()), queue, CHANCE).ended is Ended.HOLD
+    ages = {"young": (29.0, 1), "old": (31.0, 1), "old, and released": (3_600.0, 0)}
+    ended = {
+        name: end_failed(
+            known_unit(since_first_seconds=seconds, spent=spent),
+            Failed(a_failure()),
+            queue,
+            CHANCE,
+        ).ended
+        for name, (seconds, spent) in ages.items()
+    }
+    assert ended == {
+        "young": Ended.RETRY,
+        "old": Ended.HOLD,
+        "old, and released": Ended.RETRY,
+    }
 
 
 @pytest.mark.parametrize("sequential", [True, False])

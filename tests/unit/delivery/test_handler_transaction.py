@@ -151,6 +151,9 @@ def test_each_outcome_is_that_of_its_own_message(mode):
         (FailureClass.OUTAGE, "X", False, False, True),
         (FailureClass.DISABLED, "HANDLER_MISSING", False, True, True),
         (FailureClass.DISABLED, "SERVICE_DISABLED", False, True, False),
+        # A failure before the position stops its partition as well: what would run behind it would
+        # have its effects, and no end written down.
+        (FailureClass.DISABLED, "SERVICE_DISABLED", True, False, True),
     ],
 )
 def test_what_nothing_may_run_behind(kind, code, sequential, moves, expected):

@@ -1,5 +1,7 @@
 """A position that went back meets offsets again: their open rows are the messages now."""
 
+from dataclasses import replace
+
 import pytest
 
 from integration.delivery.report import RunEnding
@@ -30,6 +32,7 @@ def test_an_offset_with_an_open_row_is_passed_untouched(retries):
         world.send(do)
     world.run()
     rows = {offset: world.row(offset) for offset in (1, 4)}
+    ages = {offset: row.arrival for offset, row in rows.items()}
     tries = list(world.database.tries)
     told = watched(world)
 
@@ -38,7 +41,10 @@ def test_an_offset_with_an_open_row_is_passed_untouched(retries):
 
     end = len(world.topic.partitions[0].records)
     assert world.place().next_offset == end == 6
-    assert {offset: world.row(offset) for offset in (1, 4)} == rows
+    # They are as new as what was read again around them.
+    for offset, row in rows.items():
+        assert world.row(offset).arrival > ages[offset]
+        assert replace(world.row(offset), arrival=ages[offset]) == row
     assert (world.database.tries, len(world.database.errors)) == (tries, 2)
     # Whoever goes back wants what was applied to be applied again.
     assert told.count("effect") == 4
@@ -154,7 +160,7 @@ def test_a_row_closed_since_the_position_went_back_is_still_the_message(verb, se
     assert world.place().next_offset == 4
 
 
-def test_a_row_that_was_applied_since_the_position_went_back_is_not_applied_again():
+def test_a_row_that_was_released_is_applied_once_the_position_has_come_to_it():
     world = FakeWorld(retry=ONCE, batch_size=2)
     for do in ("ok", "permanent", "ok", "permanent", "ok"):
         world.send(do)
@@ -164,7 +170,57 @@ def test_a_row_that_was_applied_since_the_position_went_back_is_not_applied_agai
     world.person("release", world.row(3).id)
     assert world.run().ending is RunEnding.DRAINED
     assert sorted(world.effects()) == [0, 0, 2, 2, 3, 4, 4]
-    assert endings(world, 3)[-1] == "PASSED"
+    assert world.effects().index(3) > world.effects().index(2, 3)
+    assert endings(world, 3) == ["HOLD", "PASSED", "APPLIED"]
+
+
+@pytest.mark.parametrize("state", ["released", "retry"])
+def test_what_is_read_again_comes_before_what_failed_behind_it(state):
+    """The older message of the key would have the last word otherwise."""
+    retries = 0 if state == "released" else 3
+    world = FakeWorld(keeps_keys_in_order=True, retry=RetryPolicy(max_retries=retries))
+    world.send(key=b"a")
+    held = world.send("permanent" if state == "released" else "until", until=2, key=b"a")
+    world.send(key=b"a")
+    world.run()
+    if state == "released":
+        world.person("edit", world.row(held).id)
+        world.person("release", world.row(held).id)
+    world.database.clock.advance(3_600)
+    world.go_back()
+    world.run()
+    assert world.effects() == [0, 0, held, held + 1]
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_failure_that_is_met_again_is_newer_than_what_is_read_again_before_it(sequential):
+    """Whoever keeps the newest by the number of the arrival would drop it as superseded."""
+    world = FakeWorld(sequential=sequential, retry=ONCE)
+    for do in ("ok", "permanent", "ok"):
+        world.send(do)
+    world.run()
+    world.go_back()
+    world.run()
+    world.person("edit", world.row(1).id)
+    world.person("release", world.row(1).id)
+    world.run()
+    newest = {effect.offset: effect.arrival for effect in world.database.effects}
+    assert newest[0] < newest[1] < newest[2]
+
+
+def test_a_marker_of_a_failures_former_life_brings_no_retry():
+    world = FakeWorld(retry=RetryPolicy(max_retries=3), carrier="topic", batch_size=1)
+    world.send("until", until=2)
+    world.run()
+    world.database.clock.advance(31)
+    world.relay()
+    world.run()
+    assert world.row(0).state is ErrorState.RESOLVED
+    # It fails again when it is read again.
+    world.topic.partitions[0].records[0].value = b'{"do": "until", "until": 9}'
+    world.go_back()
+    world.run()
+    assert (world.row(0).state, world.effects()) == (ErrorState.RETRY, [0])
 
 
 def test_only_a_replay_asks_for_rows():

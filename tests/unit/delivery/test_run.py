@@ -250,6 +250,19 @@ def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired)
     assert sorted(world.effects()) == [0, 1]
 
 
+def test_an_expired_head_that_would_be_tried_by_itself_is_held_where_it_is_passed():
+    """Tried later, it would be applied after newer messages, and nobody would have been asked."""
+    world = FakeWorld(sequential=True, retry=RetryPolicy(max_retries=3))
+    world.send("until", until=2)
+    world.send()
+    world.run()
+    world.topic.expire(1)
+    for _ in range(2):
+        world.run()
+        world.database.clock.advance(3_600)
+    assert (world.effects(), world.row(0).state) == ([1], ErrorState.HOLD)
+
+
 @pytest.mark.parametrize("looks", [0, 1])
 def test_a_deleted_head_does_not_resume_the_queue(looks):
     world = FakeWorld(sequential=True, retry=ONCE)
