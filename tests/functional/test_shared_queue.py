@@ -99,9 +99,14 @@ def test_who_stands_still_before_it_has_a_lease_keeps_nothing(broker):
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(take, standing)
         assert is_there.wait(30)
-        held: list = []
-        # The server gives the locks of an ended session back one by one.
-        eventually(lambda: held.extend(other.take_only(ids(queue))) or len(held) == PARTITIONS)
+        left = set(ids(queue))
+
+        def all_are_taken() -> bool:
+            # The server gives the locks of an ended session back one by one.
+            left.difference_update(owned.id for owned in other.take_only(sorted(left)))
+            return not left
+
+        eventually(all_are_taken)
         goes_on.set()
         with pytest.raises(LostError):
             taking.result()

@@ -49,7 +49,12 @@ def test_what_is_open_is_not_tried_again_when_a_truncated_topic_is_adopted(broke
     blocked = kind == "sequential"
     assert drain(queue).ending == ("BLOCKED" if blocked else "DRAINED")
 
-    assert MessageError.objects.values().get() == row
+    now = MessageError.objects.values().get()
+    if not blocked:
+        # It is as new as what is read again around it.
+        assert now["arrival_batch"] > row["arrival_batch"]
+        row["arrival_batch"] = now["arrival_batch"]
+    assert now == row
     assert ErrorAttempt.objects.count() == 1
     assert effects() == ([0, 0] if blocked else [0, 0, 2, 2])
     assert standing(queue) == ((1, "BLOCKED", "HEAD_HELD") if blocked else (3, "RUNNING", ""))
