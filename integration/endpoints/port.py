@@ -71,9 +71,12 @@ class Unreachable(AnswerRecord):
     """It takes nothing at the moment, whatever the message: no retry is spent.
 
     `after_seconds` is what the endpoint asked for (Retry-After), None when it asked nothing.
+    `may_be_the_message`: perhaps it takes all others, as when a gateway answers in place of a
+    partner that ends at this one.
     """
 
     after_seconds: float | None = None
+    may_be_the_message: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import pytest
 from django.utils import timezone
 
 from integration.endpoint_types.addresses import refusal
+from integration.endpoint_types.http.answers import answer_to
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
@@ -55,12 +56,25 @@ def asked(partner, path, *, message=None, secrets=None, **properties):
         (501, Later, "HTTP_FAILED"),
         (502, Unreachable, "HTTP_UNAVAILABLE"),
         (503, Unreachable, "HTTP_UNAVAILABLE"),
-        (504, Unreachable, "HTTP_UNAVAILABLE"),
+        (504, Unknown, "HTTP_NO_ANSWER"),
     ],
 )
 def test_a_status_has_its_meaning(partner, status, ending, code):
     answer = asked(partner, f"status-{status}")
     assert (type(answer), answer.code, answer.status) == (ending, code, status)
+
+
+@pytest.mark.parametrize(("status", "may_be"), [(429, False), (502, True), (503, False)])
+def test_a_partner_may_be_down_because_of_one_message(partner, status, may_be):
+    assert asked(partner, f"status-{status}").may_be_the_message == may_be
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_gateway_may_say_that_it_never_handed_a_message_on(status):
+    said = {"proxy-status": "edge; error=connection_refused"}
+    answer = answer_to(status, said, "", success=[range(200, 300)], now=timezone.now())
+    assert isinstance(answer, Unreachable)
+    assert not answer.may_be_the_message
 
 
 def test_a_trace_goes_with_the_request_unless_the_endpoint_names_another(partner):

@@ -238,6 +238,36 @@ def test_five_messages_in_a_row_that_it_does_not_take_now_open_the_circuit(broke
     assert (partner.calls, MessageError.objects.count()) == (4, 3), "a probe spends nothing"
 
 
+def test_a_message_at_which_the_partner_fails_does_not_shut_the_endpoint_for_the_others(broker):
+    queue = an_outbound_queue(broker, "continuous", retry_delay_seconds=600)
+    post(broker, queue, 4)
+    down = Unreachable(code="HTTP_UNAVAILABLE", status=502, may_be_the_message=True)
+    partner = MemoryDeliverer(script=lambda p: down if p.message_id == "m0" else None)
+    for _ in range(10):
+        send(queue, partner)
+        EndpointCircuit.objects.update(resume_at=timezone.now())
+        QueuePartition.objects.update(resume_at=timezone.now())
+    row = MessageError.objects.get()
+    assert (row.message_id, row.state, row.code) == ("m0", "RETRY", "HTTP_UNAVAILABLE")
+    assert sorted(numbers(partner.shelf.ids)) == [1, 2, 3]
+    assert (EndpointCircuit.objects.get().state, place(queue).next_offset) == ("CLOSED", 4)
+
+
+def test_a_sequential_queue_waits_for_a_gateway_and_writes_no_failure(broker):
+    queue = an_outbound_queue(broker, max_retries=0)
+    post(broker, queue, 2)
+    down = Unreachable(code="HTTP_UNAVAILABLE", status=502, may_be_the_message=True)
+    partner = MemoryDeliverer(script=lambda _: down)
+    for _ in range(10):
+        assert send(queue, partner).ending is RunEnding.OUTAGE
+        EndpointCircuit.objects.update(resume_at=timezone.now())
+        QueuePartition.objects.update(resume_at=timezone.now())
+    assert partner.calls == 10
+    partner.script = lambda _: None
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert (numbers(partner.shelf.ids), MessageError.objects.count()) == ([0, 1], 0)
+
+
 @pytest.mark.parametrize(
     ("change", "ending", "code"),
     [

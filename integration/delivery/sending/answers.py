@@ -19,10 +19,13 @@ IN_DOUBT: Final = Failure(
 )
 
 
-def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome, DeliveryState]:
+def read(
+    answer: Answer, *, is_idempotent: bool, is_free: bool, is_charged: bool = False
+) -> tuple[Outcome, DeliveryState]:
     """Return what an answer means: for the message, and for the row of its call.
 
     `is_free`: a failed probe, which is held against the endpoint and not the message.
+    `is_charged`: one that counts for the message where that may be what the endpoint fails at.
     """
     not_now = FailureClass.OUTAGE if is_free else FailureClass.TRANSIENT
     match answer:
@@ -31,7 +34,9 @@ def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome
         case Refused():
             return _untaken(answer, FailureClass.PERMANENT, "REFUSED")
         case Unreachable():
-            return _untaken(answer, FailureClass.OUTAGE, "UNREACHABLE")
+            is_the_message = answer.may_be_the_message and is_charged
+            kind = FailureClass.TRANSIENT if is_the_message else FailureClass.OUTAGE
+            return _untaken(answer, kind, "UNREACHABLE")
         case Later():
             return _untaken(answer, not_now, "NOT_NOW")
         case Unknown() if is_idempotent:

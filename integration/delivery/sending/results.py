@@ -59,7 +59,15 @@ class Results:
     ) -> None:
         """One message of a call: its delivery ends, and so does the message, unless it waits."""
         endpoint, call, is_free = how
-        outcome, state = read(answer, is_idempotent=endpoint.idempotent, is_free=is_free)
+        # In a sequential queue nothing may pass the message: a gateway's outage of some minutes
+        # would only end in a held head.
+        is_charged = call.is_probe and not is_free and not self.context.queue.sequential
+        outcome, state = read(
+            answer,
+            is_idempotent=endpoint.idempotent,
+            is_free=is_free,
+            is_charged=is_charged,
+        )
         if intent.id is not None:
             self._dispatch.ends.append(_end(intent.id, state, answer, call))
         if isinstance(outcome, Failed) and outcome.failure.kind is FailureClass.OUTAGE:

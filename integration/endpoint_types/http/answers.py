@@ -19,14 +19,16 @@ from integration.endpoints.port import (
 )
 
 MAX_AFTER_SECONDS: Final = 3_600.0
-OUTAGES: Final = frozenset({502, 503, 504})
+BAD_GATEWAY: Final = 502
+GATEWAY_TIMEOUT: Final = 504
+OUTAGES: Final = frozenset({BAD_GATEWAY, 503, GATEWAY_TIMEOUT})
 TOO_MANY: Final = 429
 LATER: Final = frozenset({408, 425})
 PROXY_LOGIN: Final = 407
 LOGINS: Final = frozenset({401, PROXY_LOGIN})
 FORBIDDEN: Final = 403
 # What a proxy answers after it handed a request on and got no answer, or a broken one.
-UNANSWERED: Final = frozenset({502, 504})
+UNANSWERED: Final = frozenset({BAD_GATEWAY, GATEWAY_TIMEOUT})
 # Squid's own words, and those of Proxy-Status, for what it never handed on.
 NEVER_SENT: Final = frozenset(
     {
@@ -60,6 +62,17 @@ def answer_to(
     """The answer that an HTTP status comes to. `now` is what a date in Retry-After counts from."""
     if any(status in span for span in success):
         return Accepted(text=f"It answered {status}.", status=status, excerpt=excerpt)
+    was_handed_on = _error_of_proxy(headers) not in NEVER_SENT
+    if status == GATEWAY_TIMEOUT and was_handed_on:
+        # Sent again without end, a message that takes longer than its gateway waits would arrive
+        # each time.
+        return Unknown(
+            code=EndpointCode.HTTP_NO_ANSWER,
+            text="A gateway on the way answered 504: it got no answer in time, and may have "
+            "handed the message on.",
+            status=status,
+            excerpt=excerpt,
+        )
     if status in OUTAGES or status == TOO_MANY:
         after = after_seconds(headers.get("retry-after", ""), now)
         is_full = status == TOO_MANY
@@ -69,6 +82,7 @@ def answer_to(
             status=status,
             excerpt=excerpt,
             after_seconds=after,
+            may_be_the_message=status == BAD_GATEWAY and was_handed_on,
         )
     verdict: type[Unreachable | Later | Refused] = Refused
     code, text = EndpointCode.HTTP_REFUSED, f"It answered {status}: it does not take this message."

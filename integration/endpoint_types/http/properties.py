@@ -82,8 +82,8 @@ class HttpProperties(Properties):
     success: str = declare(
         "Statuses that mean delivered",
         "200-299",
-        help="Others: 408, 425 and 5xx are tried again; 429, 502, 503 and 504 count as an "
-        "outage; the rest hold the message.",
+        help="Others: 408, 425 and 5xx are tried again; 429, 502 and 503 count as an outage; "
+        "after 504 the message may have arrived; the rest hold the message.",
         check=checks.statuses,
     )
     auth: str = declare(

@@ -15,6 +15,10 @@ ANSWER: Final = (
     "Read below what the partner answered: correct the payload under Edit, or have the partner "
     "take it as it is. Then release it."
 )
+GATEWAY: Final = (
+    "Where other messages arrive, ask the partner why its system fails at this one: correct the "
+    "payload under Edit, or have the partner correct its system. Then release it."
+)
 MAY_BE_THERE: Final = (
     "Look for its message id in the partner's system. If it is there, say that it arrived; if not, "
     "release it, and it is sent again."
@@ -60,7 +64,7 @@ DELIVERING: Final[Mapping[str, str]] = {
     "AMQP_ADDRESS": SETTINGS,
     "NOT_NOW": REACH,
     "UNREACHABLE": REACH,
-    "HTTP_UNAVAILABLE": REACH,
+    "HTTP_UNAVAILABLE": GATEWAY,
     "HTTP_TOO_MANY": REACH,
     "CONNECTION_FAILED": REACH,
     "CONNECT_TIMEOUT": REACH,

@@ -158,3 +158,15 @@ def test_what_an_answer_means_for_its_message(answer, idempotent, free, code, ki
     outcome, of_call = read(answer, is_idempotent=idempotent, is_free=free)
     failure = outcome.failure
     assert (failure.code, failure.kind, of_call) == (code, kind, state)
+
+
+@pytest.mark.parametrize(
+    ("may_be", "charged", "kind"),
+    [(True, True, "transient"), (True, False, "outage"), (False, True, "outage")],
+)
+def test_a_probe_may_count_for_a_message_that_may_be_what_the_endpoint_fails_at(
+    may_be, charged, kind
+):
+    answer = Unreachable(may_be_the_message=may_be)
+    outcome, state = read(answer, is_idempotent=False, is_free=False, is_charged=charged)
+    assert (outcome.failure.kind, state) == (kind, "FAILED")
