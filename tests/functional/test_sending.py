@@ -30,11 +30,31 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 # Its runs end as soon as nothing waits.
 an_outbound_queue = partial(partners.an_outbound_queue, stay_seconds=0.0)
+DEADLOCKS = """
+CREATE SEQUENCE deadlocks;
+CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF nextval('deadlocks') <= 5 THEN RAISE 'deadlock' USING ERRCODE = 'deadlock_detected'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER deadlock BEFORE INSERT ON integration_messageerror
+  FOR EACH ROW EXECUTE FUNCTION deadlock()
+"""
 
 
 @pytest.fixture
 def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def deadlocks():
+    """Five times, the transaction that is to write a failure ends as by a deadlock."""
+    with connection.cursor() as cursor:
+        cursor.execute(DEADLOCKS)
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP FUNCTION deadlock() CASCADE; DROP SEQUENCE deadlocks")
 
 
 def states(queue) -> dict[str, int]:
@@ -161,6 +181,22 @@ def test_an_endpoint_that_is_down_costs_no_retry_and_writes_no_failure(broker, k
     assert not MessageError.objects.exists()
     assert EndpointCircuit.objects.get().state == "CLOSED"
     assert (place(queue).state, place(queue).next_offset) == ("RUNNING", 10)
+
+
+@pytest.mark.usefixtures("deadlocks")
+def test_a_deadlock_at_the_commit_loses_none_of_the_answers(broker):
+    queue = an_outbound_queue(broker, "continuous", concurrency=4)
+    post(broker, queue, 8)
+    called = []
+
+    def script(message):
+        called.append(message.message_id)
+        return Refused(text="No.") if message.message_id == "m1" else None
+
+    assert send(queue, MemoryDeliverer(script=script)).ending is RunEnding.DRAINED
+    assert sorted(numbers(called)) == list(range(8))
+    assert (states(queue), place(queue).next_offset) == ({"DELIVERED": 7, "FAILED": 1}, 8)
+    assert MessageError.objects.get().code == "REFUSED"
 
 
 def test_a_call_without_an_answer_is_held_and_a_person_says_that_it_arrived(broker):

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from django.db import DatabaseError
+
 from integration.delivery.attempt import Settled, remember
 from integration.delivery.deliver import Delivered
+from integration.delivery.parts import FREE_CONFLICTS
 from integration.delivery.ports import QueueGoneError
 from integration.delivery.sending.choosing import Choosing
 from integration.delivery.sending.results import Results
@@ -20,6 +23,8 @@ from integration.delivery.sending.spans import CallSpans
 from integration.delivery.steps import Step
 from integration.delivery.stopping import was_cut
 from integration.endpoints.port import Answer, Unknown
+from integration.handlers.failures import classify
+from integration.policy.failure import FailureClass
 
 if TYPE_CHECKING:
     from integration.delivery.batch_result import BatchResult
@@ -152,6 +157,20 @@ class DeliveryBatch:
         return True
 
     def _settled(self, batch_result: BatchResult) -> bool:
+        """Settle it; after a conflict with another session once more, a few times.
+
+        Nobody is to blame for a deadlock. Calls were made, and what they were answered is known.
+        """
+        for _ in range(FREE_CONFLICTS):
+            try:
+                return self._settled_once(batch_result)
+            except DatabaseError as e:
+                if classify(e).kind is not FailureClass.CONFLICT:
+                    raise
+            _forget_intents(batch_result)
+        return self._settled_once(batch_result)
+
+    def _settled_once(self, batch_result: BatchResult) -> bool:
         context = self.context
         context.observer.step(Step.BEGUN)
         if context.manager.is_lost():
@@ -162,7 +181,8 @@ class DeliveryBatch:
             return done
         with context.repository.work(self.owned) as work:
             self._number = work.arrival
-            if not work.settle(batch_result):
+            # A copy: what settling puts in place of a new failure's id is undone with the rest.
+            if not work.settle(replace(batch_result)):
                 return False
             context.observer.step(Step.SETTLED)
         return True
@@ -175,9 +195,7 @@ class DeliveryBatch:
         if not was_cut(self.context, self.owned):
             return False
         batch_result.next_offset = self.owned.up_to_stop(batch_result.next_offset)
-        if batch_result.dispatch is not None:
-            for intent in batch_result.dispatch.intents:
-                intent.id = None
+        _forget_intents(batch_result)
         return self._settled(batch_result)
 
     def _launch(self, call: Call) -> None:
@@ -235,6 +253,13 @@ class DeliveryBatch:
             return False
         queue = self.context.queue
         return queue.enabled and not queue.paused and queue.forward is None
+
+
+def _forget_intents(batch_result: BatchResult) -> None:
+    """Forget the numbers of intents whose transaction was rolled back: the next one gives new."""
+    if batch_result.dispatch is not None:
+        for intent in batch_result.dispatch.intents:
+            intent.id = None
 
 
 def _answers(call: Call) -> Sequence[Answer]:
