@@ -74,7 +74,7 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
         return _not_done(refusal)
     if isinstance(failure, DatabaseError):
         log.warning("the operator API cannot store: %s at %s", *what_and_where(failure))
-        return answers.no_database()
+        return answers.no_database(request, failure)
     assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
     log.error("the operator API failed: %s at %s", *what_and_where(failure))
     return answers.broken()

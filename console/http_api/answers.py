@@ -6,19 +6,28 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from django.http import HttpResponse, JsonResponse
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import get_script_prefix
 
 from integration.errors import IntegrationError
 from integration.http_api import spans
-from integration.http_api.errors import HttpApiError, WrongMethodError
+from integration.http_api.errors import (
+    AGAIN_BY_ITS_KEY,
+    MAY_BE_STORED,
+    HttpApiError,
+    WrongMethodError,
+)
 from integration.http_api.receipts import Answer, Post, answered_once
+from integration.store.sessions import may_have_committed
 
 PROBLEM: Final = "application/problem+json"
 CHALLENGE: Final = 'Bearer realm="sluice", Basic realm="sluice", charset="UTF-8"'
 REPEATED: Final = "Idempotent-Replayed"
 # Without a time of its own, what may succeed later is worth a try after so long.
 LATER: Final = timedelta(seconds=30)
+# Methods that ask, and have nothing stored.
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
@@ -53,15 +62,14 @@ def trouble(failure: IntegrationError) -> HttpResponse:
     return written(503, *words, retry_after=LATER)
 
 
-def no_database() -> HttpResponse:
-    """Nothing can be stored, so nothing is accepted."""
-    return written(
-        503,
-        "DATABASE_DOWN",
-        "The database does not answer, so nothing was stored.",
-        "Send the request again later, with the same Idempotency-Key.",
-        retry_after=LATER,
-    )
+def no_database(request: HttpRequest, failure: DatabaseError) -> HttpResponse:
+    """Nothing can be stored, so nothing is accepted; but a commit may have lost its answer."""
+    sentence = "The database does not answer, so nothing was stored."
+    next_step = "Send the request again later, with the same Idempotency-Key."
+    if request.method not in SAFE and may_have_committed(failure):
+        sentence = f"The database does not answer any more. {MAY_BE_STORED}"
+        next_step = AGAIN_BY_ITS_KEY
+    return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)
 
 
 def broken() -> HttpResponse:

@@ -51,7 +51,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     except DatabaseError as failure:
         # Its text may quote what was to be stored.
         log.warning("the HTTP API cannot store: %s at %s", *what_and_where(failure))
-        return answers.no_database()
+        return answers.no_database(request, failure)
     except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
         log.error("the HTTP API failed: %s at %s", *what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
         return answers.broken()

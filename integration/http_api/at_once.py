@@ -26,7 +26,12 @@ from integration.runs.guard import Guard
 from integration.runs.single_call import bound, outcome_of
 from integration.store import dependencies, outbox
 from integration.store.configuration import service_of
-from integration.store.sessions import alias, django_connection, next_arrival
+from integration.store.sessions import (
+    alias,
+    django_connection,
+    may_have_committed,
+    next_arrival,
+)
 from integration.tracing.context import trace_id_of
 from integration.values import Record
 
@@ -59,8 +64,8 @@ def run_at_once(post: Post, pieces: Sequence[Piece], *, limit: timedelta = LIMIT
 
     What handlers publish is written to the outbox with it. `limit` bounds all of it together;
     no statement begins later. Raises CallFailedError, and then nothing is stored but a track of
-    each try; NoSuchServiceError and SwitchedOffError before anything is done; and
-    AnotherWasFasterError.
+    each try, unless it says that the commit has no answer; NoSuchServiceError and SwitchedOffError
+    before anything is done; and AnotherWasFasterError.
     """
     reader = _reader(post)
     ends = time.monotonic() + limit.total_seconds()
@@ -116,6 +121,7 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
     outbound = Outbound()
     token = current.set(outbound)
     guard = Guard(limit)
+    is_done = False
     try:
         with transaction.atomic(using=alias()):
             bound(limit)
@@ -127,8 +133,11 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
             answer = Answer(DONE, _facts(post, endings))
             receipts.write_called(post, answer, count=len(units))
             _track(list(zip(units, endings, strict=True)), arrival)
+            is_done = True
         return answer
     except DatabaseError as e:
+        if is_done and may_have_committed(e):
+            raise CallFailedError(classify(e), may_be_stored=True) from e
         # The commit itself, or what the handlers had published, was refused.
         raise _Undone(0, classify(e), 0) from e
     finally:

@@ -10,6 +10,12 @@ from integration.policy.failure import Failure, FailureClass
 
 _CORRECT: Final = "Correct the body and send it again."
 _CAPITALS: Final = "Correct the last part of the address; capital letters count."
+# The database did not say what became of the commit.
+MAY_BE_STORED: Final = "It is not known whether the request was stored."
+AGAIN_BY_ITS_KEY: Final = (
+    "Send it again later, with the same Idempotency-Key: then it counts once. Without a key it may "
+    "be stored twice, so find out first whether it arrived."
+)
 
 
 class HttpApiError(IntegrationError):
@@ -283,16 +289,20 @@ class NoSuchMessageError(HttpApiError):
 class CallFailedError(HttpApiError):
     """The service ran at once and failed; all that it did is undone.
 
-    `reason` is the failure's code.
+    Unless `may_be_stored`: then it was done, and its commit has no answer. `reason` is the
+    failure's code.
     """
 
     status = 503
     says = "{where}{failure.text}"
-    advice = "Nothing was stored. {step}"
+    advice = "{stored} {step}"
 
-    def __init__(self, failure: Failure, where: str = "") -> None:
+    def __init__(self, failure: Failure, where: str = "", *, may_be_stored: bool = False) -> None:
         status, step = _FINAL.get(failure.kind, (503, "Send it again later."))
-        super().__init__(failure=failure, where=where, step=step)
+        stored = "Nothing was stored."
+        if may_be_stored:
+            stored, step = MAY_BE_STORED, AGAIN_BY_ITS_KEY
+        super().__init__(failure=failure, where=where, stored=stored, step=step)
         self.status, self.reason, self.failure = status, failure.code, failure
         self.retry_after = None if failure.kind in _FINAL else timedelta(seconds=30)
 

@@ -3,19 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func
+from psycopg import errors as pg
 
 from integration.delivery.ports import LostError
 from integration.store.reads import standby
 from sluice.database import SERVER_OPTIONS, place_of
 
 Session = psycopg.Connection[tuple[Any, ...]]
+# The classes of what the server says when it ends a session, and not a statement alone.
+_ENDED: Final = ("08", "57P")
 
 
 def alias() -> str:
@@ -35,6 +38,20 @@ def guarded() -> Iterator[None]:
         yield
     except (DatabaseError, InterfaceError, psycopg.Error) as e:
         raise LostError(str(e).strip()) from e
+
+
+def may_have_committed(failure: DatabaseError) -> bool:
+    """Return whether a commit, or a statement that is its own, may have happened nevertheless.
+
+    Its answer is lost where the session broke. What the server refuses is undone, and without a
+    session nothing was sent.
+    """
+    cause = failure.__cause__
+    if not isinstance(cause, psycopg.OperationalError):
+        return False
+    if isinstance(cause, pg.ConnectionTimeout) or cause.pgconn is not None:
+        return False
+    return cause.sqlstate is None or cause.sqlstate.startswith(_ENDED)
 
 
 def fetch_all(

@@ -1,9 +1,14 @@
 """Services that are run at once: one transaction, its result, and nothing left of a failure."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 
+from devstack import ports
 from integration.http_api.at_once import run_at_once
 from integration.http_api.bodies import Piece
 from integration.http_api.errors import CallFailedError
@@ -18,6 +23,7 @@ from integration.models import (
     StoredObject,
 )
 from tests.support.http_api import SERVICE, Partner, a_partner, problem
+from tests.support.lossy_proxy import Break, LossyProxy
 from tests.support.rows import a_queue_row
 from tests.support.world.models import Effect
 
@@ -32,6 +38,30 @@ def partner() -> Partner:
 
 def tracks() -> list[str]:
     return list(MessageTrack.objects.order_by("offset").values_list("ended", flat=True))
+
+
+@contextmanager
+def database_at(port: int) -> Iterator[None]:
+    """New sessions of this thread go to the port."""
+    place = connection.settings_dict
+    known = place["HOST"], place["PORT"]
+    connection.close()
+    place["HOST"], place["PORT"] = "127.0.0.1", str(port)
+    try:
+        yield
+    finally:
+        connection.close()
+        place["HOST"], place["PORT"] = known
+
+
+@contextmanager
+def breaking(when: Break) -> Iterator[None]:
+    """The session breaks at its first commit."""
+    known = connection.settings_dict
+    address = f"postgresql://{known['USER']}@{known['HOST']}:{known['PORT']}/{known['NAME']}"
+    with LossyProxy(address, when, 1) as wire, database_at(urlsplit(wire.url).port or 0):
+        yield
+        assert wire.broken.is_set()
 
 
 class TestSuccess:
@@ -141,3 +171,32 @@ class TestFailure:
         partner.system.save()
         problem(partner.post({"n": 1}, **ES), 503, "SWITCHED_OFF")
         problem(partner.post({"n": 1}, service="Nobody", **ES), 404, "NO_SUCH_SERVICE")
+
+
+@pytest.mark.django_db(transaction=True)
+class TestLostSession:
+    @pytest.mark.parametrize("when", list(Break))
+    def test_a_commit_without_an_answer_may_have_been_stored(
+        self, partner: Partner, when: Break
+    ) -> None:
+        own = {"Idempotency-Key": "k"}
+        with breaking(when):
+            said = problem(partner.post({"n": 1}, headers=own, **ES), 503, "DATABASE_LOST")
+        assert said["next_step"].startswith("It is not known whether the request was stored.")
+        assert "REFUSED" not in tracks()
+        again = partner.post({"n": 1}, headers=own, **ES)
+        assert (again.status_code, again.json()["repeated"]) == (200, when is Break.AFTER)
+        assert Effect.objects.count() == 1
+
+    def test_so_may_messages_for_a_queue(self) -> None:
+        partner = a_partner()
+        with breaking(Break.AFTER):
+            said = problem(partner.post([{"n": 1}, {"n": 2}]), 503, "DATABASE_DOWN")
+        assert "not known whether the request was stored" in said["detail"]
+        assert "Without a key" in said["next_step"]
+        assert OutboxRow.objects.count() == 2
+
+    def test_without_a_session_nothing_was_stored(self, partner: Partner) -> None:
+        with database_at(ports.choose()):
+            said = problem(partner.post({"n": 1}, **ES), 503, "DATABASE_DOWN")
+        assert said["detail"].endswith("nothing was stored.")
