@@ -75,7 +75,7 @@ WHERE {_HERE} AND CASE WHEN d.error IS NULL
 # The code of a call that a restore interrupted and that people want to look at themselves.
 HELD_CODE: Final = "RESTORED_REVIEW"
 DOUBTS: Final = f"""
-SELECT d.id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
+SELECT d.id, d.endpoint_id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
   (SELECT count(*) FROM integration_delivery r
   WHERE r.queue_id = d.queue_id AND r.partition = d.partition AND r."offset" = d."offset"
   AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
@@ -120,8 +120,8 @@ def past(run: Run, where: dict[str, Any], last: int | None) -> Past:
     """
     doubts: dict[int, Doubt] = {}
     errors = {}
-    for id_, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
-        doubt = Doubt(id_, attempt, repeated, is_held=is_held)
+    for id_, endpoint, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
+        doubt = Doubt(id_, endpoint, attempt, repeated, is_held=is_held)
         if error is None:
             doubts[offset] = doubt
         else:

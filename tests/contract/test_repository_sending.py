@@ -69,7 +69,8 @@ def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned,
 
     later = replace(owned, epoch=owned.epoch + 1)
     past = repository.past(later, [10, 11])
-    assert {at: doubt.id for at, doubt in past.doubts.items()} == {10: first.id}
+    found = {at: (doubt.id, doubt.endpoint) for at, doubt in past.doubts.items()}
+    assert found == {10: (first.id, endpoint)}
     assert past.delivered == {11: second.unit.message_id}
 
 

@@ -205,6 +205,22 @@ def test_a_failure_in_flight_is_in_doubt_like_any_other(broker, child_environmen
     account(queue, path, idempotent=False)
 
 
+def test_a_message_in_doubt_is_not_sent_to_an_endpoint_that_was_chosen_since(
+    broker, child_environment, tmp_path
+):
+    queue = an_outbound_queue(broker, endpoint=an_endpoint(), stay_seconds=0.1)
+    post(broker, queue, 1)
+    path = tmp_path / "partner"
+    killed = child(queue, child_environment, (path, "arrived", 1, "KILL"))
+    await_kill(killed, "arrived")
+    queue.endpoint = an_endpoint(idempotent=True)
+    queue.save()
+    send(queue, FilePartner(path))
+    row = MessageError.objects.get()
+    assert (row.state, row.code) == ("HOLD", "DELIVERY_UNKNOWN")
+    assert arrived(path) == [0]
+
+
 def test_a_message_that_kills_the_sender_is_held_and_the_others_go_on(
     broker, child_environment, tmp_path
 ):

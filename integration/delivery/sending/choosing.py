@@ -187,6 +187,9 @@ class Choosing:
         endpoint = self.context.queue.endpoint_for(unit.interface)
         if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return IN_DOUBT
+        if endpoint.id != doubt.endpoint:
+            # Chosen since the call: it cannot drop a repeat of what went to the other one.
+            return IN_DOUBT
         limit = self.context.queue.crash_limit
         if doubt.repeated >= limit:
             text = f"The process died each of {doubt.repeated + 1} times it sent this message."

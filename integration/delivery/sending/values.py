@@ -55,11 +55,13 @@ class Dispatch:
 class Doubt:
     """A call that an earlier owner committed and never settled. It may have happened.
 
-    `repeated` counts how often the message was sent again after such an end. `is_held`: a person
-    decided that it is not sent again by itself, whatever its endpoint would do with a repeat.
+    `endpoint` is the one that was called. `repeated` counts how often the message was sent again
+    after such an end. `is_held`: a person decided that it is not sent again by itself, whatever its
+    endpoint would do with a repeat.
     """
 
     id: int
+    endpoint: int
     attempt: int
     repeated: int
     is_held: bool = False

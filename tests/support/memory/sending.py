@@ -23,6 +23,7 @@ class CallRow:
     """One call of an endpoint."""
 
     id: int
+    endpoint: int
     place: Place
     error: UUID | None
     message_id: str
@@ -86,6 +87,7 @@ class MemoryCalls:
         intent.id = next(self.numbers)
         self.rows[intent.id] = CallRow(
             id=intent.id,
+            endpoint=intent.endpoint,
             place=place,
             error=None if row is None else row.id,
             message_id=unit.message_id,
@@ -102,7 +104,10 @@ class MemoryCalls:
             for call in self.rows.values()
             if call.state is DeliveryState.SENDING and call.epoch < owned.epoch
         ]
-        doubts = {call.id: Doubt(call.id, call.attempt, self._repeats(call)) for call in in_doubt}
+        doubts = {
+            call.id: Doubt(call.id, call.endpoint, call.attempt, self._repeats(call))
+            for call in in_doubt
+        }
         closed = (ErrorState.RESOLVED, ErrorState.DELETED)
         here = (owned.topic_uuid, owned.partition)
         beyond = [c.place[2] for c in delivered if c.place[:2] == here]
