@@ -59,9 +59,10 @@ class Traces:
 def find(*, is_certain: bool, with_silent: bool) -> Traces:
     """Ask every cluster, and the database for what leaves no trace in any.
 
-    Of a cluster that does not answer there are findings that say so; without `with_silent`
-    BrokerUnreachableError and ProviderUnusableError are raised instead. Where it is not certain
-    that the database went back, deliveries are only in doubt beside another trace.
+    Of a cluster that does not answer, also about a single topic, there are findings that say so;
+    without `with_silent` BrokerUnreachableError and ProviderUnusableError are raised instead. Where
+    it is not certain that the database went back, deliveries are only in doubt beside another
+    trace.
     """
     traces = Traces()
     for provider in Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"):
@@ -87,7 +88,11 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
     )
     by_topic = looks.look(provider, [queue.topic for queue in queues])
     for queue in queues:
-        _of_queue(provider, queue, by_topic.get(queue.topic), traces)
+        # Asked before anything is noted: what is just moving may hold a trace.
+        if queue.topic not in by_topic:
+            raise BrokerUnreachableError(provider.name, f"{queue.topic} is moving between brokers")
+    for queue in queues:
+        _of_queue(provider, queue, by_topic[queue.topic], traces)
     _of_relay(provider, traces)
 
 
@@ -95,8 +100,8 @@ def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: 
     places = list(queue.partitions.order_by("partition"))
     if look is None:
         traces.remarks.append(
-            f"{queue.name}: its topic {queue.topic} could not be looked at. If it is gone, the "
-            "queue stops by itself and asks."
+            f"{queue.name}: its topic {queue.topic} is not there any more. The queue stops by "
+            "itself and asks."
         )
         return
     here = [place for place in places if place.topic_uuid == look.facts.topic_uuid]

@@ -246,3 +246,19 @@ def test_a_cluster_that_does_not_answer_holds_what_it_serves(broker, monkeypatch
         assert end_pauses(cursor) == 0
     assert list(Queue.objects.filter(paused=True)) == [other]
     assert examining.current() is None
+
+
+def test_a_topic_that_is_just_moving_holds_everything_until_it_can_be_asked(broker, monkeypatch):
+    monkeypatch.setattr(looks, "look", lambda _provider, _topics: {})
+    restored.own()
+    queue = a_queue(broker)
+    examining.declare("restored from the night's backup", "anna")
+
+    examining.look_if_noticed()
+    restore = examining.current()
+    assert restore is not None
+    assert restore.examined_at is None
+
+    [held] = examining.look(restore).findings.all()
+    assert held.queue == queue.pk
+    assert f"{queue.topic} is moving" in held.facts["problem"]
