@@ -59,6 +59,8 @@ def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
             watch.busy()
         ended = watch.ending(report, drained=fetcher.drained)
         if ended is not None:
+            if watch.commit_rest(ended):
+                context.observer.step(Step.GROUP_COMMITTED)
             return ended
         if taken := shares.balance(drained=fetcher.drained):
             begin(context, taken, watch)

@@ -1,6 +1,6 @@
 """Checks of a run between batches: still this topic, still wanted, still ours."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from integration.counting import so_many
@@ -78,6 +78,7 @@ class Watch:
         self._configured_at = self._told_at = now
         self._group, self._selector = context.queue.group, context.queue.selector
         self._identified_at = float("-inf")
+        self._committed: dict[int, int] = {}
         self._committed_at = now
         self._partitions = 0
         self._do_keys_stay = True
@@ -159,6 +160,10 @@ class Watch:
 
     def identify_anew(self) -> None:
         """Compare now, whenever that was done last: partitions were taken."""
+        for owned in self.held:
+            # Whoever had it before could not commit where the broker was away.
+            if not owned.state_code.startswith(BROKER_DOWN):
+                self._committed.setdefault(owned.partition, owned.next_offset)
         self._identified_at = float("-inf")
         self.identify()
 
@@ -358,7 +363,23 @@ class Watch:
         if now - self._committed_at < self.context.source.commit_every_seconds:
             return False
         self._committed_at = now
-        self.context.source.commit_to_group(
-            {owned.partition: owned.next_offset for owned in self.held}
-        )
+        self._commit({owned.partition: owned.next_offset for owned in self.held})
         return True
+
+    def commit_rest(self, report: Report) -> bool:
+        """Tell the source, before it is closed, what has moved since: many runs last no second.
+
+        Not where somebody else may be the owner by now, nor where the broker is away: closing
+        would wait for its answer.
+        """
+        reached = {owned.partition: owned.next_offset for owned in self.held}
+        is_away = any(owned.state_code.startswith(BROKER_DOWN) for owned in self.held)
+        is_told = reached.items() <= self._committed.items()
+        if report.ending is RunEnding.LOST or is_away or is_told:
+            return False
+        self._commit(reached)
+        return True
+
+    def _commit(self, positions: Mapping[int, int]) -> None:
+        self._committed.update(positions)
+        self.context.source.commit_to_group(positions)
