@@ -1,5 +1,6 @@
 """Rescue: copies untried messages into the database before their topic forgets them."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,12 +9,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from billiard.exceptions import SoftTimeLimitExceeded
 from django.db.models import Exists, F, OuterRef, Q
 
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
-from crontasks.running import starts
+from crontasks.running import outage, starts
 from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.kafka import looks
@@ -24,6 +26,7 @@ from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import deployments, rescues
 from integration.store.sessions import database_now, django_connection
 
+logger = logging.getLogger(__name__)
 # The lag monitor looks every 15 s; what it saw so lately to be read to its end is in no danger.
 _KNOWN_FOR: Final = timedelta(minutes=2)
 
@@ -87,7 +90,7 @@ class _Round:
         try:
             found = looks.look(provider, [queue.topic for queue in queues])
         except IntegrationError as e:
-            self._fail(provider.name, queues, e)
+            self._fail(provider.name, queues, f"{e.code}: {e.sentence}")
             return
         for queue in queues:
             look = found.get(queue.topic)
@@ -101,7 +104,15 @@ class _Round:
             if until and not rescues.is_full(queue.pk, list(until)):
                 self._count(queue, rescue_queue(queue, until, stop=self.context.should_stop))
         except IntegrationError as e:
-            self._fail(queue.name, [queue], e)
+            self._fail(queue.name, [queue], f"{e.code}: {e.sentence}")
+        except SoftTimeLimitExceeded:
+            raise
+        except Exception as e:
+            if outage.is_of_database(e):
+                raise  # It is away from all the others as well.
+            # A bug that one queue meets does not let the messages of the others expire.
+            logger.exception("a queue's messages were not rescued", extra={"queue": queue.pk})
+            self._fail(queue.name, [queue], f"{type(e).__name__}: {e}")
 
     def end(self) -> None:
         """Forget what stopped earlier rescues where nothing is in danger any more."""
@@ -118,8 +129,8 @@ class _Round:
         for line in _words(queue, done):
             self.context.say(line)
 
-    def _fail(self, name: str, queues: Sequence[Queue], error: IntegrationError) -> None:
-        self.context.say(f"{name}: {error.code}: {error.sentence}")
+    def _fail(self, name: str, queues: Sequence[Queue], reason: str) -> None:
+        self.context.say(f"{name}: {reason}")
         self.failed += [queue.pk for queue in queues]
 
 

@@ -237,7 +237,8 @@ class _Rescuer:
     def _fitting(self, piece: Piece) -> Piece:
         """As much of the piece as the limit leaves room for; the piece itself if all of it."""
         room = self.context.store.room()
-        if sum(piece.sizes) <= room:
+        # A range of markers alone takes no room, however far beyond its limit the queue is.
+        if not piece.records or sum(piece.sizes) <= room:
             return piece
         place = next(at for at, used in enumerate(accumulate(piece.sizes)) if used > room)
         end = piece.records[place].offset

@@ -4,12 +4,13 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from django.db import connection
 from django.db.models import Sum
 from django.utils import timezone
 
 from crontasks.builtin.rescue import Rescue as RescueTask
 from crontasks.builtin.rescue import RescueParameters
-from crontasks.outcome import Context, Outcome
+from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import turns
 from integration.actions import positions
 from integration.actions.blocks import Place, adopt
@@ -131,6 +132,24 @@ def test_the_limit_is_kept_and_told_and_it_goes_on_once_there_is_room(broker):
     run_task(most_hours=1, margin_percent=95)
     place.refresh_from_db()
     assert (place.rescue_code, place.rescued_to) == ("", 20)
+
+
+def test_what_one_queue_stumbles_over_does_not_end_the_rescue_of_the_next(broker, caplog):
+    broken = an_hour_long(broker, name="a", paused=True)
+    other = an_hour_long(broker, name="b", paused=True)
+    place = QueuePartition.objects.get(queue=broken)
+    with connection.cursor() as cursor:
+        refused = f"CHECK (partition_id <> {place.pk})"
+        cursor.execute(f"ALTER TABLE integration_rescue ADD CONSTRAINT refused {refused}")
+        try:
+            outcome = run_task()
+        finally:
+            cursor.execute("ALTER TABLE integration_rescue DROP CONSTRAINT refused")
+    assert (outcome.state, outcome.counts) == (RunState.FAILED, {"rescued": 10})
+    assert (ranges(broken), ranges(other)) == ([], [(0, 10, 10, "PAUSED")])
+    [told] = [record for record in caplog.records if record.exc_info]
+    assert told.queue == broken.pk
+    assert run_task().counts["rescued"] == 10
 
 
 def test_a_topic_that_is_made_anew_while_it_is_copied_gives_nothing_of_the_new_one(broker):

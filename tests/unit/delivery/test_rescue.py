@@ -112,6 +112,16 @@ def test_the_limit_ends_it_where_it_is_and_it_goes_on_once_there_is_room():
     assert world.effects() == list(range(10))
 
 
+def test_markers_alone_are_noted_though_the_limit_was_lowered_below_what_stands():
+    world = a_world(0)
+    world.topic.begin()
+    world.send()
+    world.topic.finish(commit=False)
+    world.database.rescue_limit_bytes = -1
+    assert rescue_in(world, 2).endings[0] == ("", "")
+    assert world.place().rescued == ((0, 2),)
+
+
 def test_behind_a_held_head_everything_is_rescued_and_the_head_expires_as_ever():
     world = FakeWorld(sequential=True, retry=ONCE, on_head_expired="stay_blocked")
     world.send("permanent")
