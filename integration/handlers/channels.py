@@ -20,6 +20,7 @@ _WAY: Final = (
     "queue__name",
     "queue__topic",
     "queue__provider_id",
+    "queue__provider__registry_url",
     "queue__kind",
     "queue__endpoint_id",
     "queue__topic_max_bytes",
@@ -59,7 +60,7 @@ class Target:
 
     `max_bytes` is the largest record that gets there, None where nothing is checked. With a
     `retry_wrapper` each message is wrapped, so that whoever sends it again can count. With a
-    `subject` it is written by a schema of the provider's registry.
+    `subject` it is written by a schema of the provider's registry, whose address is `registry`.
     """
 
     queue: str
@@ -70,6 +71,7 @@ class Target:
     max_bytes: int | None = None
     retry_wrapper: bool = False
     subject: str = ""
+    registry: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def _target(row: Any, channel: Any) -> Target:
         max_bytes=most,
         retry_wrapper=row["queue__retry_wrapper"],
         subject=channel.subject_for(row["queue__topic"]),
+        registry=row["queue__provider__registry_url"],
     )
 
 

@@ -37,7 +37,12 @@ class Encoder(Protocol):
     """The schemas that published documents are written by."""
 
     def __call__(
-        self, provider_id: int, subject: str, version: int | None, document: object
+        self,
+        provider_id: int,
+        registry: str,
+        subject: str,
+        version: int | None,
+        document: object,
     ) -> bytes:
         """Return the record. Raises PayloadRefusedError, and OutageError where no schema is had."""
 

@@ -108,7 +108,8 @@ def _text_for(target: Target, channel: Channel, prepared: Prepared) -> str | byt
     document = body_of(prepared.text)
     if isinstance(document, Flaw):
         raise PayloadRefusedError(f"{channel.name}: {document.message}", code=document.code)
-    return filled().encoder(target.provider_id, target.subject, channel.schema_version, document)
+    place = target.provider_id, target.registry, target.subject, channel.schema_version
+    return filled().encoder(*place, document)
 
 
 def _cause(outbound: Outbound | None) -> str | None:

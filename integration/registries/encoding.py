@@ -28,8 +28,8 @@ MOST_SUBJECTS: Final = 1_000
 # A registry that does not answer within this is left alone for a while, for all its subjects: who
 # asks keeps the others waiting. What it refuses, however slowly, is an answer about one subject.
 SLOW_SECONDS: Final = 0.2
-Place = tuple[int, str, int | None]
-"""A provider's number, a subject, and a version or None for the latest."""
+Place = tuple[int, str, str, int | None]
+"""A provider's number, the address of its registry, a subject, and a version; None: the latest."""
 
 
 class SubjectUnknownError(PayloadRefusedError):
@@ -77,14 +77,19 @@ class _Registry:
 
 
 _chosen: Final[OrderedDict[Place, _Chosen]] = OrderedDict()
-_registries: Final[dict[int, _Registry]] = {}
+_registries: Final[dict[tuple[int, str], _Registry]] = {}
 # Nobody is asked while it is held: a registry that hangs keeps nobody from what is known.
 _lock: Final = threading.Lock()
 
 
-def encode(provider_id: int, subject: str, version: int | None, document: object) -> bytes:
-    """Return a record of the document. Raises PayloadRefusedError, OutageError."""
-    schema = _schema((provider_id, subject, version))
+def encode(
+    provider_id: int, registry: str, subject: str, version: int | None, document: object
+) -> bytes:
+    """Return a record of the document. Raises PayloadRefusedError, OutageError.
+
+    `registry` is the address of the provider's registry now: what another one said does not count.
+    """
+    schema = _schema((provider_id, registry, subject, version))
     record = schema.encode(document)
     if isinstance(record, Misfit):
         text = f"The payload does not fit the schema {schema}. {record}"
@@ -104,7 +109,7 @@ def _schema(place: Place) -> Schema:
     if known is not None:
         return known
     with _lock:
-        registry = _registries.setdefault(place[0], _Registry())
+        registry = _registries.setdefault(place[:2], _Registry())
     with registry.lock:
         # Whoever had the lock may have asked for it meanwhile.
         return _fresh(place) or _found(place, registry)
@@ -146,7 +151,7 @@ def _keep(place: Place, schema: Schema, fresh_for: float = LATEST_SECONDS) -> Sc
 
 
 def _asked(place: Place) -> Schema:
-    provider_id, subject, version = place
+    provider_id, _, subject, version = place
     provider = Provider.objects.using(alias()).get(pk=provider_id)
     if not provider.registry_url:
         text = f"The provider {provider} has no schema registry, and the channel writes by one."

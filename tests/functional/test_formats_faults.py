@@ -199,13 +199,27 @@ def test_what_publishes_waits_for_an_absent_registry(channel, small_registry):
     assert told.value.failure_code == "REGISTRY_AWAY"
 
 
+def test_what_the_former_registry_said_counts_no_more_though_the_new_one_is_away(channel):
+    publish("ORDERS", {"n": 1})
+    Provider.objects.update(registry_url="http://127.0.0.1:1")
+    with pytest.raises(OutageError) as told:
+        publish("ORDERS", {"n": 2})
+    assert told.value.failure_code == "REGISTRY_AWAY"
+    assert OutboxRow.objects.count() == 1
+
+
+def encode(provider: Provider, subject: str, n: int) -> bytes:
+    """Write a document by the latest version of a subject."""
+    return encoding.encode(provider.pk, provider.registry_url, subject, None, {"n": n})
+
+
 def asked_by(count: int, provider: Provider, seconds: list[float]) -> list[threading.Thread]:
     """Threads that write by a subject of the provider's; each notes how long it took."""
 
     def ask() -> None:
         begun = time.monotonic()
         with closing(connections["default"]), suppress(OutageError):
-            encoding.encode(provider.pk, "t-value", None, {"n": 1})
+            encode(provider, "t-value", 1)
         seconds.append(time.monotonic() - begun)
 
     threads = [threading.Thread(target=ask) for _ in range(count)]
@@ -217,7 +231,7 @@ def asked_by(count: int, provider: Provider, seconds: list[float]) -> list[threa
 def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(servers, small_registry):
     small_registry.put(9, ORDER, subject="t-value")
     healthy = Provider.objects.create(name="healthy", registry_url=small_registry.url)
-    encoding.encode(healthy.pk, "t-value", None, {"n": 1})
+    encode(healthy, "t-value", 1)
     hanging = SmallRegistry()
     hanging.status, hanging.delay_seconds = 503, 3.0
     away = Provider.objects.create(name="away", registry_url=hanging.url)
@@ -226,7 +240,7 @@ def test_a_registry_that_hangs_keeps_nobody_waiting_who_writes_by_another(server
     try:
         while not hanging.asked:
             time.sleep(0.01)
-        encoding.encode(healthy.pk, "t-value", None, {"n": 2})
+        encode(healthy, "t-value", 2)
         assert seconds == [], "who asks the one that hangs is still waiting"
     finally:
         for thread in threads:
@@ -241,12 +255,12 @@ def test_what_a_registry_refuses_is_that_subject_alone(servers, small_registry, 
     provider = Provider.objects.create(name="choosy", registry_url=small_registry.url)
     small_registry.status, small_registry.delay_seconds = 403, seconds
     with pytest.raises(OutageError) as told:
-        encoding.encode(provider.pk, "hers", None, {"n": 1})
+        encode(provider, "hers", 1)
     assert told.value.failure_code == "REGISTRY_REFUSED"
     small_registry.status = 200
-    assert encoding.encode(provider.pk, "t-value", None, {"n": 1})
+    assert encode(provider, "t-value", 1)
     with pytest.raises(OutageError):
-        encoding.encode(provider.pk, "hers", None, {"n": 1})
+        encode(provider, "hers", 1)
 
 
 def test_a_registry_that_came_back_is_asked_again_in_a_second(channel, small_registry):
