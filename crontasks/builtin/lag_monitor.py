@@ -118,6 +118,7 @@ def _look(
         _start_where_gone(queue for queue in queues if facts.get(queue.topic, queue) is None)
         rows_of = _rows_of(queue for queue, _ in there)
         _start_where_grown(there, rows_of)
+        _start_where_made_anew(there, rows_of)
         news = _with_news(there, rows_of, follows=follows)
         _note_transactions(provider, news, patience)
         for queue, look in news:
@@ -164,6 +165,20 @@ def _start_where_grown(
         mine = rows_of.get(queue.pk, ())
         is_idle = any(row.state == PartitionState.RUNNING for row in mine)
         if is_idle and len(mine) < look.facts.partitions:
+            starts.ask(queue.pk)
+
+
+def _start_where_made_anew(
+    there: Iterable[tuple[Queue, TopicLook]], rows_of: Mapping[int, Sequence[QueuePartition]]
+) -> None:
+    """Let a run find out, and say, that a topic of too many partitions is another one by now.
+
+    A person can decide about the new one only then: a blocked queue does not look by itself.
+    """
+    for queue, look in there:
+        mine = rows_of.get(queue.pk, ())
+        blocked = [row for row in mine if row.state_code == "MORE_PARTITIONS"]
+        if any(row.topic_uuid != look.facts.topic_uuid for row in blocked):
             starts.ask(queue.pk)
 
 

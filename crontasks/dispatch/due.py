@@ -36,6 +36,11 @@ _WITH_A_CAUSE: Final = f"""
     SELECT q.id FROM integration_queue q WHERE EXISTS (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state IN ('READY', 'RETRY', 'PARKED'))"""
+# The same of a queue `q` as Queue.needs_one_partition.
+_NEEDS_ONE_PARTITION: Final = """(
+        q.kind = 'sequential' AND (q.strict_order OR NOT q.is_error_queue)
+        OR q.kind = 'continuous' AND q.ordering = 'key' AND NOT q.is_error_queue
+           AND q.order_path <> '')"""
 _DUE: Final = f"""
 WITH {LOCKED},
 caused AS MATERIALIZED ({_WITH_A_CAUSE}),
@@ -99,7 +104,8 @@ SELECT f.queue_id, 'parked ' || f.id FROM free f JOIN integration_queue q ON q.i
         SELECT 1 FROM integration_messageerror e WHERE e.queue_id = q.id AND e.state = 'PARKED')
 UNION ALL
 SELECT f.queue_id, 'unordered ' || f.id FROM free f JOIN integration_queue q ON q.id = f.queue_id
-    WHERE f.state = 'BLOCKED' AND f.state_code = 'KEYS_REMAPPED' AND q.ordering <> 'key'
+    WHERE f.state = 'BLOCKED' AND (f.state_code = 'KEYS_REMAPPED' AND q.ordering <> 'key'
+        OR f.state_code = 'MORE_PARTITIONS' AND NOT {_NEEDS_ONE_PARTITION})
 UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
     FROM rows GROUP BY queue_id"""
@@ -121,8 +127,9 @@ def find(cursor: Cursor) -> list[Due]:
     queues whose busy runs want another one; BACKOFF and OUTAGE whose time has come; partitions
     whose recorded owner holds no lock or let its lease lapse; WAITING, looked at again every five
     seconds; a block whose failure was closed or parked; what is parked, and what keys that moved
-    block, where no key keeps its order any more; READY rows and overdue RETRY rows, unless they
-    wait for their turn on a strict error queue or behind a failure of their key.
+    block, where no key keeps its order any more; a block by more partitions than one where one is
+    needed no more; READY rows and overdue RETRY rows, unless they wait for their turn on a strict
+    error queue or behind a failure of their key.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]

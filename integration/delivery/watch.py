@@ -39,6 +39,8 @@ KIND_OF_CODE: Final = {
     "CLIENT_CERTIFICATE": TroubleKind.CERTIFICATE,
     "GROUP_REFUSED": TroubleKind.GROUP,
 }
+# What blocks a queue only as long as it promises an order that such a topic does not keep.
+ORDER_LOST: Final = ("MORE_PARTITIONS", "KEYS_REMAPPED")
 REFUSALS: Final = frozenset({TroubleKind.REFUSED, TroubleKind.RIGHTS})
 
 ENDINGS: Final = {
@@ -254,9 +256,9 @@ class Watch:
             self._expired(owned, low)
         elif owned.waits_for_others:
             self._begin(owned)
-        elif owned.state_code.startswith((*BROKER_DOWN, "KEYS_REMAPPED")):
+        elif owned.state_code.startswith((*BROKER_DOWN, *ORDER_LOST)):
             # The broker answers again, and an idle queue has no message whose success would say so;
-            # or a person has chosen to do without the order of keys.
+            # or a person has chosen to do without the order.
             self._state(owned, RUNNING)
 
     def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:

@@ -146,6 +146,9 @@ def test_a_run_is_asked_for_where_the_topic_of_an_idle_queue_got_a_partition(bro
     grown.partitions.update(state="BLOCKED", state_code="MORE_PARTITIONS")
     look()
     assert asked_for() == set(), f"nobody waits for a message there, nor at {same}"
+    grown.partitions.update(topic_uuid="of the topic before this one")
+    look()
+    assert asked_for() == {grown.pk}, "a run has to say so, for a person to decide"
 
 
 def asked_for() -> set[int]:

@@ -21,6 +21,7 @@ from tests.support.servers import celery_at
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
+STRICT = {"kind": "sequential", "is_error_queue": True, "strict_order": True}
 NOWHERE = "redis://127.0.0.1:1/0"
 
 
@@ -201,6 +202,23 @@ def test_what_waits_is_looked_at_again_and_a_deleted_head_unblocks():
     assert causes() == []
     MessageError.objects.update(state="DELETED")
     assert causes() == ["unblocked"]
+
+
+@pytest.mark.parametrize(
+    ("code", "promised", "kept"),
+    [
+        ("KEYS_REMAPPED", {"ordering": "key"}, {"ordering": "none"}),
+        ("MORE_PARTITIONS", {"ordering": "key", "order_path": "$.n"}, {"ordering": "none"}),
+        ("MORE_PARTITIONS", {"ordering": "key", "order_path": "$.n"}, {"order_path": ""}),
+        ("MORE_PARTITIONS", STRICT, {"strict_order": False}),
+    ],
+)
+def test_a_topic_that_keeps_no_order_blocks_as_long_as_one_is_promised(code, promised, kept):
+    a_queue(**promised)
+    QueuePartition.objects.update(state="BLOCKED", state_code=code)
+    assert causes() == []
+    Queue.objects.update(**kept)
+    assert causes() == ["unordered"]
 
 
 def later(seconds: int) -> None:

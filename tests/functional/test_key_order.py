@@ -159,6 +159,10 @@ def test_a_key_in_the_document_needs_a_topic_with_one_partition(broker):
     run(queue)
     where = QueuePartition.objects.get(queue=queue)
     assert (where.state, where.state_code) == ("BLOCKED", "MORE_PARTITIONS")
+    Queue.objects.filter(pk=queue.pk).update(ordering="none", order_path="")
+    run(queue)
+    run(queue)
+    assert QueuePartition.objects.filter(queue=queue, state="RUNNING").count() == 2
 
 
 def test_more_parked_behind_one_failure_than_wanted_stop_the_queue(queue, send):

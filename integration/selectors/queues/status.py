@@ -190,7 +190,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "The topic {topic} has more than one partition, so the order this queue promises is "
             "lost. {text}",
             "Let the senders write to a topic with one partition, register a queue for it that is "
-            "like this one, and switch this one off.",
+            "like this one, and switch this one off. A queue that keeps the order of a key can be "
+            "changed to keep none: it goes on by itself.",
         ),
         "KEYS_REMAPPED": Situation(
             "The topic {topic} got more partitions, and keys went from one old partition to "
