@@ -124,6 +124,8 @@ class QueueSnapshot:
     order_texts: Texts | None = None
     """what reads the key whose order is kept out of documents; None: the record's key counts"""
     worker: str = ""
+    reached_by: str = ""
+    """a digest of the addresses and logins of its provider, and of the registry beside it"""
     mark: Any = None
 
     @property

@@ -79,6 +79,7 @@ class Watch:
         self._looked_at = float("-inf")
         self._configured_at = self._told_at = now
         self._group, self._selector = context.queue.group, context.queue.selector
+        self._reached_by = context.queue.reached_by
         self._identified_at = float("-inf")
         self._committed: dict[int, int] = {}
         self._committed_at = now
@@ -145,12 +146,15 @@ class Watch:
     def _adopt(self, report: Report) -> Report | None:
         """Go on under the configuration of now; over when the queue was deleted.
 
-        A group is joined, and a selector read by, for the whole of a run: others by the next.
+        A provider and its registry are reached, a group is joined, and a selector read by, for the
+        whole of a run: others by the next.
         """
         try:
             self.context.adopt(self.context.repository.snapshot())
         except QueueGoneError as e:
             return report.ended(RunEnding.STOPPED, str(e))
+        if self.context.queue.reached_by != self._reached_by:
+            return report.ended(RunEnding.STOPPED, "The address or login of its provider changed.")
         if self.context.queue.group != self._group:
             return report.ended(RunEnding.STOPPED, "Its consumer group was changed.")
         if self.context.queue.selector != self._selector:

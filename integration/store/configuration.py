@@ -7,7 +7,14 @@ from typing import Any, Final
 from integration.delivery.snapshot import EndpointSnapshot, Forward, QueueSnapshot, Service
 from integration.delivery.tracked import Following, following, order_texts
 from integration.endpoints.properties import FORWARDS, sends_as_it_is
-from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
+from integration.models import (
+    Endpoint,
+    EnterpriseService,
+    ObjectStructure,
+    Provider,
+    PublishChannel,
+    Queue,
+)
 from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
 from integration.store.takers import Missing, resolve
@@ -18,6 +25,10 @@ _AS_THEY_ARE: Final = (
     *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),
     *("retry_wrapper", "two_phase", "second_database", "selector"),
 )
+
+
+# What of a provider does not say how its cluster and its registry are reached.
+_BESIDE_ITS_ADDRESS: Final = frozenset({"id", "name", "shards", "idle_watched_at"})
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
@@ -44,6 +55,7 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         id=queue.pk,
         **{name: getattr(queue, name) for name in _AS_THEY_ARE},
         provider_name=queue.provider.name,
+        reached_by=_reached_by(queue.provider),
         is_jms=queue.provider.is_jms,
         # An error queue lets the next failure pass unless strict order was chosen for it.
         sequential=queue.is_sequential and (not queue.is_error_queue or queue.strict_order),
@@ -101,7 +113,7 @@ def _forward(queue: Queue) -> Forward | None:
 def _endpoint(row: Endpoint | None, queue: Queue) -> EndpointSnapshot | None:
     if row is None:
         return None
-    settings = repr((row.endpoint_type, sorted(row.properties.items()), row.secrets))
+    settings = (row.endpoint_type, sorted(row.properties.items()), row.secrets)
     return EndpointSnapshot(
         id=row.pk,
         name=row.name,
@@ -111,8 +123,19 @@ def _endpoint(row: Endpoint | None, queue: Queue) -> EndpointSnapshot | None:
         max_concurrent=row.max_concurrent,
         open_after=row.open_after,
         as_it_is=sends_as_it_is(row.endpoint_type, row.properties),
-        mark=hashlib.blake2b(settings.encode(), digest_size=16).hexdigest(),
+        mark=_digest(settings),
     )
+
+
+def _reached_by(provider: Provider) -> str:
+    """Return what tells other addresses, logins and certificates of a provider from these."""
+    names = {field.attname for field in Provider._meta.concrete_fields} - _BESIDE_ITS_ADDRESS
+    return _digest([(name, getattr(provider, name)) for name in sorted(names)])
+
+
+def _digest(settings: object) -> str:
+    """Return what tells settings from others without holding any of their secrets."""
+    return hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest()
 
 
 def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
@@ -126,6 +149,7 @@ def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
         _trackings(queue, rows),
         queue.changed_at,
         queue.provider.name,
+        _reached_by(queue.provider),
         queue.enabled,
         queue.paused,
         None if system is None else (system.name, system.enabled),

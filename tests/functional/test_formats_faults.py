@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from integration.delivery.report import RunEnding
 from integration.formats.wire import framed
 from integration.handlers import PayloadRefusedError, publish
 from integration.handlers.failures import OutageError
@@ -24,6 +25,8 @@ from integration.models import (
     RegistrySchema,
 )
 from integration.registries import encoding, known
+from integration.runs.queues import run_queue
+from integration.store.configuration import snapshot
 from tests.support.avro import ORDER, an_avro
 from tests.support.builders import a_brief_queue
 from tests.support.channels import a_channel
@@ -159,6 +162,36 @@ def test_login_and_secrets_go_to_the_registry_alone(queue, small_registry):
     page.force_login(a_person("Administrators"))
     assert "hush-hush" not in page.get(reverse("provider", args=[provider.pk])).text
     assert "hush-hush" not in page.get(reverse("provider-change", args=[provider.pk])).text
+
+
+def test_a_run_ends_once_its_registry_is_another_one(queue, small_registry):
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=30.0)
+    send(queue, an_order(1))
+
+    def changes() -> None:
+        if effects():
+            Provider.objects.update(registry_url="http://127.0.0.1:1")
+
+    report = run_queue(queue.pk, stop=lambda **_: changes())
+    assert report.ending is RunEnding.STOPPED
+    send(queue, an_order(2))
+    drain(queue)
+    assert effects() == [1]
+    assert standing(queue) == (1, "OUTAGE", "REGISTRY_AWAY")
+
+
+def test_only_what_reaches_a_provider_is_another_road_and_nobody_can_read_it(queue):
+    provider, before = queue.provider, snapshot(queue.pk, worker="w")
+    Provider.objects.update(idle_watched_at=timezone.now(), shards=2)
+    assert snapshot(queue.pk, worker="w").reached_by == before.reached_by
+    for field in ("bootstrap_servers", "password", "registry_password", "registry_ca_certificate"):
+        setattr(provider, field, "hush-hush")
+        provider.save(update_fields=[field])
+        after = snapshot(queue.pk, worker="w")
+        assert after.reached_by != before.reached_by
+        assert after.mark != before.mark
+        assert "hush-hush" not in repr(after)
+        before = after
 
 
 # Publishing

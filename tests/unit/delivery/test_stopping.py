@@ -214,3 +214,16 @@ def test_another_selector_is_read_by_by_the_next_run():
     world.configure(stay_seconds=0.0)
     assert world.run().ending is RunEnding.DRAINED
     assert world.effects() == list(range(40))
+
+
+def test_a_changed_provider_is_reached_by_the_next_run():
+    """The clients of this one were made with the former address and login."""
+    world = FakeWorld(batch_size=1, stay_seconds=60.0)
+    for _ in range(40):
+        world.send()
+    report = world.run(Script(9, lambda _: world.configure(reached_by="another address")))
+    assert report.ending is RunEnding.STOPPED
+    assert len(world.effects()) < 40
+    world.configure(stay_seconds=0.0)
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == list(range(40))
