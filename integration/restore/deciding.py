@@ -29,6 +29,7 @@ from integration.restore.examining import close_if_decided
 from integration.restore.options import Option, card
 from integration.restore.reviewing import (
     REVIEW,
+    first_kept,
     hold_interrupted,
     hold_waiting,
     lay_out,
@@ -156,15 +157,20 @@ def _skip(decision: Decision) -> str:
 
 
 def _review(decision: Decision) -> str:
-    place = _moved(decision)
+    facts, place = decision.finding.facts, _moved(decision)
     _hold_failed(decision, place)
+    first, gone = first_kept(decision.finding), ""
+    if first > facts["from"]:
+        expired = facts["from"], first
+        record_gap(place, place.topic_uuid, expired, by=decision.actor, reason=RESTORED)
+        many = so_many(first - facts["from"], "offset before is", "offsets before are")
+        gone = f" {many} no longer in Kafka, and recorded as a gap."
     # Kafka is read while rows are locked, as it is too much to be kept. Nobody waits for these: the
     # queue stands still until all is decided.
-    count = lay_out(decision.finding)
-    facts = decision.finding.facts
+    count = lay_out(decision.finding, first)
     return (
-        f"Held for review: {so_many(count, 'message')} from offset "
-        f"{facts['from']:,} on. {decision.place} continues at offset {facts['to']:,}."
+        f"Held for review: {so_many(count, 'message')} from offset {first:,} on.{gone} "
+        f"{decision.place} continues at offset {facts['to']:,}."
     )
 
 

@@ -66,7 +66,7 @@ def _besides(facts: dict[str, Any], count: int) -> str:
     if facts["expired"]:
         known.append(
             f"{so_many(facts['expired'], 'of these offsets is', 'of these offsets are')} no longer "
-            "in Kafka: they show as a gap that waits for an acknowledgement."
+            "in Kafka: they show as a gap."
         )
     if facts["failures"]:
         known.append(
@@ -109,7 +109,7 @@ def _read(finding: RestoreFinding) -> Card:
 def _delivered(finding: RestoreFinding) -> Card:
     facts = finding.facts
     count, where = _range(facts)
-    count_kept = min(count, facts["end"] - facts["from"])
+    count_kept = min(count, facts["end"] - facts["from"]) - facts["expired"]
     review = Option(
         REVIEW,
         f"Hold up to {count_kept:,} for review",

@@ -5,12 +5,13 @@ from typing import Final
 
 from django.db.models import F
 
+from integration.actions.errors import QueueMismatchError
 from integration.actions.failures import cancel_retry_markers
 from integration.codec import encode_headers
 from integration.delivery.key_order import order_key_of
 from integration.delivery.reading import Reader
 from integration.delivery.unit import Unit
-from integration.kafka import aftermath
+from integration.kafka import admin, aftermath
 from integration.models import Delivery, ErrorChange, MessageError, Queue, RestoreFinding
 from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import DeliveryState, ErrorState
@@ -31,11 +32,25 @@ REVIEW: Final = Failure(
 )
 
 
-def lay_out(finding: RestoreFinding) -> int:
+def first_kept(finding: RestoreFinding) -> int:
+    """Return the first of these offsets that Kafka still has; the one behind them if none is left.
+
+    Raises QueueMismatchError, BrokerUnreachableError, ProviderUnusableError.
+    """
+    assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - of a position
+    queue = Queue.objects.select_related("provider").get(pk=finding.queue)
+    topic = admin.topic_facts(queue.provider, queue.topic)
+    if topic is None or topic.topic_uuid != finding.facts["topic_uuid"]:
+        raise QueueMismatchError("The topic is not the one that this was found in. Look again.")
+    low = topic.low.get(finding.partition, 0)
+    return int(min(max(finding.facts["from"], low), finding.facts["to"]))
+
+
+def lay_out(finding: RestoreFinding, first: int) -> int:
     """Write each message that the lost database had gone through as a failure on hold.
 
-    One whose row is there already keeps it. There may be thousands of large ones, so they are read
-    and written in portions. Returns how many there are.
+    Those before the offset `first` are gone. One whose row is there already keeps it. There may be
+    thousands of large ones, so they are read and written in portions. Returns how many there are.
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
     arrival = next_arrival()
@@ -43,7 +58,7 @@ def lay_out(finding: RestoreFinding) -> int:
     by_record_key = not Queue.objects.filter(pk=finding.queue or 0).exclude(order_path="").exists()
     count = size = 0
     rows: list[MessageError] = []
-    for unit in _units_of(finding):
+    for unit in _units_of(finding, first):
         rows.append(_row(finding, unit, arrival, by_record_key=by_record_key))
         count, size = count + 1, size + _size_of(unit.record)
         if size >= PORTION_BYTES or len(rows) >= ROWS_AT_ONCE:
@@ -53,11 +68,11 @@ def lay_out(finding: RestoreFinding) -> int:
     return count
 
 
-def _units_of(finding: RestoreFinding) -> Iterator[Unit]:
+def _units_of(finding: RestoreFinding, first: int) -> Iterator[Unit]:
     """Yield these messages as the queue reads them."""
     assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - of a position
     queue = Queue.objects.select_related("provider").get(pk=finding.queue)
-    offsets = finding.facts["from"], finding.facts["to"]
+    offsets = first, finding.facts["to"]
     places = queue.partitions.filter(topic_uuid=finding.facts["topic_uuid"])
     generations = dict(places.values_list("partition", "generation"))
     reader = Reader(snapshot(queue.pk, worker=worker_name()), generations=generations)

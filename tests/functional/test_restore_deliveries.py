@@ -17,6 +17,7 @@ from integration.kafka.aftermath import records_between
 from integration.models import (
     Delivery,
     ErrorChange,
+    Gap,
     MessageError,
     Queue,
     QueueChange,
@@ -125,6 +126,31 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     assert [p.message_id for p in partner.shelf.messages[7:]] == ["m3"]
     states = MessageError.objects.order_by("offset").values_list("state", flat=True)
     assert list(states) == ["RESOLVED", "RESOLVED", "DELETED"]
+
+
+def test_what_has_expired_of_it_is_a_gap_and_the_rest_is_held_for_review(broker):
+    queue = an_outbound_queue(broker, "sequential", stay_seconds=0.1)
+    partner = MemoryDeliverer()
+    restored.back_up()
+    post(broker, queue, 5)
+    send_and_stay(queue, partner)
+    restored.restore()
+    broker.delete_records(queue.topic, 2)
+    look()
+    finding = only_finding("position")
+    assert finding.facts["expired"] == 2
+    [review] = [o for o in options.card(finding).options if o.is_advised]
+    assert (review.word, review.label) == (options.REVIEW, "Hold up to 3 for review")
+    # More may expire until it is decided.
+    broker.delete_records(queue.topic, 3)
+    said = decide(finding.pk, options.REVIEW, actor="anna")
+
+    assert "2 messages from offset 3 on. 3 offsets before are no longer in Kafka" in said
+    rows = MessageError.objects.order_by("offset").values_list("offset", "state")
+    assert list(rows) == [(3, "HOLD"), (4, "HOLD")]
+    gap = Gap.objects.get()
+    assert (gap.from_offset, gap.to_offset, gap.acknowledged_by) == (0, 3, "anna")
+    assert (queue.partitions.get().next_offset, examining.current()) == (5, None)
 
 
 class Counted(Record):
