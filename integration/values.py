@@ -36,6 +36,15 @@ def moment_of(timestamp_ms: int | None) -> datetime | None:
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 
+def is_readable(moment: datetime) -> bool:
+    """Return whether Python can read the moment again, in whatever time zone, once it is stored.
+
+    The database keeps moments in UTC: with an offset, the last hours of the year 9999 lie beyond
+    what Python has.
+    """
+    return _EARLIEST <= moment <= _LATEST
+
+
 def readable_moment(column: str) -> str:
     """SQL: the column's moment, NULL where it is one that Python does not have."""
     between = f"'{_EARLIEST.isoformat()}' AND '{_LATEST.isoformat()}'"

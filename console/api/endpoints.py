@@ -19,7 +19,6 @@ from console.api.endpoint_answers import (
 from console.api.errors import BadInputError, RightMissingError
 from console.api.paging import page_by_name, refuse_unknown
 from console.api.routes import Decision, acting, operation, reading
-from console.delivering.forms import LONGEST
 from console.delivering.verbs import Verb
 from console.layout.access import Right, has, scope_of
 from console.layout.answers import actor_of
@@ -29,6 +28,7 @@ from integration.actions import endpoint_switches as switches
 from integration.actions import endpoint_test
 from integration.actions.configuration import Author
 from integration.actions.endpoint_test import Sample
+from integration.actions.queues import LONGEST_PAUSE
 from integration.selectors.delivering import endpoints
 
 router: Final = Router(tags=["endpoints"])
@@ -62,7 +62,7 @@ def read_endpoint(request: HttpRequest, name: str) -> EndpointDetails:
 def pause_endpoint(request: HttpRequest, name: str, asked: PauseEndpoint) -> EndpointDetails:
     """Send nothing to it until a time; needs a reason. Waiting messages stay in Kafka."""
     now = timezone.now()
-    if not now < asked.until <= now + LONGEST:
+    if not now < asked.until <= now + LONGEST_PAUSE:
         raise BadInputError(NOT_SO_LONG)
     return _decided(request, name, partial(switches.pause, until=asked.until), asked)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
-from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from ninja import NinjaAPI
@@ -20,8 +19,10 @@ from console.server.limits import FORM_BYTES
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.reading import ConfigFileError
 from crontasks.errors import BadParametersError, WorkersUnreachableError
+from crontasks.running.outage import is_of_database
 from integration.actions.errors import (
     BadRecipeError,
+    PauseEndError,
     PayloadTooLargeError,
     ReasonMissingError,
     RowBusyError,
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 STATUSES: Final[dict[type[IntegrationError], int]] = {
     ReasonMissingError: 422,
     BadRecipeError: 422,
+    PauseEndError: 422,
     PayloadTooLargeError: 422,
     MisfitTextError: 422,
     MaskedError: 403,
@@ -72,10 +74,12 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
         return _refused(refusal)
     if isinstance(refusal, IntegrationError):
         return _not_done(refusal)
-    if isinstance(failure, DatabaseError):
+    assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
+    # A value that it does not take, or a row that is in the way, is no outage: sent again, the
+    # same request would fail again.
+    if is_of_database(failure):
         log.warning("the operator API cannot store: %s at %s", *what_and_where(failure))
         return answers.no_database(request, failure)
-    assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
     log.error("the operator API failed: %s at %s", *what_and_where(failure))
     return answers.broken()
 

@@ -105,7 +105,7 @@ class QueueFilters(Schema):
 
 
 class PauseQueue(Decision):
-    """Until a time, or until somebody resumes it."""
+    """Until a time, 30 days ahead at most, or until somebody resumes it."""
 
     until: AwareDatetime | None = None
 

@@ -1,15 +1,13 @@
 """The form that pauses an endpoint."""
 
 from datetime import datetime, timedelta
-from typing import Final
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from console.forms.durations import EXAMPLE, DurationField
-
-LONGEST: Final = timedelta(days=30)
+from integration.actions.queues import LONGEST_PAUSE
 
 
 class PauseForm(forms.Form):
@@ -31,7 +29,7 @@ class PauseForm(forms.Form):
 
     def clean_lasts(self) -> float | None:
         seconds: float | None = self.cleaned_data["lasts"]
-        if seconds is not None and seconds > LONGEST.total_seconds():
+        if seconds is not None and seconds > LONGEST_PAUSE.total_seconds():
             raise ValidationError("At most 30 days; switch it off to stop it for longer.")
         return seconds
 

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import get_script_prefix
 
@@ -62,7 +61,7 @@ def trouble(failure: IntegrationError) -> HttpResponse:
     return written(503, *words, retry_after=LATER)
 
 
-def no_database(request: HttpRequest, failure: DatabaseError) -> HttpResponse:
+def no_database(request: HttpRequest, failure: Exception) -> HttpResponse:
     """Nothing can be stored, so nothing is accepted; but a commit may have lost its answer."""
     sentence = "The database does not answer, so nothing was stored."
     next_step = "Send the request again later, with the same Idempotency-Key."

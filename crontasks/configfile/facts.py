@@ -19,6 +19,7 @@ from integration.endpoints.properties import read_secrets
 from integration.models import Endpoint
 from integration.models.fields import SecretField
 from integration.sealed import is_sealed, unseal
+from integration.values import is_readable
 
 Column: TypeAlias = "models.Field[Any, Any]"
 HEAD: Final = """\
@@ -169,6 +170,8 @@ def _moment(value: Any) -> datetime:
         raise ValueError("Write a time such as “2026-03-01T08:00:00+00:00”.") from None
     if moment.tzinfo is None:
         raise ValueError("Write the time with its offset, such as +00:00.")
+    if not is_readable(moment):
+        raise ValueError("Write a time from 0001-01-02 to 9999-12-30, in UTC.")
     return moment
 
 

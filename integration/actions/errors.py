@@ -188,6 +188,20 @@ class QueueMismatchError(IntegrationError):
         super().__init__(sentence, next_step="Nothing was changed.")
 
 
+class PauseEndError(IntegrationError):
+    """The pause would end before it begins, or later than any pause may."""
+
+    code: ClassVar[str] = "PAUSE_END_OUTSIDE"
+
+    def __init__(self, *, most_days: int) -> None:
+        super().__init__(
+            f"The end of the pause is not in the future, or more than {most_days} days ahead. "
+            "Nothing was changed.",
+            next_step=f"Choose a time within the next {most_days} days. To stop the queue for "
+            "longer, pause it without an end.",
+        )
+
+
 class StopPassedError(IntegrationError):
     """The queue was told to stop where it has been already."""
 

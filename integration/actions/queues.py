@@ -1,12 +1,18 @@
 """Requests about a queue: switch it, pause it, let it run again."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import Q
+from django.utils import timezone
 
-from integration.actions.errors import OutboundQueueError, QueueAtJmsError, QueueMismatchError
+from integration.actions.errors import (
+    OutboundQueueError,
+    PauseEndError,
+    QueueAtJmsError,
+    QueueMismatchError,
+)
 from integration.actions.reasons import cut
 from integration.actions.transaction import short_transaction
 from integration.models import Provider, Queue, QueueChange, QueuePartition
@@ -37,13 +43,17 @@ NOTHING_OPEN: Final[Mapping[str, Any]] = {
     "open_arrival": None,
 }
 PAUSE_ENDED: Final = "The pause was taken away."
+# A pause with an end, of a queue or an endpoint.
+LONGEST_PAUSE: Final = timedelta(days=30)
 
 
 def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None = None) -> None:
     """Let the current batch finish and start nothing more, until a person resumes it or `until`.
 
-    Raises QueueMismatchError, OutboundQueueError.
+    Raises PauseEndError, QueueMismatchError, OutboundQueueError.
     """
+    if until is not None and not timedelta(0) < until - timezone.now() <= LONGEST_PAUSE:
+        raise PauseEndError(most_days=LONGEST_PAUSE.days)
     refuse_outbound(queue_id)
     with short_transaction():
         free = Queue.objects.filter(pk=queue_id, paused=False)
@@ -124,7 +134,9 @@ def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
 
 def _pause_effect(until: datetime | None) -> str:
     last = "The current batch was the last one."
-    return last if until is None else f"{last} It continues at {until:%H:%M UTC on %d %B %Y}."
+    if until is None:
+        return last
+    return f"{last} It continues at {until.astimezone(UTC):%H:%M UTC on %d %B %Y}."
 
 
 def lock(queue_id: int) -> Queue:

@@ -40,7 +40,7 @@ def guarded() -> Iterator[None]:
         raise LostError(str(e).strip()) from e
 
 
-def may_have_committed(failure: DatabaseError) -> bool:
+def may_have_committed(failure: Exception) -> bool:
     """Return whether a commit, or a statement that is its own, may have happened nevertheless.
 
     Its answer is lost where the session broke. What the server refuses is undone, and without a

@@ -1,5 +1,8 @@
 """Switches of a queue and the ways out of each block."""
 
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 from django.utils import timezone
 
@@ -7,6 +10,7 @@ from integration.actions import blocks, queues
 from integration.actions.blocks import Place
 from integration.actions.errors import (
     OutboundQueueError,
+    PauseEndError,
     QueueMismatchError,
     TopicAbsentError,
 )
@@ -42,6 +46,24 @@ def test_pause_and_resume_are_recorded_and_a_second_click_is_told() -> None:
     with pytest.raises(QueueMismatchError):
         queues.resume(queue.pk, actor="otto")
     assert history(queue) == [("resume", "otto"), ("pause", "otto")]
+
+
+def test_the_end_of_a_pause_is_told_in_utc_wherever_it_was_said() -> None:
+    queue, until = a_queue_row(), timezone.now() + timedelta(hours=1)
+    queues.pause(queue.pk, actor="otto", until=until.astimezone(ZoneInfo("Asia/Tokyo")))
+    [paused] = QueueChange.objects.filter(queue=queue)
+    assert paused.effect.endswith(f"It continues at {until:%H:%M UTC on %d %B %Y}.")
+
+
+def test_a_pause_ends_in_the_future_and_within_thirty_days() -> None:
+    queue, now = a_queue_row(), timezone.now()
+    west = ZoneInfo("Etc/GMT+12")
+    never = datetime(9999, 12, 31, 23, 59, 59, tzinfo=west)
+    for until in (now, now + timedelta(days=31), never, datetime.min.replace(tzinfo=UTC)):
+        with pytest.raises(PauseEndError, match="not in the future, or more than 30 days"):
+            queues.pause(queue.pk, actor="otto", until=until)
+    queue.refresh_from_db()
+    assert (queue.paused, history(queue)) == (False, [])
 
 
 def test_resume_lifts_the_stop_at_the_threshold_and_no_block() -> None:

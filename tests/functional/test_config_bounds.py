@@ -17,6 +17,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
         "retry_delays_seconds: [30, soon]",
         "retry_delays_seconds: [1.0e+300]",
         "retry_factor: 1.0e+10",
+        # In UTC it is the year 10000.
+        "start_time: 9999-12-31T23:59:59-12:00",
+        "start_time: 0001-01-01T00:00:00+12:00",
     ],
 )
 def test_what_no_clock_holds_is_told_with_its_field(tmp_path, line: str) -> None:

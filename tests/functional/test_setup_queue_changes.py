@@ -116,6 +116,27 @@ class TestChange:
         assert Queue.objects.get(pk=queue.pk).description == "mine"
 
     @pytest.mark.usefixtures("unanswered")
+    def test_a_form_that_does_not_say_what_it_was_made_from_overwrites_nothing(
+        self, client: Client
+    ) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        address = reverse("queue-change", args=[queue.name])
+        form = a_form(client, address, description="mine")
+        del form["seen"]
+        assert client.post(address, form).status_code == 409
+        assert Queue.objects.get(pk=queue.pk).description == ""
+
+    @pytest.mark.usefixtures("unanswered")
+    def test_a_start_that_no_calendar_has_is_a_mistake_of_its_field(self, client: Client) -> None:
+        provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
+        form = a_form(client, name=a_name(), provider=provider.pk, topic="t", topic_from="adopt")
+        for moment in ("9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"):
+            asked = form | {"start_from": "time", "start_time": moment}
+            assert "in UTC" in mistakes(client.post(reverse(NEW), asked))["start_time"][0]
+        assert not Queue.objects.exists()
+
+    @pytest.mark.usefixtures("unanswered")
     def test_a_broker_that_is_down_hinders_only_what_it_has_a_say_in(self, client: Client) -> None:
         queue = a_queue_row()
         a_place(queue)

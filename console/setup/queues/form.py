@@ -1,6 +1,7 @@
 """The form of a queue: what people write, judged by the model, the rules and the broker."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from crispy_forms.layout import HTML, Field, Fieldset, Layout
@@ -22,6 +23,7 @@ from integration.models import Queue
 from integration.models.two_phase import other_databases
 from integration.policy.retry import Backoff
 from integration.selectors.setup import queues as selectors
+from integration.values import is_readable
 
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
 FOLD: Final = '<details class="part {}" data-stays{}><summary>{}</summary>'
@@ -263,6 +265,12 @@ class QueueForm(SetupForm):
                 f"“{name}” is reserved for an address of this console: choose another name."
             )
         return name
+
+    def clean_start_time(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["start_time"]
+        if moment is not None and not is_readable(moment):
+            raise ValidationError("Enter a time from 0001-01-02 to 9999-12-30, in UTC.")
+        return moment
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()

@@ -55,12 +55,11 @@ def new(request: HttpRequest) -> HttpResponse:
 def change(request: HttpRequest, name: str) -> HttpResponse:
     """Change a stored queue; nothing is written when somebody else was faster."""
     queue, scope = known_queue(request, name), scope_of(request.user)
-    seen = seen_in(request) or configuration.stamp(queue)
     show = partial(show_form, request, name=name)
     if request.method != "POST":
-        return show(QueueForm(instance=queue, scope=scope), seen=seen)
+        return show(QueueForm(instance=queue, scope=scope), seen=configuration.stamp(queue))
     form = QueueForm(request.POST, instance=queue, scope=scope)
-    if again := shown_again(request, form, show, seen):
+    if again := shown_again(request, form, show, seen_in(request)):
         return again
     sentence = (
         "Saved. It applies from the next batch on." if form.is_changed else "Nothing was different."
