@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from difflib import unified_diff
 from typing import Final, NamedTuple
+
+from integration.documents.comparing import hunks
 
 CONTEXT_LINES: Final = 2
 # Deeper members stand below each other: blanks for each of hundreds of levels fill any memory.
@@ -35,12 +36,13 @@ def laid_out(text: str) -> str:
     return "".join(_laid_out(_TOKEN.findall(text)))
 
 
-def differences(before: str, after: str) -> Iterator[Line]:
-    """Yield what changes between two JSON texts, with some lines around it."""
-    texts = laid_out(before).splitlines(), laid_out(after).splitlines()
-    for line in unified_diff(*texts, n=CONTEXT_LINES, lineterm=""):
-        if not line.startswith(("---", "+++", "@@")):
-            yield Line(line[:1], line[1:])
+def differences(before: str, after: str) -> list[Line] | None:
+    """What changes between two JSON texts, with some lines around it.
+
+    None if finding it out would take too long.
+    """
+    found = hunks(laid_out(before).splitlines(), laid_out(after).splitlines(), CONTEXT_LINES)
+    return None if found is None else [Line(*line) for hunk in found for line in hunk.lines]
 
 
 def _laid_out(pieces: list[str]) -> Iterator[str]:

@@ -20,9 +20,10 @@ TRIED: Final = 1_000
 TRIED_BYTES: Final = 16 * 2**20
 SHOWN_LINES: Final = 60
 SHOWN_CHARACTERS: Final = 300
-# Comparing takes time in proportion to the product of what differs.
 COMPARED_CHARACTERS: Final = 200_000
-TOO_LONG: Final = "The documents are too long to be compared here."
+TOO_LONG: Final = (
+    "The documents are too long, or repeat the same lines too often, to be compared here."
+)
 ENDS: Final = {
     Verdict.FITS: "edited",
     Verdict.SAME: "unchanged",
@@ -124,10 +125,9 @@ def _samples(meant: list[tuple[Row, Judged]]) -> Iterator[Sample]:
 
 
 def _shown(change: Changed) -> str:
-    if len(change.before) + len(change.after) > COMPARED_CHARACTERS:
+    is_long = len(change.before) + len(change.after) > COMPARED_CHARACTERS
+    changes = None if is_long else differences(change.before, change.after)
+    if changes is None:
         return TOO_LONG
-    lines = [
-        f"{line.sign} {line.text[:SHOWN_CHARACTERS]}"
-        for line in differences(change.before, change.after)
-    ]
+    lines = [f"{line.sign} {line.text[:SHOWN_CHARACTERS]}" for line in changes]
     return "\n".join(lines[:SHOWN_LINES] + (["…"] if len(lines) > SHOWN_LINES else []))

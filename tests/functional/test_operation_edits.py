@@ -11,7 +11,7 @@ from integration.actions.errors import BadRecipeError, ReasonMissingError, Recip
 from integration.models import ErrorChange, MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found
-from integration.selectors.operations.plans import diffs
+from integration.selectors.operations.plans import UNCOMPARED, diffs
 from integration.store import operations as store
 from tests.support.operations import outcomes, plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
@@ -103,6 +103,19 @@ def test_sample_diffs_show_the_line_that_changes():
     assert [diff.number for diff in shown] == [1, 2]
     changed = [(line.sign, line.text.strip()) for line in shown[0].lines if line.sign != " "]
     assert changed == [("-", '"priority": "abc"'), ("+", '"priority": 3')]
+
+
+def test_a_message_whose_lines_repeat_too_often_is_tried_and_not_compared():
+    numbers = [n % 200 for n in range(40_000)]
+    held = a_held(a_queue_row("continuous"), payload=an_envelope({"numbers": numbers}))
+    ends = [{"op": "replace", "path": f"/numbers/{n}", "value": -1} for n in (0, 39_999)]
+    operation = edit(plan("edit"), json.dumps(ends))
+    trial = operation_trials.trial_of(operation)
+    [shown] = diffs(operation, trial.samples)
+    assert (trial.fits, shown.error, shown.lines, shown.lacks) == (1, held.pk, [], UNCOMPARED)
+    client = Client()
+    client.force_login(a_person("Editors"))
+    assert UNCOMPARED in client.get(reverse("operation", args=[operation.pk])).text
 
 
 def test_a_dry_run_goes_on_where_the_last_request_ended():

@@ -1,14 +1,14 @@
 """Two texts compared line by line, for people: what is the same is left out but for its edges."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Final
 
+from integration.documents.comparing import Hunk, hunks, shared
 from integration.documents.layout import laid_out
 from integration.selectors.failures.payloads import is_json
 
-# Comparing takes time in proportion to the product of what differs.
+# Nobody reads more of them on a page.
 MOST_LINES: Final = 2_000
 CONTEXT: Final = 3
 
@@ -43,11 +43,11 @@ class Diff:
 def difference(before: str, after: str) -> Diff:
     """Compare with `before`. JSON of one line is laid out first: each member has its line."""
     old, new = _lines(before), _lines(after)
-    start, end = _common(old, new)
-    middle = max(len(old), len(new)) - start - end
-    if middle > MOST_LINES:
+    is_readable = max(len(old), len(new)) - sum(shared(old, new)) <= MOST_LINES
+    found = hunks(old, new, CONTEXT) if is_readable else None
+    if found is None:
         return Diff((), 0, 0, is_long=True)
-    lines = tuple(_marked(old, new, SequenceMatcher(None, old, new, autojunk=False)))
+    lines = tuple(_marked(found))
     added = sum(line.sign == "+" for line in lines)
     return Diff(lines, added, sum(line.sign == "-" for line in lines))
 
@@ -57,21 +57,7 @@ def _lines(text: str) -> list[str]:
     return shown.replace("\r\n", "\n").split("\n")
 
 
-def _common(old: list[str], new: list[str]) -> tuple[int, int]:
-    """Count the lines the two share at their beginning and at their end."""
-    least = min(len(old), len(new))
-    start = next((n for n in range(least) if old[n] != new[n]), least)
-    rest = least - start
-    end = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
-    return start, end
-
-
-def _marked(old: list[str], new: list[str], matcher: SequenceMatcher[str]) -> Iterator[DiffLine]:
-    for group in matcher.get_grouped_opcodes(CONTEXT):
-        yield DiffLine("@", f"line {group[0][3] + 1}")
-        for tag, a, b, c, d in group:
-            if tag == "equal":
-                yield from (DiffLine(" ", line) for line in old[a:b])
-                continue
-            yield from (DiffLine("-", line) for line in old[a:b])
-            yield from (DiffLine("+", line) for line in new[c:d])
+def _marked(found: Iterable[Hunk]) -> Iterator[DiffLine]:
+    for hunk in found:
+        yield DiffLine("@", f"line {hunk.line}")
+        yield from (DiffLine(sign, text) for sign, text in hunk.lines)

@@ -41,6 +41,11 @@ AGES: Final = (
     (720, "within 30 days"),
 )
 OLD: Final = "older than 30 days"
+AWAY: Final = "It cannot be shown now."
+UNCOMPARED: Final = (
+    "The two texts differ in too many places, or repeat the same lines too often, to be compared "
+    "here. The dry run judged the message all the same."
+)
 _AGE: Final = " ".join(
     f"WHEN e.first_failed_at > clock_timestamp() - interval '{hours} hours' THEN '{name}'"
     for hours, name in AGES
@@ -235,7 +240,8 @@ def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
     away, shown, found = away_in(schemas), [], covers_of(items)
     for id_, place in items.items():
         if away is not None:
-            shown.append(Diff(id_, place + 1, [], is_cut=False, lacks=f"{away.code}: {away.text}"))
+            lacks = f"{AWAY} {away.code}: {away.text}"
+            shown.append(Diff(id_, place + 1, [], is_cut=False, lacks=lacks))
             continue
         made = use(recipe, subject_of(contents[id_], schemas), rules) if id_ in contents else None
         if isinstance(made, Changed):
@@ -249,6 +255,12 @@ def diffs(operation: Operation, places: Sequence[int]) -> list[Diff]:
                     continue
                 # A value that the edit puts elsewhere is hidden there, too.
                 texts = [cover.text(text or "") for text in masked]
-            changes = list(differences(*texts))
-            shown.append(Diff(id_, place + 1, changes[:SHOWN_LINES], len(changes) > SHOWN_LINES))
+            shown.append(_compared(id_, place + 1, *texts))
     return shown
+
+
+def _compared(error: UUID, number: int, before: str, after: str) -> Diff:
+    changes = differences(before, after)
+    if changes is None:
+        return Diff(error, number, [], is_cut=False, lacks=UNCOMPARED)
+    return Diff(error, number, changes[:SHOWN_LINES], len(changes) > SHOWN_LINES)
