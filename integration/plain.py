@@ -8,6 +8,13 @@ BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _BIDI: Final = re.compile(f"[{BIDI}]")
 _UNPLAIN: Final = re.compile(f"[{BIDI}\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Return whether the database can hold it: no NUL, no half of a character."""
+    return _UNSTORABLE.search(text) is None
+
 
 def without_bidi(text: str) -> str:
     r"""The text with every bidirectional control character as its escape, such as `\u202e`."""

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Base64Bytes, Field
 
-from console.api.routes import Decision, Given, Reason, Version
+from console.api.routes import Decision, Given, Reason, Version, Whole
 from integration.actions.check import Check
 from integration.selectors.failures.edits import Editable, Part
 from integration.selectors.failures.failure import FailureDetail
@@ -192,7 +192,7 @@ class Tried(Given):
     """A text or a record in place of what is stored; neither: what is stored."""
 
     part: Part | None = None
-    text: str | None = None
+    text: Whole | None = None
     record: Base64Bytes | None = Field(
         None, description="The whole record, Base64.", json_schema_extra={"format": "byte"}
     )

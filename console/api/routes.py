@@ -7,7 +7,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import Router, Schema
 from ninja.security.http import HttpAuthBase
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from console.api.once import once
 from console.layout.access import Right, require
@@ -22,6 +23,20 @@ ACTS: Final = "x-acts"
 Text = Annotated[str, StringConstraints(pattern="^[^\x00]*$", max_length=20_000)]
 Reason = Annotated[str, StringConstraints(pattern="^[^\x00]*$", max_length=500)]
 Version = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _whole(text: str) -> str:
+    """JSON can name half of a character by its escape; no encoding has it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        why = "The text holds half of a character (a lone surrogate), which cannot be encoded."
+        raise PydanticCustomError("half_a_character", why) from None
+    return text
+
+
+# A payload: of any length and content, as long as there are bytes for it.
+Whole = Annotated[str, AfterValidator(_whole)]
 
 
 class Needs(HttpAuthBase):

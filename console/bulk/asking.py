@@ -28,6 +28,7 @@ from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.masking import refuse_agreement, scheduled_values
 from crontasks.parameters import describe
+from integration.plain import is_storable
 from integration.selectors.bulk import runs
 
 # A job request is a few names, a map and perhaps a recipe.
@@ -196,10 +197,13 @@ def _carried(request: HttpRequest) -> dict[str, Any]:
         said = json.loads(text) if len(text) <= JOB_REQUEST_CHARACTERS else None
     except (ValueError, RecursionError):
         said = None
-    if not isinstance(said, dict) or not all(_is_plain(value) for value in said.values()):
+    if not isinstance(said, dict) or not all(map(_is_plain, (*said, *said.values()))):
         raise BadJobRequestError
     return said
 
 
 def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
+    if isinstance(value, str):
+        # Shown again in the form, half of a character would spoil the page.
+        return is_storable(value)
+    return value is None or isinstance(value, int | float | bool)

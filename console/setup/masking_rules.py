@@ -17,7 +17,7 @@ from integration.models import MaskingRule
 from integration.selectors.masking import tryout
 from integration.selectors.setup import nouns
 
-TRIED: Final = frozenset({"path", "part"})
+TRIED: Final = frozenset({"path", "part", "style"})
 LIMITS: Final = ("system", "queue", "service", "structure")
 PARTS: Final = (
     ("", "", ("name", "description", "enabled")),

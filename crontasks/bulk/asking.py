@@ -29,6 +29,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.kafka.client import connection
 from integration.models import BulkRun, Provider, Queue
+from integration.plain import is_storable
 from integration.selectors.bulk.runs import LEASE
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store.sessions import (
@@ -143,8 +144,10 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
     """The job request with its files by their whole path.
 
     Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
-    OUTSIDE_FOLDER, OUTSIDE_PLACES, BAD_STORAGE_NAME, TOO_MANY_FILES, NO_BULK_ROOT, MASKED_SOURCE.
+    OUTSIDE_FOLDER, OUTSIDE_PLACES, BAD_STORAGE_NAME, TOO_MANY_FILES, NO_BULK_ROOT, MASKED_SOURCE,
+    BAD_PARAMETERS.
     """
+    _refuse_unstorable(job_request)
     if asker.scope != EVERYTHING:
         _refuse_out_of_reach(entry, job_request, asker.scope)
     if not asker.may_see:
@@ -163,6 +166,15 @@ def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[s
         if job_request.get(field)
     }
     return {**job_request, **files, **targets}
+
+
+def _refuse_unstorable(job_request: Mapping[str, Any]) -> None:
+    """Before anybody asks the database or the file system for what neither can name."""
+    for name, value in job_request.items():
+        if not is_storable(name) or (isinstance(value, str) and not is_storable(value)):
+            raise bad_job_request(
+                f"{name[:60]!r} holds a NUL character or half of a character (a lone surrogate)"
+            )
 
 
 def _refuse_handing_out(entry: Entry, job_request: Mapping[str, Any]) -> None:

@@ -156,7 +156,6 @@ class TestImport:
             ({"source": "../secret.csv"}, "OUTSIDE_FOLDER"),
             ({"source": "/etc/passwd"}, "OUTSIDE_FOLDER"),
             ({"source": "in/../../x/*.csv"}, "OUTSIDE_FOLDER"),
-            ({"source": "a\0b"}, "OUTSIDE_FOLDER"),
             ({"source": "x" * 5_000}, "OUTSIDE_FOLDER"),
             ({"surprise": 1}, "BAD_PARAMETERS"),
             ({"encoding": "utf-16"}, "BAD_PARAMETERS"),

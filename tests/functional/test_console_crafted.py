@@ -189,3 +189,17 @@ def test_a_session_cookie_with_a_nul_character_is_refused_in_words() -> None:
 def test_the_first_and_the_last_moment_there_is_are_filters(client: Client, moment: str) -> None:
     for name in ("since", "until"):
         assert client.get(reverse("failure-list"), {name: moment}).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "a\\u0000b"])
+@pytest.mark.parametrize("place", ["name", "value"])
+def test_a_job_request_of_what_no_text_holds_is_refused(
+    client: Client, text: str, place: str
+) -> None:
+    said = f'{{"{text}": "x"}}' if place == "name" else f'{{"source": "{text}"}}'
+    for button in ("look", "ask", "edit"):
+        answer = client.post(
+            reverse("bulk-new", args=["import"]), {button: "1", "job_request": said}
+        )
+        assert answer.status_code == 400, button
+        assert "job_request" in answer.text

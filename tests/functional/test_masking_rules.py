@@ -43,6 +43,16 @@ def test_a_rule_is_tried_on_a_sample_and_stored_with_its_audit(client: Client) -
     assert SECRET not in str(change.after), "a sample is kept nowhere"
 
 
+@pytest.mark.parametrize("missing", ["style", "part"])
+def test_what_says_how_a_value_is_hidden_is_needed_to_try_it(client: Client, missing: str) -> None:
+    form = {**FIELDS, "path": "$.card", "sample": f'{{"card": "{SECRET}"}}'}
+    del form[missing]
+    answer = client.post(reverse("masking-rule-try-new"), form)
+    assert list(answer.context["form"].errors) == [missing]
+    assert "This field is required." in answer.text
+    assert answer.context["tried"] is None
+
+
 @pytest.mark.parametrize("path", ["$.lines[0].card", "$.a[?@.b==1].c", "/A[1]/b", "card", ""])
 def test_a_path_that_depends_on_the_document_is_refused(client: Client, path: str) -> None:
     answer = client.post(reverse("masking-rule-new"), {**FIELDS, "path": path})

@@ -1,15 +1,20 @@
 """Second factors: added, asked for after the password, counted, enforced, lost."""
 
+import json
 import re
 import time
 import uuid
-from typing import Any
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any, Final
 
 import pyotp
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from fido2.cose import ES256
+from fido2.webauthn import AttestedCredentialData
 
 from console.models import SecondFactor
 from console.people import tries
@@ -216,10 +221,55 @@ def test_kinds_that_are_not_offered_cannot_be_added(settings: Any) -> None:
     assert client.get(reverse("second-factor-app")).status_code == 200
 
 
-@pytest.mark.parametrize("answer", ["{}", "[", "null", '{"id": "x"}', "x" * 30_000])
+def of_a_browser(attestation: bytes) -> str:
+    """What a browser says of a passkey, but for what an authenticator says in it."""
+    said = {"type": "webauthn.create", "challenge": "AAAA", "origin": "http://testserver"}
+    parts = {"clientDataJSON": json.dumps(said).encode(), "attestationObject": attestation}
+    response = {name: urlsafe_b64encode(part).decode().rstrip("=") for name, part in parts.items()}
+    return json.dumps({"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response})
+
+
+UNHEARD_OF: Final = {
+    "nothing": "{}",
+    "no JSON": "[",
+    "null": "null",
+    "a part": '{"id": "x"}',
+    "long": "x" * 30_000,
+    "deep": "[" * 5_000,
+    "other types": '{"id": 1, "rawId": [], "type": {}, "response": "x"}',
+    "a list as response": '{"id": "AAAA", "rawId": "AAAA", "response": []}',
+    "no CBOR": of_a_browser(b""),
+    "CBOR cut short": of_a_browser(b"\xa3"),
+    "a number cut short": of_a_browser(b"\x1a\x00"),
+    "deep CBOR": of_a_browser(b"\x81" * 5_000),
+}
+
+
+@pytest.mark.parametrize("answer", UNHEARD_OF.values(), ids=UNHEARD_OF)
 def test_what_no_browser_would_say_of_a_passkey_is_refused(answer: str) -> None:
     client, _ = password_of(a_person("Viewers"))
     place = reverse("second-factor-passkey")
     client.get(place)
     assert client.post(place, {"name": "Mine", "credential": answer}).status_code == 422
     assert not SecondFactor.objects.exists()
+
+
+def shown_by(authenticator: bytes) -> str:
+    """What a browser says when a passkey is shown, but for what the authenticator says in it."""
+    said = {"type": "webauthn.get", "challenge": "AAAA", "origin": "http://testserver"}
+    parts = {"clientDataJSON": json.dumps(said).encode(), "authenticatorData": authenticator}
+    response = {name: urlsafe_b64encode(part).decode().rstrip("=") for name, part in parts.items()}
+    response["signature"] = "AAAA"
+    return json.dumps({"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response})
+
+
+@pytest.mark.parametrize("answer", ["[" * 5_000, shown_by(b""), shown_by(b"\0" * 32 + b"\xff")])
+def test_what_no_browser_would_say_lets_nobody_in(answer: str) -> None:
+    person = a_person("Viewers", f"person-{uuid.uuid4().hex}")
+    public = ES256.from_cryptography_key(ec.generate_private_key(ec.SECP256R1()).public_key())
+    key = bytes(AttestedCredentialData.create(bytes(16), b"id", public))
+    factors.add_passkey(person, b64encode(key).decode(), "Mine")
+    client, _ = password_of(person)
+    client.get(reverse(SECOND))
+    assert client.post(reverse(SECOND), {"credential": answer}).status_code == 422
+    assert not is_in(client)

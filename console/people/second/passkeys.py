@@ -2,6 +2,7 @@
 
 import base64
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,17 @@ from fido2.webauthn import (
 # What the browser was asked for, until it answers.
 ASKED: Final = "sluice_passkey"
 LONGEST_ANSWER: Final = 20_000
+# What JSON and the library raise on an answer that no browser sends: cut short, of other types, or
+# nested too deeply.
+UNREADABLE: Final = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    RecursionError,
+    struct.error,
+)
 
 
 def to_make(request: HttpRequest, person: User, known: Sequence[str]) -> str:
@@ -38,7 +50,7 @@ def made(request: HttpRequest, text: str) -> str | None:
         return None
     try:
         data = _server(request).register_complete(state, answer)
-    except (ValueError, KeyError, TypeError):
+    except UNREADABLE:
         return None
     return base64.b64encode(bytes(data.credential_data)).decode()
 
@@ -61,7 +73,7 @@ def shown(request: HttpRequest, known: Sequence[str], text: str) -> str | None:
     keys = [_read(key) for key in known]
     try:
         data = _server(request).authenticate_complete(state, keys, answer)
-    except (ValueError, KeyError, TypeError):
+    except UNREADABLE:
         return None
     return by_id[data.credential_id]
 
@@ -79,6 +91,6 @@ def _read(key: str) -> Any:
 def _answer(text: str) -> Mapping[str, Any] | None:
     try:
         answer = json.loads(text) if len(text) <= LONGEST_ANSWER else None
-    except ValueError:
+    except UNREADABLE:
         return None
     return answer if isinstance(answer, dict) else None

@@ -1,0 +1,77 @@
+"""What no program should send: the operator API refuses it in words, and nothing is spoilt."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from console.models import Limit
+from integration.models import BulkRun, ExternalSystem, MessageError
+from tests.support.http_api import problem
+from tests.support.operator_api import Program, a_program, facts
+from tests.support.rows import a_blocked_queue, a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+HALF = "\ud800"
+
+
+@pytest.fixture
+def program() -> Program:
+    return a_program()
+
+
+def test_a_pause_ends_when_a_calendar_can_tell_it(program: Program) -> None:
+    queue, _, _ = a_blocked_queue()
+    one, now = f"/queues/{queue.name}", timezone.now()
+    ends = [(now + timedelta(days=days)).isoformat() for days in (-1, 31)]
+    for until in (*ends, "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"):
+        asked = {"until": until, "reason": "x"}
+        told = problem(program.post(f"{one}/pauses", asked), 422, "PAUSE_END_OUTSIDE")
+        assert "within the next 30 days" in told["next_step"]
+        assert facts(program.get(one))["paused"] is False
+
+
+def test_a_value_that_cannot_be_read_is_no_outage_of_the_database(program: Program) -> None:
+    queue, _, _ = a_blocked_queue()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE integration_queue SET paused_until = '10000-01-01 UTC' WHERE id = %s",
+            [queue.pk],
+        )
+    problem(program.get(f"/queues/{queue.name}"), 500, "INTERNAL_ERROR")
+
+
+@pytest.mark.parametrize("text", [HALF, f'{{"a": "{HALF}"}}'])
+def test_half_of_a_character_is_no_payload(program: Program, text: str) -> None:
+    _, _, error = a_blocked_queue()
+    one = f"/failures/{error.pk}"
+    for answer in (
+        program.put(f"{one}/payload", {"version": error.version, "text": text}),
+        program.post(f"{one}/checks", {"text": text}),
+    ):
+        [mistake] = problem(answer, 422, "BAD_INPUT")["mistakes"]
+        assert mistake["place"].endswith("text")
+        assert "half of a character" in mistake["text"]
+    assert MessageError.objects.get(pk=error.pk).edited_payload is None
+
+
+@pytest.mark.parametrize(
+    "job_request",
+    [{"source": HALF}, {"source": "in/\0.csv"}, {"queue": "\0"}, {"queue": HALF}, {HALF: "x"}],
+)
+def test_a_bulk_job_is_asked_for_in_what_the_database_can_hold(
+    job_request: dict[str, str], settings: Any, tmp_path: Path
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path
+    system = ExternalSystem.objects.create(name="theirs")
+    a_queue_row("continuous", name="theirs-in", system=system)
+    limited = a_program()
+    Limit.objects.create(person=limited.person).systems.set([system])
+    asked = {"job": "import", "job_request": {"queue": "theirs-in", **job_request}}
+    for program in (a_program(), limited):
+        for path in ("/bulk/previews", "/bulk/runs"):
+            problem(program.post(path, asked), 422, "BAD_PARAMETERS")
+    assert not BulkRun.objects.exists()
