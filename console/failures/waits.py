@@ -22,7 +22,7 @@ def what_follows_release(error_id: UUID, scope: Scope) -> str:
     failure = detail(error_id, scope)
     if failure is None:
         return SOON
-    if failure.ahead is not None and failure.state in {ErrorState.READY, ErrorState.PARKED}:
+    if failure.is_behind and failure.state in {ErrorState.READY, ErrorState.PARKED}:
         return failure.account.now
     waits = _waits(failure)
     return f"It is waiting. {waits}" if waits else SOON
@@ -30,7 +30,7 @@ def what_follows_release(error_id: UUID, scope: Scope) -> str:
 
 def _waits(failure: FailureDetail) -> str:
     """The reason for a wait, and what to do; empty where nothing stands in the way."""
-    if failure.state is not ErrorState.READY or failure.ahead is not None:
+    if failure.state is not ErrorState.READY or failure.is_behind:
         return ""
     link = waits_for(failure.error.queue, {failure.error.partition})
     return "" if link is None else f"{sentence_of(link.why)} {link.next_step}".strip()

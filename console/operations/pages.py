@@ -76,7 +76,7 @@ def show(
     operation: Operation,
     *,
     status: int = 200,
-    form: StartForm | RecipeForm | None = None,
+    form: RateForm | RecipeForm | None = None,
 ) -> HttpResponse:
     """The page of an operation; `form` is one that was filled in and not carried out."""
     may_see = has(request.user, Right.VIEW_PAYLOAD)
@@ -90,6 +90,8 @@ def show(
     }
     if operation.state != OperationState.PLANNED:
         context |= _under_way(request, operation)
+        if isinstance(form, RateForm) and not isinstance(form, StartForm):
+            context["rate_form"] = form
         return render(request, "console/operations/operation.html", context, status=status)
     context |= _plan(operation, may_see=may_see)
     if operation.verb == SEND_BACK.action:

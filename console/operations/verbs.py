@@ -172,10 +172,13 @@ def cancel(request: HttpRequest, operation: Operation) -> None:
 
 
 @_verb("The rate is changed; the runner keeps to it within a second.")
-def change_rate(request: HttpRequest, operation: Operation) -> None:
-    form = RateForm(request.POST)
-    rate = form.cleaned_data["rate"] if form.is_valid() else operation.rate
-    operations.change_rate(operation.pk, rate, version=version_of(request), actor=actor_of(request))
+def change_rate(request: HttpRequest, operation: Operation) -> HttpResponse | None:
+    form, version = RateForm(request.POST), version_of(request)
+    if not form.is_valid():
+        return show(request, operation, status=422, form=form)
+    rate = form.cleaned_data["rate"]
+    operations.change_rate(operation.pk, rate, version=version, actor=actor_of(request))
+    return None
 
 
 @_verb()

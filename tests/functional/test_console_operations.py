@@ -119,6 +119,20 @@ def test_an_act_on_an_outdated_page_is_told_and_changes_nothing():
     assert (operation.state, operation.rate) == ("CANCELLED", 20)
 
 
+@pytest.mark.parametrize("rate", ["20000", "0", "abc"])
+def test_a_rate_that_there_is_not_is_a_mistake_of_its_field(rate):
+    client = logged_in()
+    some_held(2)
+    operation = started(plan(), rate=7)
+    answer = act(client, operation, "rate", version=operation.version, rate=rate)
+    assert answer.status_code == 422
+    assert list(answer.context["rate_form"].errors) == ["rate"]
+    assert f'value="{rate}"' in answer.text
+    assert "The rate is changed" not in answer.text
+    operation.refresh_from_db()
+    assert operation.rate == 7
+
+
 def test_a_deletion_needs_its_reason():
     client = logged_in()
     some_held(1)

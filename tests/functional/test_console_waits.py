@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.models import Limit
 from crontasks.health.released import waits_for
 from crontasks.models import CronInstance, Heartbeat
 from integration.models import (
@@ -122,6 +123,25 @@ def test_where_nothing_stands_in_the_way_it_is_tried_within_seconds(client: Clie
     error = a_failure()
     answer = client.post(reverse("release", args=[error.pk]), {"version": 1}, follow=True)
     assert answer.text.count(SOON) == 2
+
+
+def test_one_that_waits_for_a_message_of_a_hidden_system_is_not_said_to_be_tried() -> None:
+    error, now = a_failure(), timezone.now()
+    strict = a_queue_row(name="plant-errors", is_error_queue=True, strict_order=True)
+    theirs = a_queue_row("continuous", system=ExternalSystem.objects.create(name="theirs"))
+    Queue.objects.filter(pk__in=[error.queue_id, theirs.pk]).update(error_queue=strict)
+    first = a_held(theirs, copied_at=now)
+    MessageError.objects.filter(pk=error.pk).update(copied_at=now + timedelta(seconds=1))
+    person = a_person("Editors", "lena")
+    Limit.objects.create(person=person).systems.add(error.queue.system)
+    limited = Client()
+    limited.force_login(person)
+    answer = limited.post(reverse("release", args=[error.pk]), {"version": 1}, follow=True)
+    page = unescape(answer.text)
+    assert page.count("It waits behind a message that you may not see") == 2
+    assert "will be tried within seconds" not in page
+    for hidden in (strict.name, theirs.name, str(first.pk)):
+        assert hidden not in page
 
 
 @pytest.mark.parametrize("stop", [endpoint_down, system_off])

@@ -244,6 +244,22 @@ class TestOutcome:
         assert (journey.is_over, journey.failure) == (False, queue.errors.get().pk)
         assert 'hx-trigger="every' in page.text
 
+    def test_one_that_waits_behind_another_of_its_key_leads_there(self, client: Client) -> None:
+        queue = a_queue_row("continuous", ordering="key")
+        address = written(client, queue)
+        of_key = {"order_key": b"A", "arrival_batch": 1}
+        first = a_held(queue, 5, arrival_index=0, **of_key)
+        own = {"message_id": the_id(address), "state": "PARKED", "parked_at": timezone.now()}
+        parked = a_held(queue, 6, arrival_index=1, **own, **of_key)
+        page = client.get(address)
+        journey = page.context["journey"]
+        assert (journey.is_over, journey.works) == (True, False)
+        assert (journey.ahead, journey.failure) == (first.pk, parked.pk)
+        assert "waits behind an earlier failure of its key" in page.text
+        for error in (first, parked):
+            assert reverse("failure", args=[error.pk]) in page.text
+        assert "hx-trigger" not in page.text
+
 
 @pytest.mark.usefixtures("unanswered")
 class TestNothingHappens:

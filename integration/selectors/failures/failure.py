@@ -35,6 +35,7 @@ from integration.store import key_order, strict_order
 NEIGHBOURS: Final = 5
 PARKED_CAP: Final = 1_000
 PARKED: Final = "PARKED"
+WAITING: Final = (ErrorState.READY, ErrorState.RETRY, ErrorState.PARKED)
 UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed ones."
 
 
@@ -66,7 +67,7 @@ class FailureDetail:
     """Everything the page of one failure shows. `late` is why a release needs a confirmation.
 
     `ahead` is the failure that is to be closed before this one is tried: that of a strict error
-    queue, or the first one of its key.
+    queue, or the first one of its key. `is_ahead_hidden`: there is one that is out of scope.
     `error_queue` is the name of the error queue, empty where there is none to be known of.
     """
 
@@ -75,6 +76,7 @@ class FailureDetail:
     account: Account
     late: str | None
     ahead: FailureRow | None
+    is_ahead_hidden: bool
     behind: Behind
     tries: tuple[ErrorAttempt, ...]
     changes: tuple[ErrorChange, ...]
@@ -93,6 +95,11 @@ class FailureDetail:
         """The sender, and whether a header alone names it."""
         sender, is_header = sender_of(self.error)
         return self.cover.mask.header(SENDER, sender) if is_header else sender, is_header
+
+    @property
+    def is_behind(self) -> bool:
+        """Return True when it is not tried before another failure is closed."""
+        return self.ahead is not None or self.is_ahead_hidden
 
     @property
     def is_delivered(self) -> bool:
@@ -188,13 +195,17 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
     tries = tuple(error.tries.all())
     _cover(error, tries, cover)
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
-    late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
+    late, first = why_late(error, error.queue, place), _first_of(error)
+    ahead, error_queue = _ahead(first, scope), _error_queue(error, scope)
+    is_hidden = first is not None and ahead is None and not scope.is_whole
+    waits = _hidden(error, error_queue) if is_hidden else _waiting(error, ahead)
     return FailureDetail(
         error=error,
-        error_queue=_error_queue(error, scope),
-        account=_account(error, late, ahead),
+        error_queue=error_queue,
+        account=_account(error, late, waits),
         late=late,
         ahead=ahead,
+        is_ahead_hidden=is_hidden,
         behind=_behind(error, place),
         tries=tries,
         changes=tuple(in_own_words(error.changes.defer("payload_before"))),
@@ -259,16 +270,21 @@ def _error_queue(error: MessageError, scope: Scope) -> str:
     return queue.name if queue is not None and scope.allows(queue.system_id) else ""
 
 
-def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
-    first = None
-    if error.state in OPEN:
-        first = key_order.ahead_of(error) or strict_order.ahead_of(error)
+def _first_of(error: MessageError) -> UUID | None:
+    """The failure that is to be closed before this one is tried, whoever may see it."""
+    if error.state not in OPEN:
+        return None
+    return key_order.ahead_of(error) or strict_order.ahead_of(error)
+
+
+def _ahead(first: UUID | None, scope: Scope) -> FailureRow | None:
     failures = MessageError.objects.filter(scope.within("queue__system"))
     rows = rows_of(failures.filter(pk=first)) if first else []
     return rows[0] if rows else None
 
 
-def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:
+def _account(error: MessageError, late: str | None, waits: str) -> Account:
+    """`waits` says what is to be closed before it is tried; empty where nothing is."""
     state = ErrorState(error.state)
     name = error.interface or "A message of unknown type"
     tried = "once" if error.attempts == 1 else f"{error.attempts} times"
@@ -282,8 +298,8 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
         what = f"{name} {first} at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
         what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
-    if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY, ErrorState.PARKED}:
-        return Account(what, _waiting(error, ahead))
+    if waits:
+        return Account(what, waits)
     if state is not ErrorState.HOLD:
         return Account(what, NOW[state])
     now = advice_for(error, error.queue, _cause(error))
@@ -292,7 +308,10 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
     return Account(what, now)
 
 
-def _waiting(error: MessageError, ahead: FailureRow) -> str:
+def _waiting(error: MessageError, ahead: FailureRow | None) -> str:
+    """What it waits for; empty where it does not, or not yet: on hold it waits for a person."""
+    if ahead is None or error.state not in WAITING:
+        return ""
     strict = error.queue.error_queue
     name = ahead.interface or "a message of unknown type"
     if key_order.ahead_of(error) is not None:
@@ -304,6 +323,18 @@ def _waiting(error: MessageError, ahead: FailureRow) -> str:
         f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
         f"queue {strict.name if strict else ''} keeps strict order. Release or delete that one; "
         "this one is tried within seconds of that."
+    )
+
+
+def _hidden(error: MessageError, error_queue: str) -> str:
+    """The same where that is out of scope."""
+    if error.state not in WAITING:
+        return ""
+    queue = f"the error queue {error_queue}" if error_queue else "its error queue"
+    return (
+        f"It waits behind a message that you may not see, because {queue} keeps strict order. Ask "
+        "somebody who may see all external systems to release or delete that one; this one is "
+        "tried within seconds of that."
     )
 
 

@@ -15,11 +15,17 @@ from integration.models.configuration_change import TEST_MESSAGE
 from integration.policy.states import Ended, ErrorState, OutboxState
 from integration.selectors.scope import Scope
 from integration.selectors.tracking.rows import TrackRow, of_messages
+from integration.store import key_order
 from integration.store.sessions import database_now
 
 # What is written in one moment may carry the time of the statement before.
 ROUNDING: Final = timedelta(seconds=1)
 LATE: Final = timedelta(seconds=10)
+BEHIND: Final = "It arrived, and waits behind an earlier failure of its key."
+PARKED: Final = (
+    "It is tried by itself once the earlier failure is resolved or deleted. Load this page again "
+    "then."
+)
 
 
 class Standing(StrEnum):
@@ -46,7 +52,8 @@ class Step:
 class Journey:
     """The journey of the message that `sent` is the audit of.
 
-    `verdict` is the sentence at its end, empty while it goes on.
+    `verdict` is the sentence at its end, empty while it goes on. `ahead` is the failure that it
+    waits behind.
     """
 
     sent: ConfigurationChange
@@ -55,6 +62,7 @@ class Journey:
     verdict: str = ""
     works: bool = False
     failure: UUID | None = None
+    ahead: UUID | None = None
     is_sent: bool = False
     is_late: bool = False
 
@@ -71,6 +79,7 @@ class _End:
     verdict: str = ""
     works: bool = False
     failure: UUID | None = None
+    ahead: UUID | None = None
 
 
 def journey(message_id: str, scope: Scope) -> Journey | None:
@@ -108,6 +117,7 @@ def journey(message_id: str, scope: Scope) -> Journey | None:
         verdict=verdict,
         works=works,
         failure=None if end is None else end.failure,
+        ahead=None if end is None else end.ahead,
         is_sent=in_kafka.standing is Standing.DONE,
         is_late=not verdict and sent.age > LATE,
     )
@@ -195,6 +205,9 @@ def _of_failure(error: MessageError, sent_at: datetime) -> _End:
         case ErrorState.DELETED:
             step = Step("Deleted", Standing.FAILED, "A person deleted it.", at, after)
             return _End(step, "It arrived, failed, and a person deleted it.", False, error.pk)
+        case ErrorState.PARKED if ahead := key_order.ahead_of(error):
+            step = Step("Parked", Standing.NOW, PARKED, at, after)
+            return _End(step, BEHIND, failure=error.pk, ahead=ahead)
         case _:
             text = f"{why} It is tried again by itself."
             return _End(Step("Failed, goes on", Standing.NOW, text, at, after), failure=error.pk)
