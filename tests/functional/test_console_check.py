@@ -16,7 +16,7 @@ from integration.models import (
     StoredObject,
 )
 from integration.selectors.failures.diffs import difference
-from integration.selectors.failures.faults import place_of
+from integration.selectors.failures.faults import Path, places_of
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 from tests.support.world.models import Effect
 
@@ -98,21 +98,26 @@ class TestFaults:
         assert "nothing was saved" not in page
         assert structure.json_schema["required"] == ["siteid"]
 
+    def test_many_places_are_found_in_one_pass(self) -> None:
+        text = '{"a": [1, {"b": 2}],\n "a": 3, "c": {"d": []}}'
+        paths: list[Path] = [("a", 1, "b"), ("c", "d"), (), ("a",), ("x",)]
+        found = {paths[0]: (1, 17), paths[1]: (2, 21), paths[2]: (1, 1), paths[3]: (1, 7)}
+        assert places_of(text, paths) == found
+        assert places_of(text, []) == {}
+
     @pytest.mark.parametrize(
         ("path", "place"),
         [
-            ([], (1, 1)),
-            (["a"], (2, 8)),
-            (["b", 1], (3, 12)),
-            (["b", 1, "c,"], (3, 19)),
-            (["d"], None),
+            ((), (1, 1)),
+            (("a",), (2, 8)),
+            (("b", 1), (3, 12)),
+            (("b", 1, "c,"), (3, 19)),
+            (("d",), None),
         ],
     )
-    def test_a_place_is_found_by_its_path(
-        self, path: list[str | int], place: tuple[int, int] | None
-    ) -> None:
+    def test_a_place_is_found_by_its_path(self, path: Path, place: tuple[int, int] | None) -> None:
         text = '{\n  "a": "x, ]{",\n  "b": [7, {"c,": true}]\n}'
-        assert place_of(text, path) == place
+        assert places_of(text, [path]).get(path) == place
 
 
 class TestDifference:

@@ -32,7 +32,7 @@ from integration.http_api.tokens import prefix_of
 from integration.policy.failure import cause_words
 from integration.recipes import compile_recipe
 from integration.runs.statements import ends_transaction
-from integration.selectors.failures.faults import place_of
+from integration.selectors.failures.faults import places_of
 from spark_jobs.contract import JobError
 from spark_jobs.imports.cutting import Cut, cuts
 from spark_jobs.imports.parameters import Format, ImportParameters, Structure
@@ -320,7 +320,7 @@ def xml_records(path: Path, _: int) -> None:
 
 READERS: dict[str, Callable[[bytes], object]] = {
     "the laying out": lambda text: laid_out(text.decode()),
-    "the place of a fault": lambda text: place_of(text.decode(), ["k", "nowhere"]),
+    "the place of a fault": lambda text: places_of(text.decode(), [("k", "nowhere")]),
     "a post's messages": lambda text: pieces(
         Post(system_id=1, system="A", service="A", body=text, most_bytes=2**26)
     ),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,8 @@ from integration.registries.reading import Reading
 from integration.selectors.failures.payloads import Headers
 from integration.wrapping import document_text
 
+# The names and indexes that lead to a value; None where a name is still to come.
+Path = tuple[str | int | None, ...]
 MOST: Final = 20
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
@@ -79,19 +81,23 @@ def _refused(judge: Judge, document: Document, shown: str | None) -> list[Fault]
         problems = judge.errors(document.body, MOST)
     except UNUSABLE as e:
         return [Fault(why_unusable("the object structure", e))]
-    faults = []
-    for problem in problems:
-        line, column = place_of(text, list(problem.absolute_path)) or (0, 0)
-        faults.append(Fault(classify(problem).text, line, column))
-    return faults
+    paths = [tuple(problem.absolute_path) for problem in problems]
+    places = places_of(text, paths)
+    return [
+        Fault(classify(problem).text, *places.get(path, (0, 0)))
+        for problem, path in zip(problems, paths, strict=True)
+    ]
 
 
-def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
-    r"""Line and column of the value at a path of names and indexes; None if it is not there.
+def places_of(text: str, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    r"""Line and column of the value at each path; those that are not there are left out.
 
-    >>> place_of('{"a": [1,\n {"b": true}]}', ["a", 1, "b"])
-    (2, 7)
+    >>> places_of('{"a": [1,\n {"b": true}]}', [("a", 1, "b"), ("c",)])
+    {('a', 1, 'b'): (2, 7)}
     """
+    found: dict[Path, tuple[int, int]] = {}
+    wanted = set(paths)
+    depths = {len(path) for path in wanted}
     frames: list[list[str | int | None]] = []
     kinds: list[str] = []
     for token in _TOKEN.finditer(text):
@@ -102,13 +108,16 @@ def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
         elif piece == ",":
             _step(frames[-1], kinds[-1])
         elif piece != ":" and not _is_name(frames, kinds, piece):
-            is_as_deep = len(frames) == len(path)
-            if is_as_deep and [frame[0] for frame in frames] == list(path):
-                return _line_and_column(text, token.start())
+            here = tuple(frame[0] for frame in frames) if len(frames) in depths else None
+            if here is not None and here in wanted:
+                found[here] = _line_and_column(text, token.start())
+                wanted.remove(here)
+            if not wanted:
+                break
             if piece in "[{":
                 frames.append([0 if piece == "[" else None])
                 kinds.append(piece)
-    return None
+    return found
 
 
 def _step(frame: list[str | int | None], kind: str) -> None:
