@@ -33,6 +33,7 @@ KINDS: Final = {
     "apitoken": "token",
     "personaltoken": "personal token",
     "grouprule": "rule for a group",
+    "group": "role",
     "messageerror": "failure",
     "messagetrack": "tracked message",
     "outboxrow": "outgoing message",

@@ -69,7 +69,7 @@ class Right(Enum):
         return f"You do not have the right to {self.words}. Ask an administrator for it."
 
 
-# What the groups made at installation may do; an administrator can change them.
+# What the groups made at installation may do; `manage.py give_right` gives one more.
 ROLES: Final = {
     "Viewers": (Right.VIEW,),
     "Operators": (Right.VIEW, Right.OPERATE),

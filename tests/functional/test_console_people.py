@@ -1,14 +1,19 @@
 """The page of people: accounts, roles and limits, each change with one row of audit."""
 
+import io
 import re
+import shlex
 import time
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from console.layout.access import Right, has
 from console.models import Limit
 from console.people import accounts
 from console.people.recent import CONFIRMED
@@ -17,6 +22,7 @@ from integration.models import ConfigurationChange, ExternalSystem
 from tests.support.rows import PASSWORD, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+ROOT = Path(__file__).resolve().parents[2]
 # A field for passwords that takes none.
 CLOSED = re.compile(r'<input[^>]*name="password"[^>]* disabled')
 
@@ -251,6 +257,36 @@ def test_nobody_gives_rights_that_they_do_not_have() -> None:
     fewer = {**new, "roles": [role("Viewers")]}
     assert client.post(reverse("add-person"), fewer).status_code == 200
     assert User.objects.filter(username="nora").exists()
+
+
+def test_after_an_upgrade_a_role_gets_the_right_to_reveal_as_documented() -> None:
+    role = Group.objects.get(name="Administrators")
+    role.permissions.remove(Permission.objects.get(codename="reveal_payload"))
+    accounts.make_roles()
+    anna = a_person("Administrators", "anna")
+    assert not has(User.objects.get(pk=anna.pk), Right.REVEAL)
+    text = (ROOT / "docs/masking.md").read_text(encoding="utf-8")
+    [line] = re.findall(r"^python manage\.py (give_right .+)$", text, re.MULTILINE)
+    out = io.StringIO()
+    call_command(*shlex.split(line), stdout=out)
+    assert "Administrators may now reveal masked values" in out.getvalue()
+    assert has(User.objects.get(pk=anna.pk), Right.REVEAL)
+    [change] = ConfigurationChange.objects.filter(kind="group")
+    assert (change.name, change.reason) == ("Administrators", "masking is set up")
+    assert "reveal" in (change.after or {})["rights"]
+    assert "reveal" not in (change.before or {})["rights"]
+    assert "role" in administrator().get(reverse("changes")).text
+    call_command(*shlex.split(line), stdout=out)
+    assert "already; nothing was changed." in out.getvalue()
+    assert ConfigurationChange.objects.filter(kind="group").count() == 1
+
+
+def test_a_right_is_given_to_no_role_that_there_is_not() -> None:
+    with pytest.raises(CommandError, match=r"ROLE_UNKNOWN.*Name one of these.*Administrators"):
+        call_command("give_right", "administrators", "reveal", "--reason", "a wrong name")
+    with pytest.raises(CommandError, match="invalid choice"):
+        call_command("give_right", "Administrators", "everything", "--reason", "a wrong right")
+    assert not ConfigurationChange.objects.exists()
 
 
 def test_a_limited_administrator_manages_nobody() -> None:
