@@ -181,6 +181,44 @@ def test_values_are_replaced_as_texts_quote_them(text: str) -> None:
     assert not any(value in shown for value in ("Neil", SECRET, "caf"))
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("1.5e10", "1.5E+10 is too much"),
+        ("1.5e10", "Decimal('1.5E+10')"),
+        ("1.5e10", "15000000000.0 is too much"),
+        ("1.5e10", "15000000000 is too much"),
+        (" -1.5E10 ", "-1.5E+10"),
+        ("1200.50", "1200.5 is too much"),
+        ("0.000000012", "1.2e-08"),
+        ("0.000000012", "1.2E-8"),
+        ("12345678901234567890", "1.2345678901234567e+19"),
+        ("A&B Ltd", "<NAME>A&amp;B Ltd</NAME>"),
+        ("a < b > c", "<NAME>a &lt; b &gt; c</NAME>"),
+        ('6" pipe & more', '<PIPE size="6&quot; pipe &amp; more"/>'),
+    ],
+)
+def test_values_are_replaced_in_every_notation(value: str, text: str) -> None:
+    shown = Words([value], "…").hide(text)
+    assert "…" in shown
+    assert not any(rest in shown for rest in ("1.5", "1500", "1200", "1.2", "Ltd", "b &", "pipe"))
+
+
+@pytest.mark.parametrize("value", ["50", "1e9", "10.1.2.3", "1_000", "Infinity", "1e99999999999"])
+def test_what_is_short_or_no_number_has_one_notation(value: str) -> None:
+    text = "50.0, 1E+9, 1000000000.0, 1000, inf"
+    assert Words([value], "…").hide(text) == text
+
+
+@pytest.mark.parametrize("exponent", ["", "e9999", "e-9999", "e999999999"])
+def test_a_number_costs_time_by_its_length_and_not_by_its_value(exponent: str) -> None:
+    def hide(source: bytes) -> object:
+        return Words([source.decode()], "…").hide("anything")
+
+    assert not slow_parser(hide, lambda n: b"9" * n + exponent.encode())
+    assert Words([f"1{exponent}"], "…").hide("anything") == "anything"
+
+
 def test_of_a_message_with_too_many_values_no_text_is_shown() -> None:
     words = Words([f"value {n}" for n in range(3_000)], "…")
     assert words.hide("anything") == "…"
