@@ -142,7 +142,8 @@ def _refuse_unmasking(request: HttpRequest, steps: list[Step]) -> None:
 def _unmasks(step: Step) -> bool:
     """Return whether a step takes something out of the reach of a rule."""
     before = {one.field: one.before for one in step.differences}
-    return step_unmasks(step.action, step.word, step.name, before)
+    after = {one.field: one.after for one in step.differences}
+    return step_unmasks(step.action, step.word, step.name, before, after)
 
 
 def _refuse_cron_tasks(request: HttpRequest, steps: list[Step]) -> None:

@@ -26,7 +26,9 @@ from integration.selectors.masking.limits import removal_unmasks, storing_unmask
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
-STORING_UNMASKS: Final = "With this change, values that a masking rule hides could be seen."
+STORING_UNMASKS: Final = (
+    "With this change, values that a masking rule hides could be seen or guessed."
+)
 REMOVAL_UNMASKS: Final = (
     "A masking rule hides values in its messages. After the deletion, another of the same name "
     "could show them."

@@ -61,8 +61,8 @@ def test_forms_and_files_ask_for_the_right() -> None:
     service.refresh_from_db()
     assert service.structure == structure
     word = str(EnterpriseService._meta.verbose_name)
-    assert step_unmasks("change", word, "ORDERS", {"structure": "order"})
-    assert not step_unmasks("change", word, "ORDERS", {"enabled": True})
+    assert step_unmasks("change", word, "ORDERS", {"structure": "order"}, {})
+    assert not step_unmasks("change", word, "ORDERS", {"enabled": True}, {})
 
 
 def test_nor_is_a_name_taken_that_messages_may_have() -> None:
@@ -73,10 +73,10 @@ def test_nor_is_a_name_taken_that_messages_may_have() -> None:
     new = EnterpriseService(interface="ORDERS")
     word = str(EnterpriseService._meta.verbose_name)
     assert not storing_unmasks(new)
-    assert not step_unmasks("create", word, "ORDERS", {})
+    assert not step_unmasks("create", word, "ORDERS", {}, {})
     a_rule(service=EnterpriseService.objects.create(interface="OTHER"))
     assert storing_unmasks(new)
-    assert step_unmasks("create", word, "ORDERS", {})
+    assert step_unmasks("create", word, "ORDERS", {}, {})
     assert storing_unmasks(PublishChannel(name="ORDERS"))
     renamed = EnterpriseService.objects.create(interface="HARMLESS")
     renamed.interface = "ORDERS"
@@ -84,7 +84,7 @@ def test_nor_is_a_name_taken_that_messages_may_have() -> None:
     renamed.interface = "HARMLESS"
     assert not storing_unmasks(renamed)
     assert not storing_unmasks(PublishChannel(name="HARMLESS")), "its messages are known"
-    assert not step_unmasks("create", str(ObjectStructure._meta.verbose_name), "ORDERS", {})
+    assert not step_unmasks("create", str(ObjectStructure._meta.verbose_name), "ORDERS", {}, {})
 
 
 @pytest.mark.parametrize("limit", ["structure", "service"])
@@ -95,11 +95,11 @@ def test_a_name_is_given_up_by_who_may_reveal(limit: str) -> None:
     word = str(EnterpriseService._meta.verbose_name)
     service.interface = "RENAMED"
     assert not storing_unmasks(service)
-    assert not step_unmasks("remove", word, "ORDERS", {})
+    assert not step_unmasks("remove", word, "ORDERS", {}, {})
     a_rule(**{limit: {"structure": structure, "service": service}[limit]})
     assert storing_unmasks(service)
-    assert step_unmasks("remove", word, "ORDERS", {})
-    assert not step_unmasks("create", word, "ORDERS", {})
+    assert step_unmasks("remove", word, "ORDERS", {}, {})
+    assert not step_unmasks("create", word, "ORDERS", {}, {})
     address, client = reverse("service-delete", args=[service.pk]), somebody(Right.REVEAL)
     said = {"reason": "to add it again", "name": "ORDERS"}
     assert client.post(address, said).status_code == 403
@@ -146,13 +146,13 @@ def test_queues_decide_which_messages_a_limited_rule_is_for(limit: str) -> None:
     queue, new = a_queue_row(), Queue(name="new", topic="a.topic")
     a_rule()
     assert not storing_unmasks(new), "a rule for all messages"
-    assert not step_unmasks("create", QUEUE, "new", {})
+    assert not step_unmasks("create", QUEUE, "new", {}, {})
     assert not removal_unmasks(queue)
     rule = limited_to(limit)
     assert storing_unmasks(new)
-    assert step_unmasks("create", QUEUE, "new", {})
+    assert step_unmasks("create", QUEUE, "new", {}, {})
     assert removal_unmasks(queue)
-    assert step_unmasks("remove", QUEUE, queue.name, {})
+    assert step_unmasks("remove", QUEUE, queue.name, {}, {})
     assert not storing_unmasks(queue)
     rule.enabled = False
     rule.save()
@@ -175,14 +175,14 @@ def test_a_queue_reads_other_messages_by_who_may_reveal(field: str, value: Any) 
     setattr(queue, field, value)
     before = {field.removesuffix("_id"): "before"}
     assert not storing_unmasks(queue)
-    assert not step_unmasks("change", QUEUE, queue.name, before)
+    assert not step_unmasks("change", QUEUE, queue.name, before, {})
     limited_to("system")
     assert storing_unmasks(queue)
-    assert step_unmasks("change", QUEUE, queue.name, before)
+    assert step_unmasks("change", QUEUE, queue.name, before, {})
     queue.refresh_from_db()
     queue.batch_size = 7
     assert not storing_unmasks(queue)
-    assert not step_unmasks("change", QUEUE, queue.name, {"batch_size": 500})
+    assert not step_unmasks("change", QUEUE, queue.name, {"batch_size": 500}, {})
 
 
 @pytest.mark.parametrize("model", [EnterpriseService, PublishChannel])
@@ -199,16 +199,16 @@ def test_paths_of_hidden_ids_are_changed_by_who_may_reveal(
     setattr(row, field, value)
     harmless = a_rule("$.name")
     assert not storing_unmasks(row), "no rule hides these"
-    assert not step_unmasks("change", word, "ORDERS", {field: PATHS[field]})
+    assert not step_unmasks("change", word, "ORDERS", {field: PATHS[field]}, {})
     assert not removal_unmasks(row)
     harmless.path = "$.card"
     harmless.save()
     assert storing_unmasks(row)
-    assert step_unmasks("change", word, "ORDERS", {field: PATHS[field]})
+    assert step_unmasks("change", word, "ORDERS", {field: PATHS[field]}, {})
     row.refresh_from_db()
     assert not storing_unmasks(row)
     assert removal_unmasks(row), "another of its name would have other paths"
-    assert step_unmasks("remove", word, "ORDERS", {})
+    assert step_unmasks("remove", word, "ORDERS", {}, {})
     setattr(row, name, "RENAMED")
     assert storing_unmasks(row)
 

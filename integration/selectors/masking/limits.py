@@ -5,7 +5,13 @@ from typing import Any, Final
 
 from django.db.models import Model, Q
 
-from integration.models import EnterpriseService, MaskingRule, PublishChannel, Queue
+from integration.models import (
+    EnterpriseService,
+    MaskingRule,
+    ObjectStructure,
+    PublishChannel,
+    Queue,
+)
 from integration.selectors.masking.rules import masks
 
 # The field by which a rule reaches what such a row stands for, beside the row itself.
@@ -29,11 +35,21 @@ def storing_unmasks(row: Model) -> bool:
     """Return whether storing a row would show what a rule hides of messages.
 
     That is where the row, or messages of its name or from its topic, would leave the rule's reach,
-    or where ids that tracking took by its paths would no longer be known as hidden values.
+    where ids that tracking took by its paths would no longer be known as hidden values, or where
+    another schema would judge hidden values.
     """
+    if isinstance(row, ObjectStructure):
+        return _is_judged_anew(row)
     model = row._meta.concrete_model
     if model is None or model not in _FIELDS:
         return False
+    if isinstance(row, EnterpriseService | PublishChannel) and _gets_judge(row):
+        return True
+    return _leaves_reach(model, row)
+
+
+def _leaves_reach(model: type[Model], row: Model) -> bool:
+    """Return whether a rule would hide less once a row of one of these models is stored."""
     if row.pk is None:
         return _creation_unmasks(model, getattr(row, _NAMES.get(model, "name")))
     stored = model._default_manager.filter(pk=row.pk).first()
@@ -47,15 +63,21 @@ def storing_unmasks(row: Model) -> bool:
     return removal_unmasks(stored) or new_name_unmasks(getattr(row, name))
 
 
-def step_unmasks(action: str, word: str, name: str, before: Mapping[str, Any]) -> bool:
+def step_unmasks(
+    action: str, word: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> bool:
     """The same of a step of a configuration file: `create`, `change` or `remove`.
 
-    It is about the row of this name, of the kind with this word. `before` are the fields that it
-    changes, as the file shows their old values: other rows by name.
+    It is about the row of this name, of the kind with this word. `before` and `after` are the
+    fields that it changes, as the file shows their values: other rows by name.
     """
+    if word == str(ObjectStructure._meta.verbose_name):
+        return action == "change" and "json_schema" in before and _judges_hidden(name)
     model = next((one for one in _FIELDS if str(one._meta.verbose_name) == word), None)
     if model is None:
         return False
+    if model in _NAMES and action != "remove" and _names_judge(after.get("structure"), name):
+        return True
     match action:
         case "create":
             return _creation_unmasks(model, name)
@@ -64,6 +86,50 @@ def step_unmasks(action: str, word: str, name: str, before: Mapping[str, Any]) -
             return row is not None and removal_unmasks(row)
         case _:
             return _change_unmasks(model, before)
+
+
+def _is_judged_anew(structure: ObjectStructure) -> bool:
+    """Return whether another schema of this structure would judge hidden values.
+
+    Whoever writes schemas and reads what they refuse finds a value out, one question at a time.
+    """
+    stored = ObjectStructure.objects.filter(pk=structure.pk).first()
+    if stored is None or stored.json_schema == structure.json_schema:
+        return False
+    return _judges_hidden(stored.name)
+
+
+def _gets_judge(row: EnterpriseService | PublishChannel) -> bool:
+    """Return whether a structure that the row did not have would judge hidden values."""
+    structure = row.structure
+    if structure is None or structure.json_schema is None:
+        return False
+    model = type(row)
+    if model._default_manager.filter(pk=row.pk, structure=structure).exists():
+        return False
+    return _judges_hidden(structure.name, getattr(row, _NAMES[model]))
+
+
+def _names_judge(structure: object, name: str) -> bool:
+    """The same of the structure that a file names for a service or channel; it may be a new one."""
+    if not isinstance(structure, str):
+        return False
+    is_lax = ObjectStructure.objects.filter(name=structure, json_schema__isnull=True).exists()
+    return not is_lax and _judges_hidden(structure, name)
+
+
+def _judges_hidden(structure: str, name: str = "") -> bool:
+    """Return whether a rule may hide what a schema of this structure judges.
+
+    Of all services and channels that have it, and of the one of this name, which gets it.
+    """
+    reached = Q(service__isnull=True) | Q(service__structure__name=structure)
+    return MaskingRule.objects.filter(
+        Q(structure__isnull=True) | Q(structure__name=structure),
+        reached | Q(service__interface=name),
+        enabled=True,
+        part=MaskingRule.Of.PAYLOAD,
+    ).exists()
 
 
 def new_name_unmasks(name: str) -> bool:
