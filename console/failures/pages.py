@@ -133,7 +133,7 @@ def show_failure(
         "revealed_until": until,
         "is_raw": request.GET.get("view") == "raw",
         "newer": lateness.newer_data(detail.error) if detail.is_open else None,
-        "events": timeline(detail.error, detail.tries, detail.changes),
+        "events": timeline(detail.error, detail.tries, detail.changes, cover, scope),
         "late_asked": late_asked,
         "trace": traces.shown(traces.trace_of(detail.error)),
         "mend": mend_of(detail.error, request.user),

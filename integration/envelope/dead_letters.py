@@ -22,6 +22,29 @@ _DLT: Final = "kafka_dlt-"
 # What retry topics tell. Others may use names like these: they are no telling without the former.
 _BY_RETRY_TOPICS: Final = ("kafka_original-topic", "retry_topic-")
 _RETRY_TELLING: Final = ("kafka_original-", "kafka_exception-", "kafka_key-exception-")
+# What a failure keeps of a letter may be from any of these.
+TOPIC_HEADERS: Final = (
+    "kafka_dlt-original-topic",
+    "kafka_original-topic",
+    "__connect.errors.topic",
+)
+CAUSE_HEADERS: Final = (
+    "kafka_dlt-exception-cause-fqcn",
+    "kafka_dlt-exception-fqcn",
+    "kafka_dlt-key-exception-fqcn",
+    "kafka_exception-cause-fqcn",
+    "kafka_exception-fqcn",
+    "kafka_key-exception-fqcn",
+    "__connect.errors.exception.class.name",
+)
+PLACE_HEADERS: Final = (
+    "kafka_dlt-original-partition",
+    "kafka_dlt-original-offset",
+    "kafka_original-partition",
+    "kafka_original-offset",
+    "__connect.errors.partition",
+    "__connect.errors.offset",
+)
 MOST_TOPIC: Final = 249
 MOST_NAME: Final = 200
 MOST_MESSAGE: Final = 2_000

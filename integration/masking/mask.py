@@ -29,6 +29,8 @@ LONG_ENOUGH: Final = 8
 ALL_HEADERS: Final = "*"
 EVERYTHING: Final = ("$[*]", "/*")
 
+Headers = Iterable[tuple[str, bytes | None]]
+
 
 class Part(StrEnum):
     """The part of a message that a rule speaks of."""
@@ -133,6 +135,19 @@ class Mask:
 
     def header_style(self, name: str) -> Style | None:
         return self.headers.get(name.lower(), self.headers.get(ALL_HEADERS))
+
+    def shown(self, headers: Headers) -> list[tuple[str, bytes | None]]:
+        """These headers with what is shown instead of their values."""
+        return [
+            (name, value)
+            if value is None or self.header_style(name) is None
+            else (name, self.header(name, value.decode(errors="replace")).encode())
+            for name, value in headers
+        ]
+
+    def hides_any(self, names: Iterable[str]) -> bool:
+        """Return whether any header of these names is hidden."""
+        return any(self.header_style(name) is not None for name in names)
 
     def key_text(self, key: str) -> str:
         """The record key as it is shown."""

@@ -22,6 +22,8 @@ from integration.models import (
 )
 from integration.selectors.failures.lateness import newer_data
 from integration.selectors.failures.timeline import timeline
+from integration.selectors.masking.covers import UNCOVERED
+from integration.selectors.scope import EVERYTHING
 from integration.version import sluice_version
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 
@@ -72,7 +74,7 @@ class TestStory:
             to_state="READY",
             reason="fixed there",
         )
-        events = timeline(error, error.tries.all(), error.changes.all())
+        events = timeline(error, error.tries.all(), error.changes.all(), UNCOVERED, EVERYTHING)
         assert [event.title.split(":")[0] for event in events] == [
             "Written to Kafka",
             "Try 1",
@@ -97,7 +99,9 @@ class TestStory:
         error.tries.all().delete()
         later = now + timedelta(milliseconds=40)
         ErrorAttempt.objects.create(error=error, number=2, at=later, ended="APPLIED")
-        titles = [event.title for event in timeline(error, error.tries.all(), [])]
+        titles = [
+            event.title for event in timeline(error, error.tries.all(), [], UNCOVERED, EVERYTHING)
+        ]
         assert [title.split(":")[0] for title in titles[-2:]] == ["Try 2", "Ended"]
 
     def test_what_a_partner_answered_is_called_so(self, client: Client) -> None:

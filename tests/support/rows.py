@@ -16,6 +16,8 @@ from crontasks.models import Heartbeat
 from integration.models import (
     ErrorAttempt,
     MessageError,
+    Operation,
+    OperationItem,
     OutboxRow,
     Provider,
     Queue,
@@ -176,6 +178,30 @@ def a_blocked_queue(**fields: Any) -> tuple[Queue, QueuePartition, MessageError]
         state_error=error.pk,
     )
     return queue, place, error
+
+
+def left_alone(
+    error: MessageError, queues: list[int], title: str, text: str = "It had moved on."
+) -> None:
+    """An operation over these queues that did nothing to the failure, and why."""
+    operation = Operation.objects.create(
+        verb="release",
+        title=title,
+        actor="otto-of-theirs",
+        state="DONE",
+        total=2,
+        queues=sorted(queues),
+        created_at=timezone.now(),
+    )
+    OperationItem.objects.create(
+        operation=operation,
+        place=0,
+        error=error,
+        version=error.version,
+        outcome="MOVED_ON",
+        text=text,
+        at=timezone.now(),
+    )
 
 
 def an_envelope(document: object, *, compressed: bool = True, **fields: str) -> bytes:

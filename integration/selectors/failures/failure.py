@@ -10,8 +10,13 @@ from django.db.models import F, Q
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
 from integration.envelope import FlawCode, FoundingId, parse_founding_id, topic_in_id
-from integration.envelope.dead_letters import DeadLetter, dead_letter_of
-from integration.handlers.outgoing import SENDER
+from integration.envelope.dead_letters import (
+    CAUSE_HEADERS,
+    PLACE_HEADERS,
+    TOPIC_HEADERS,
+    DeadLetter,
+    dead_letter_of,
+)
 from integration.masking.mask import NOTHING, Mask
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.policy.failure import FailureClass
@@ -93,8 +98,7 @@ class FailureDetail:
     @property
     def sender(self) -> tuple[str, bool]:
         """The sender, and whether a header alone names it."""
-        sender, is_header = sender_of(self.error)
-        return self.cover.mask.header(SENDER, sender) if is_header else sender, is_header
+        return sender_of(self.error, self.cover)
 
     @property
     def is_behind(self) -> bool:
@@ -114,8 +118,25 @@ class FailureDetail:
     @property
     def dead_letter(self) -> DeadLetter | None:
         """What another framework's headers tell of its failure."""
-        is_one = self.error.code == DEAD_LETTER or self.error.origin_topic
-        return dead_letter_of(decode_headers(self.error.headers)) if is_one else None
+        if self.error.code != DEAD_LETTER and not self.error.origin_topic:
+            return None
+        return dead_letter_of(self.cover.mask.shown(decode_headers(self.error.headers)))
+
+    @property
+    def cause_class(self) -> str:
+        return self.cover.told(self.error.cause_class, CAUSE_HEADERS)
+
+    @property
+    def origin_topic(self) -> str:
+        """The topic it came from, as it is shown; that of the failure says where it goes back."""
+        return self.cover.told(self.error.origin_topic, TOPIC_HEADERS)
+
+    @property
+    def origin_place(self) -> tuple[int | None, int | None]:
+        """The partition and the offset it had there, as far as they are known and not hidden."""
+        if self.cover.mask.hides_any(PLACE_HEADERS):
+            return None, None
+        return self.error.origin_partition, self.error.origin_offset
 
     @property
     def record_named_by_id(self) -> str:
@@ -198,7 +219,7 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
     late, first = why_late(error, error.queue, place), _first_of(error)
     ahead, error_queue = _ahead(first, scope), _error_queue(error, scope)
     is_hidden = first is not None and ahead is None and not scope.is_whole
-    waits = _hidden(error, error_queue) if is_hidden else _waiting(error, ahead)
+    waits = _hidden(error, error_queue) if is_hidden else _waiting(error, ahead, error_queue)
     return FailureDetail(
         error=error,
         error_queue=error_queue,
@@ -308,11 +329,10 @@ def _account(error: MessageError, late: str | None, waits: str) -> Account:
     return Account(what, now)
 
 
-def _waiting(error: MessageError, ahead: FailureRow | None) -> str:
+def _waiting(error: MessageError, ahead: FailureRow | None, error_queue: str) -> str:
     """What it waits for; empty where it does not, or not yet: on hold it waits for a person."""
     if ahead is None or error.state not in WAITING:
         return ""
-    strict = error.queue.error_queue
     name = ahead.interface or "a message of unknown type"
     if key_order.ahead_of(error) is not None:
         return (
@@ -321,8 +341,8 @@ def _waiting(error: MessageError, ahead: FailureRow | None) -> str:
         )
     return (
         f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
-        f"queue {strict.name if strict else ''} keeps strict order. Release or delete that one; "
-        "this one is tried within seconds of that."
+        f"queue {f'{error_queue} ' if error_queue else ''}keeps strict order. Release or delete "
+        "that one; this one is tried within seconds of that."
     )
 
 

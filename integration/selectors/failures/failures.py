@@ -9,11 +9,12 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from integration.envelope.dead_letters import CAUSE_HEADERS, TOPIC_HEADERS
 from integration.models import MessageError, Queue
 from integration.policy.states import OPEN
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.failures.rows import FailureRow, rows_of
-from integration.selectors.masking.hits import shown_by_key
+from integration.selectors.masking.hits import shown_by_key, shown_by_told
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import Scope
 from integration.store.sessions import fetch_all
@@ -186,7 +187,17 @@ def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
         failures = failures.filter(last_failed_at__gte=filters.since)
     if filters.until is not None:
         failures = failures.filter(last_failed_at__lte=filters.until)
-    return shown_by_key(failures) if filters.key else failures
+    return _shown(filters, failures)
+
+
+def _shown(filters: FailureFilter, failures: QuerySet[MessageError]) -> QuerySet[MessageError]:
+    """Those of them that are not found by what masking hides."""
+    if filters.key:
+        failures = shown_by_key(failures)
+    asked = ((filters.origin_topic, TOPIC_HEADERS), (filters.cause_class, CAUSE_HEADERS))
+    # What no header told cannot be hidden.
+    told = [name for text, names in asked if text not in {"", WITHOUT} for name in names]
+    return shown_by_told(failures, told)
 
 
 def _queues(filters: FailureFilter, scope: Scope) -> Q:

@@ -86,16 +86,16 @@ class BulkRow(NamedTuple):
     line: str
 
 
-def sender_of(error: MessageError) -> tuple[str, bool]:
+def sender_of(error: MessageError, cover: Cover) -> tuple[str, bool]:
     """Tell who sent a message, and whether only its header says so; empty where nothing does.
 
-    The header is all there is of a message whose envelope could not be read.
+    The header is all there is of a message whose envelope could not be read. It may be hidden.
     """
     if error.sender:
         return error.sender, False
     values = [value for name, value in decode_headers(error.headers) if name == SENDER and value]
     sender = bytes_as_text(values[-1])[:SHOWN_OF_SENDER] if values else ""
-    return sender, bool(sender)
+    return cover.mask.header(SENDER, sender), bool(sender)
 
 
 def row_of(error: MessageError) -> BulkRow | None:

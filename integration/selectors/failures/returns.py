@@ -3,9 +3,12 @@
 from typing import Final, NamedTuple
 
 from integration import registration
+from integration.envelope.dead_letters import TOPIC_HEADERS
+from integration.masking.mask import HIDDEN
 from integration.models import Operation, Queue
 from integration.policy.moves import SEND_BACK
 from integration.policy.states import listed
+from integration.selectors.masking.rules import Masks, masks
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.queues import is_foreign
 from integration.store.sessions import fetch_all
@@ -34,6 +37,11 @@ def refusal(queue: Queue, topic: str, scope: Scope = EVERYTHING) -> str:
 
     People whom a scope limits write to topics of their own only.
     """
+    why = _refusal(queue, topic, scope)
+    return _hidden(why, queue, topic, masks()) if why else ""
+
+
+def _refusal(queue: Queue, topic: str, scope: Scope) -> str:
     if not topic:
         return "Its headers do not tell from which topic it came."
     if topic == queue.topic:
@@ -54,7 +62,17 @@ def ways_of(operation: Operation, scope: Scope) -> list[Way]:
     """Where the messages of a planned operation would go now, the most first."""
     rows = fetch_all(_WAYS, [operation.pk, MOST_SHOWN])
     queues = Queue.objects.select_related("system").in_bulk([row[0] for row in rows])
-    return [
-        Way(queues[id_].name, topic, count, refusal(queues[id_], topic, scope))
-        for id_, topic, count in rows
-    ]
+    rules, ways = masks(), []
+    for id_, topic, count in rows:
+        queue = queues[id_]
+        shown, why = (
+            _hidden(text, queue, topic, rules) for text in (topic, _refusal(queue, topic, scope))
+        )
+        ways.append(Way(queue.name, shown, count, why))
+    return ways
+
+
+def _hidden(text: str, queue: Queue, topic: str, rules: Masks) -> str:
+    """A text without the topic, where a rule may hide the header that told it."""
+    is_hidden = topic and rules.of_queue(queue).hides_any(TOPIC_HEADERS)
+    return text.replace(topic, HIDDEN) if is_hidden else text

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import BinaryField, QuerySet
 from django.db.models.functions import Substr
 
+from integration.envelope.dead_letters import TOPIC_HEADERS
 from integration.models import MessageError
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.masking.covers import Limits, covers
@@ -50,8 +51,8 @@ COLUMNS: Final = tuple(
 def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[FailureRow]:
     """The first lines of these failures; nothing is asked but what the rows themselves hold.
 
-    Where masking rules are set up, their texts and keys are covered: that reads the payloads of
-    those that a rule is for.
+    Where masking rules are set up, their texts, keys and origins are covered: that reads the
+    payloads of those that a rule is for.
     """
     start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
     more = {"key_start": start, "has_rules": any_rules()}
@@ -61,7 +62,12 @@ def rows_of(failures: QuerySet[MessageError], most: int | None = None) -> list[F
         return [row for row, _, _ in rows]
     found = covers(limits for _, limits, _ in rows)
     return [
-        replace(row, text=cover.text(row.text, row.code), key=cover.key(row.key))
+        replace(
+            row,
+            text=cover.text(row.text, row.code),
+            key=cover.key(row.key),
+            origin_topic=cover.told(row.origin_topic, TOPIC_HEADERS),
+        )
         if (cover := found.get(row.id)) is not None
         else row
         for row, _, _ in rows

@@ -6,11 +6,21 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem, Queue
+from integration.models import (
+    ErrorAttempt,
+    ErrorChange,
+    MessageError,
+    Operation,
+    OperationItem,
+    Queue,
+)
 from integration.policy.states import ErrorState
 from integration.selectors.failures.payloads import row_of, sender_of
+from integration.selectors.masking.covers import Cover
+from integration.selectors.scope import Scope, visible_operations
 
 ENGINE: Final = "the engine"
+OF_OTHERS: Final = "Left alone by an operation that also has messages hidden from you"
 SHOWN: Final = 200
 # A batch commits within this time; it writes the tries after what they led to.
 SAME_COMMIT: Final = timedelta(seconds=1)
@@ -58,25 +68,34 @@ class Event:
 
 
 def timeline(
-    error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
+    error: MessageError,
+    tries: Sequence[ErrorAttempt],
+    changes: Sequence[ErrorChange],
+    cover: Cover,
+    scope: Scope,
 ) -> list[Event]:
     """Everything known of one failure, oldest first, in one query more than its rows.
 
-    A very long story keeps its newest events.
+    In another one for people whom a scope limits. `cover` hides what headers and operations tell;
+    `tries` are without hidden values already. A very long story keeps its newest events.
     """
-    return in_order(events_of(error, tries, changes))
+    return in_order(events_of(error, tries, changes, cover, scope))
 
 
 def events_of(
-    error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
+    error: MessageError,
+    tries: Sequence[ErrorAttempt],
+    changes: Sequence[ErrorChange],
+    cover: Cover,
+    scope: Scope,
 ) -> list[Event]:
     """List what is known of one failure, in no order."""
     is_sent = error.queue.direction == Queue.Direction.OUTBOUND
     return [
-        *_received(error),
+        *_received(error, cover),
         *(_tried(attempt, is_sent=is_sent) for attempt in tries),
         *map(decision, changes),
-        *_operated(error),
+        *_operated(error, cover, scope),
         *_fate(error, tries, changes),
     ]
 
@@ -92,14 +111,14 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return story
 
 
-def _received(error: MessageError) -> Iterable[Event]:
+def _received(error: MessageError, cover: Cover) -> Iterable[Event]:
     row = row_of(error)
     if row is not None:
         title = f"Read from line {row.line} of {row.file}, and rejected"
         at = error.first_failed_at
         yield Event(at=at, title=title, who="a bulk run", tone="red", sign="✕")
     if error.kafka_timestamp is not None:
-        sender, in_header = sender_of(error)
+        sender, in_header = sender_of(error, cover)
         who = f"{sender} (according to its header)" if in_header else sender or "the sender"
         title = "Sent to the JMS broker" if error.queue.provider.is_jms else "Written to Kafka"
         yield Event(at=error.kafka_timestamp, title=title, who=who, sign="↓")
@@ -141,18 +160,30 @@ def decision(change: ErrorChange) -> Event:
     )
 
 
-def _operated(error: MessageError) -> Iterable[Event]:
-    """Tell what an operation left alone: what it did is among the decisions already."""
+def _operated(error: MessageError, cover: Cover, scope: Scope) -> Iterable[Event]:
+    """Tell what an operation left alone: what it did is among the decisions already.
+
+    Of one that also has messages of others no more is told than that.
+    """
     items = OperationItem.objects.filter(error=error.pk, at__isnull=False, version_after=None)
-    for item in items.select_related("operation").order_by("-at")[:SHOWN]:
-        if item.at is not None:
-            yield Event(
-                at=item.at,
-                title=f"Left alone by the operation “{item.operation.title}”",
-                who=item.operation.actor,
-                text=item.text,
-                operation=item.operation_id,
-            )
+    left = list(items.select_related("operation").order_by("-at")[:SHOWN])
+    known = {item.operation_id for item in left}
+    if known and not scope.is_whole:
+        visible = Operation.objects.filter(visible_operations(scope), pk__in=known)
+        known = set(visible.values_list("pk", flat=True))
+    for item in left:
+        if item.at is None:
+            continue
+        if item.operation_id not in known:
+            yield Event(at=item.at, title=OF_OTHERS, who="somebody", text=cover.text(item.text))
+            continue
+        yield Event(
+            at=item.at,
+            title=f"Left alone by the operation “{item.operation.title}”",
+            who=item.operation.actor,
+            text=cover.text(item.text),
+            operation=item.operation_id,
+        )
 
 
 def _fate(

@@ -48,6 +48,10 @@ class Cover:
         """The record key: hidden by a rule of its own, or because a hidden value is in it."""
         return self.words.hide(self.mask.key_text(key))
 
+    def told(self, text: str, headers: Iterable[str]) -> str:
+        """What one of these headers told: hidden whole where a rule hides any of them."""
+        return HIDDEN if text and self.mask.hides_any(headers) else self.words.hide(text)
+
     def text(self, text: str, code: str = "") -> str:
         """A text about the message. Sentences of the engine on bytes it cannot read are kept."""
         return text if code in self.flaws else self.words.hide(text)

@@ -1,6 +1,6 @@
 """Hits of a search in payloads that masking takes back: the text stands only where it is hidden."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -56,6 +56,22 @@ def shown_by_key(failures: QuerySet[MessageError]) -> QuerySet[MessageError]:
     keys = {pk: bytes(key).decode(errors="replace") for pk, *_, key in rows}
     seen = [pk for pk, key in keys.items() if found.get(pk, UNCOVERED).key(key) == key]
     return failures.filter(~Q(queue__in=hiding) | Q(pk__in=seen))
+
+
+def shown_by_told(
+    failures: QuerySet[MessageError], headers: Sequence[str]
+) -> QuerySet[MessageError]:
+    """Those of these failures, found by what one of these headers told, of which it can be seen.
+
+    An answer would tell that it is what was guessed. Of a queue where a rule may hide any of these
+    headers no failure is found.
+    """
+    rules = masks()
+    if not rules.rules or not headers:
+        return failures
+    places = Queue.objects.values_list("pk", "system")
+    hiding = [pk for pk, system in places if rules.of(pk, system, ()).hides_any(headers)]
+    return failures.exclude(queue__in=hiding) if hiding else failures
 
 
 def _shows(error: MessageError, mask: Mask, text: str) -> bool:

@@ -1,9 +1,10 @@
 """One message from beginning to end: every track, failure, call and decision that names it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 from django.db.models import Q
 
@@ -29,7 +30,7 @@ from integration.selectors.failures.timeline import (
     in_order,
 )
 from integration.selectors.masking.calls import cover_calls
-from integration.selectors.masking.covers import UNCOVERED, covers_of
+from integration.selectors.masking.covers import UNCOVERED, Cover, covers_of
 from integration.selectors.masking.rules import Masks, masks
 from integration.selectors.scope import Scope
 from integration.selectors.traces import trace_of
@@ -132,13 +133,17 @@ def story(message_id: str, scope: Scope) -> Story | None:
     if not (tracks or failures or receipts or tests or sent or calls or decided):
         return None
     tried = list(ErrorAttempt.objects.filter(error__in=failures).order_by("at")[:MOST])
-    _cover(failures, tried, calls)
+    covers = _cover(failures, tried, calls)
     events = [
         *map(_posted, receipts),
         *map(_tested, tests),
         *_sent(sent, is_posted=bool(receipts or tests)),
         *_written(tracks, failures),
-        *(event for error in failures for event in _failed(error, tried, decided)),
+        *(
+            event
+            for error in failures
+            for event in _failed(error, tried, decided, covers.get(error.pk, UNCOVERED), scope)
+        ),
         *(decision(change) for change in decided if change.error_id is None),
         *(_ended(track) for track in tracks if not _is_listed(track, failures, [*tried, *decided])),
         *map(_called, calls),
@@ -179,11 +184,14 @@ def _failures(message_id: str, scope: Scope) -> list[MessageError]:
 
 def _cover(
     failures: Sequence[MessageError], tried: Sequence[ErrorAttempt], calls: Sequence[Delivery]
-) -> None:
-    """Hide what is masked in the texts of rows that are only shown; covers are asked for once."""
+) -> Mapping[UUID, Cover]:
+    """Hide what is masked in the texts of rows that are only shown; covers are asked for once.
+
+    Returns those of the failures of which anything is hidden.
+    """
     rules = masks() if failures or calls else Masks()
     if not rules.rules:
-        return
+        return {}
     found = covers_of([error.pk for error in failures], rules)
     for error in failures:
         error.text = found.get(error.pk, UNCOVERED).text(error.text, error.code)
@@ -192,6 +200,7 @@ def _cover(
         attempt.text = cover.text(attempt.text, attempt.code)
         attempt.detail = cover.text(attempt.detail)
     cover_calls(calls, rules)
+    return found
 
 
 def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) -> list[ErrorChange]:
@@ -270,11 +279,15 @@ def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> It
 
 
 def _failed(
-    error: MessageError, tried: Sequence[ErrorAttempt], decided: Sequence[ErrorChange]
+    error: MessageError,
+    tried: Sequence[ErrorAttempt],
+    decided: Sequence[ErrorChange],
+    cover: Cover,
+    scope: Scope,
 ) -> Iterable[Event]:
     tries = [one for one in tried if one.error_id == error.pk]
     changes = [change for change in decided if change.error_id == error.pk]
-    return events_of(error, tries, changes)
+    return events_of(error, tries, changes, cover, scope)
 
 
 def _is_listed(
