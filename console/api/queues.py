@@ -39,6 +39,7 @@ from integration.actions.queues import refuse_jms
 from integration.models import Queue
 from integration.selectors.queues import queues, rates, seeking
 from integration.selectors.queues.seeking import To, Wanted
+from integration.selectors.setup import foreign
 from integration.selectors.setup.queues import queue_named, topic_facts_now
 
 router: Final = Router(tags=["queues"])
@@ -66,7 +67,9 @@ def read_queue(request: HttpRequest, name: str) -> QueueDetail:
 @reading(router, f"{ONE}/set-up", answer=QueueSetUp)
 def read_set_up(request: HttpRequest, name: str) -> QueueSetUp:
     """What people set up of a queue. The configuration file changes it."""
-    return QueueSetUp(queue=name, values=facts(_wanted(request, name)))
+    queue = _wanted(request, name)
+    values = facts(queue) | foreign.names_in(queue, scope_of(request.user))
+    return QueueSetUp(queue=name, values=values)
 
 
 @acting(router, "POST", f"{ONE}/pauses", Right.VIEW, Right.OPERATE, answer=QueueDetail)

@@ -15,6 +15,8 @@ from console.setup.noun import Noun
 from console.setup.pages import known_row
 from console.setup.urls import NOUNS
 from integration.actions.configuration import facts
+from integration.selectors.scope import Scope
+from integration.selectors.setup import foreign
 
 router: Final = Router(tags=["set-up"])
 KINDS: Final[Mapping[str, Noun]] = {noun.many: noun for noun in NOUNS}
@@ -38,8 +40,10 @@ class SetUpLine(Schema):
     values: dict[str, Any]
 
     @classmethod
-    def of(cls, row: Any) -> "SetUpLine":
-        return cls(number=row.pk, name=str(row), values=facts(row))
+    def of(cls, row: Any, scope: Scope) -> "SetUpLine":
+        """What it refers to out of the scope is not named."""
+        values = facts(row) | foreign.names_in(row, scope)
+        return cls(number=row.pk, name=str(row), values=values)
 
 
 class SetUpPage(Schema):
@@ -69,14 +73,13 @@ def list_rows(request: HttpRequest, kind: str, filters: Query[SetUpFilters]) -> 
     """All of a kind, a page at a time, the oldest first."""
     noun = _noun(kind)
     refuse_unknown(request, SetUpFilters)
-    wanted = noun.filters(
-        {"words": filters.words or ""}, queryset=noun.rows(scope_of(request.user))
-    )
+    scope = scope_of(request.user)
+    wanted = noun.filters({"words": filters.words or ""}, queryset=noun.rows(scope))
     if not wanted.form.is_valid():
         raise BadInputError("“words” is too long.")
     rest = wanted.qs.filter(pk__gt=filters.after or 0).order_by("pk")
     shown, last = page_of(list(rest[: PAGE_ROWS + 1]))
-    lines = [SetUpLine.of(row) for row in shown]
+    lines = [SetUpLine.of(row, scope) for row in shown]
     return SetUpPage(rows=lines, next=None if last is None else last.pk)
 
 
@@ -85,9 +88,10 @@ def read_row(request: HttpRequest, kind: str, number: int) -> SetUp:
     """One of them, with its values and what depends on it."""
     noun = _noun(kind)
     row = known_row(request, noun, in_range(number, f"There is no such {noun.word}."))
-    uses = noun.uses(row, scope_of(request.user))
+    scope = scope_of(request.user)
+    uses = noun.uses(row, scope)
     return SetUp(
-        **SetUpLine.of(row).model_dump(),
+        **SetUpLine.of(row, scope).model_dump(),
         uses=[Use.model_validate(use, from_attributes=True) for use in uses],
     )
 

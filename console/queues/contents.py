@@ -78,7 +78,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> dict[str, Any] | Non
         "hour": _hour(row) if row.is_read else None,
         "switches": switchboard.switches(detail.queue, detail.switches),
         "asked_stop": asked_stop(row),
-        "history": queue_history.history(row.id),
+        "history": queue_history.history(row.id, scope),
         "instance": instance,
         "runs": runs,
         "outgoing": outgoing(detail.queue, reveal=reveal) if row.sends else None,

@@ -8,10 +8,11 @@ from django import forms
 from django.http import HttpRequest
 
 from console.forms.setup_form import SetupForm, names_in
+from console.layout.access import scope_of
 from console.setup.lists import Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
-from integration.models import EventKind, EventSubscription
-from integration.selectors.setup import nouns
+from integration.models import EventKind, EventSubscription, ExternalSystem
+from integration.selectors.setup import foreign, nouns
 
 PARTS: Final = (
     ("", "", ("name", "description", "enabled")),
@@ -64,12 +65,16 @@ class EventSubscriptionTable(tables.Table):
     def render_kinds(self, value: list[str]) -> str:
         return ", ".join(value)
 
-    def render_system(self, value: object) -> str:
-        return str(value or "all")
+    def render_system(self, value: ExternalSystem | None) -> str:
+        return _system(value, self.request)
 
 
-def _more(_request: HttpRequest, _row: EventSubscription) -> Mapping[str, object]:
-    return {}
+def _system(system: ExternalSystem | None, request: HttpRequest) -> str:
+    return "all" if system is None else foreign.name_of(system, scope_of(request.user))
+
+
+def _more(request: HttpRequest, row: EventSubscription) -> Mapping[str, object]:
+    return {"system": _system(row.system, request)}
 
 
 def _stopped(subscription: EventSubscription) -> str:

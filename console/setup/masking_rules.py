@@ -8,14 +8,15 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 
 from console.forms.setup_form import SetupForm, names_in
-from console.layout.access import Right, needs
+from console.layout.access import Right, needs, scope_of
 from console.layout.answers import see
 from console.setup.lists import Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
 from console.setup.pages import known_row, refuse, seen_in, show_form
 from integration.models import MaskingRule
 from integration.selectors.masking import tryout
-from integration.selectors.setup import nouns
+from integration.selectors.scope import Scope
+from integration.selectors.setup import foreign, nouns
 
 TRIED: Final = frozenset({"path", "part", "style"})
 LIMITS: Final = ("system", "queue", "service", "structure")
@@ -100,7 +101,8 @@ class MaskingRuleTable(tables.Table):
         return what_of(record)
 
     def render_limits(self, record: MaskingRule) -> str:
-        return ", ".join(str(limit) for _, limit in limits_of(record)) or "everything"
+        limits = limits_of(record, scope_of(self.request.user))
+        return ", ".join(name for _, name in limits) or "everything"
 
 
 def what_of(rule: MaskingRule) -> str:
@@ -114,15 +116,19 @@ def what_of(rule: MaskingRule) -> str:
             return rule.path
 
 
-def limits_of(rule: MaskingRule) -> list[tuple[str, Any]]:
-    """The limits of a rule, each with its label."""
+def limits_of(rule: MaskingRule, scope: Scope) -> list[tuple[str, str]]:
+    """The limits of a rule, each with its label; what is out of the scope is not named."""
     labels = MaskingRuleForm.Meta.labels
     found = ((name, getattr(rule, name)) for name in LIMITS)
-    return [(labels.get(name, name.capitalize()), limit) for name, limit in found if limit]
+    return [
+        (labels.get(name, name.capitalize()), foreign.name_of(limit, scope))
+        for name, limit in found
+        if limit
+    ]
 
 
-def _more(_request: HttpRequest, rule: MaskingRule) -> Mapping[str, object]:
-    return {"what": what_of(rule), "limits": limits_of(rule)}
+def _more(request: HttpRequest, rule: MaskingRule) -> Mapping[str, object]:
+    return {"what": what_of(rule), "limits": limits_of(rule, scope_of(request.user))}
 
 
 MASKING_RULES: Final = Noun(

@@ -23,6 +23,7 @@ from integration.actions.operations import release_held
 from integration.errors import IntegrationError
 from integration.selectors import changes
 from integration.selectors.masking.limits import removal_unmasks, storing_unmasks
+from integration.selectors.setup import foreign
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
@@ -74,10 +75,11 @@ def show_card(
     **more: object,
 ) -> HttpResponse:
     """The page of one row, with more in its context."""
+    scope = scope_of(request.user)
     context = {
         **_about(request, noun, row),
-        "uses": noun.uses(row, scope_of(request.user)),
-        "history": changes.history_of(noun.kind, row.pk),
+        "uses": noun.uses(row, scope),
+        "history": foreign.without_names(changes.history_of(noun.kind, row.pk), scope),
         "stops": noun.stops(row) if noun.stops is not None else "",
         "warning": noun.warns(row),
         "held": noun.held_of(request.user, row),

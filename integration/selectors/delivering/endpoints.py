@@ -82,17 +82,22 @@ class EndpointDetail:
     outcomes: list[Outcome]
     answers: list[Delivery]
     uses: list[Use]
+    # More queues that send to it, which the person may not know of.
+    hidden_uses: int
     tests: list[EndpointTest]
 
 
 def standing(scope: Scope = EVERYTHING) -> list[EndpointRow]:
     """Every endpoint a person may know of, the most urgent first; six queries."""
     endpoints = Endpoint.objects.filter(scope.within("system"))
-    return sorted(rows(endpoints), key=lambda row: (row.standing.rank, row.name))
+    return sorted(rows(endpoints, scope), key=lambda row: (row.standing.rank, row.name))
 
 
-def rows(endpoints: Iterable[Endpoint]) -> list[EndpointRow]:
-    """These endpoints as they stand now. `endpoints` may be a query of endpoints."""
+def rows(endpoints: Iterable[Endpoint], scope: Scope = EVERYTHING) -> list[EndpointRow]:
+    """These endpoints as they stand now. `endpoints` may be a query of endpoints.
+
+    Queues out of the scope count, and are not named.
+    """
     ids = [one.pk for one in endpoints]
     uses = _queues_of(ids)
     lags = _lags({queue for used in uses.values() for queue in used})
@@ -113,7 +118,7 @@ def rows(endpoints: Iterable[Endpoint]) -> list[EndpointRow]:
                 waiting=waiting,
                 open=calls.of_endpoint(endpoint.pk),
                 quarter=recent[endpoint.pk],
-                queues=tuple(sorted(used.values())),
+                queues=tuple(sorted(name for name, of in used.values() if scope.allows(of))),
                 shares_ledger=shared.get(endpoint.pk, ()),
             )
         )
@@ -137,24 +142,28 @@ def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDet
 
     Without `reveal` the excerpts of answers are left out: they may repeat payloads.
     """
-    listed = rows(Endpoint.objects.filter(scope.within("system"), name=name))
+    listed = rows(Endpoint.objects.filter(scope.within("system"), name=name), scope)
     if not listed:
         return None
     [row] = listed
     endpoint = row.endpoint
     answers = (
-        Delivery.objects.filter(endpoint=endpoint.pk, ended_at__isnull=False)
+        Delivery.objects.filter(
+            scope.within("queue__system"), endpoint=endpoint.pk, ended_at__isnull=False
+        )
         .select_related("queue")
         .order_by("-ended_at")
     )
     shown = list((answers if reveal else answers.defer("excerpt"))[:ANSWERS_SHOWN])
     cover_calls(shown)
+    uses, hidden = _uses(endpoint, scope)
     return EndpointDetail(
         row=row,
         day=figures.windows([endpoint.pk], DAY, NEWEST_CALLS)[endpoint.pk],
         outcomes=figures.outcomes(endpoint.pk, DAY),
         answers=shown,
-        uses=_uses(endpoint),
+        uses=uses,
+        hidden_uses=hidden,
         tests=list(endpoint.tests.all()[:TESTS_SHOWN]),
     )
 
@@ -172,16 +181,18 @@ def of_queues(queues: Sequence[int]) -> list[EndpointRow]:
     return sorted(rows(Endpoint.objects.filter(named).distinct()), key=lambda row: row.name)
 
 
-def _queues_of(endpoints: Sequence[int]) -> Mapping[int, dict[int, str]]:
-    """Endpoint -> queue -> name, of queues of their own and of targets; two queries."""
-    names: dict[int, dict[int, str]] = defaultdict(dict)
+def _queues_of(endpoints: Sequence[int]) -> Mapping[int, dict[int, tuple[str, int | None]]]:
+    """Endpoint -> queue -> name and system, of queues of their own and of targets; two queries."""
+    found: dict[int, dict[int, tuple[str, int | None]]] = defaultdict(dict)
     own = Queue.objects.filter(endpoint__in=endpoints, direction=Queue.Direction.OUTBOUND)
-    for endpoint, pk, name in own.order_by().values_list("endpoint", "pk", "name"):
-        names[endpoint][pk] = name
+    columns = ("endpoint", "pk", "name", "system")
+    for endpoint, pk, name, system in own.order_by().values_list(*columns):
+        found[endpoint][pk] = (name, system)
     targets = ChannelTarget.objects.filter(endpoint__in=endpoints).order_by()
-    for endpoint, pk, name in targets.values_list("endpoint", "queue", "queue__name"):
-        names[endpoint][pk] = name
-    return names
+    columns = ("endpoint", "queue", "queue__name", "queue__system")
+    for endpoint, pk, name, system in targets.values_list(*columns):
+        found[endpoint][pk] = (name, system)
+    return found
 
 
 def _lags(queues: Iterable[int]) -> Mapping[int, int]:
@@ -201,14 +212,16 @@ def _sum(lags: Iterable[int | None]) -> int | None:
     return sum(looked) if looked else None
 
 
-def _uses(endpoint: Endpoint) -> list[Use]:
+def _uses(endpoint: Endpoint, scope: Scope) -> tuple[list[Use], int]:
+    """The queues of this scope that send to it, and how many others do."""
     channels: dict[int, list[str]] = defaultdict(list)
     for target in endpoint.targets.select_related("channel"):
         channels[target.queue_id].append(target.channel.name)
     own = Q(endpoint=endpoint, direction=Queue.Direction.OUTBOUND)
-    queues = list(Queue.objects.filter(own | Q(pk__in=channels)).order_by("name"))
+    every = list(Queue.objects.filter(own | Q(pk__in=channels)).order_by("name"))
+    queues = [queue for queue in every if scope.allows(queue.system_id)]
     lags = _lags([queue.pk for queue in queues])
-    return [
+    uses = [
         Use(
             queue=queue.name,
             is_own=queue.endpoint_id == endpoint.pk,
@@ -217,3 +230,4 @@ def _uses(endpoint: Endpoint) -> list[Use]:
         )
         for queue in queues
     ]
+    return uses, len(every) - len(queues)

@@ -7,6 +7,8 @@ from typing import Final
 from integration.models import QueueChange
 from integration.selectors import changes
 from integration.selectors.changes import Change, Difference
+from integration.selectors.scope import Scope
+from integration.selectors.setup import foreign
 
 ROWS: Final = 30
 WORDS: Final = {"create": "Created", "change": "Changed", "delete": "Deleted"}
@@ -28,10 +30,13 @@ class Event:
     change: int | None = None
 
 
-def history(queue_id: int, rows: int = ROWS) -> list[Event]:
-    """The newest events of a queue, in two queries; the caller made sure that it may be known."""
+def history(queue_id: int, scope: Scope, rows: int = ROWS) -> list[Event]:
+    """The newest events of a queue, in two queries; the caller made sure that it may be known.
+
+    What is out of the scope is not named, which takes more queries for people whom one limits.
+    """
     decided = QueueChange.objects.filter(queue=queue_id).order_by("-at", "-id")[:rows]
-    changed = changes.history_of("queue", queue_id, rows)
+    changed = foreign.without_names(changes.history_of("queue", queue_id, rows), scope)
     events = [*map(_decision, decided), *map(_change, changed)]
     return sorted(events, key=lambda event: event.at, reverse=True)[:rows]
 

@@ -22,6 +22,7 @@ from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.stops import stops, stuck
 from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.setup import foreign
 from integration.selectors.setup.retry_line import retry_line
 from integration.store.sessions import database_now, fetch_all
 
@@ -121,7 +122,7 @@ def detail(
         queue=queue,
         row=row,
         switches=_switches(queue) if row.is_read else (),
-        facts=_facts(queue, sends=row.sends),
+        facts=_facts(queue, scope, sends=row.sends),
         sending=sending(queue) if is_outbound else None,
         gaps=list(gaps.annotate(size=F("to_offset") - F("from_offset"))[:GAPS_SHOWN]),
         rescued=rescued(queue) if any(p.may_have_rescued for p in row.partitions) else None,
@@ -221,7 +222,7 @@ def _switches(queue: Queue) -> tuple[Switch, ...]:
     return tuple(every)
 
 
-def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
+def _facts(queue: Queue, scope: Scope, *, sends: bool) -> tuple[tuple[str, str], ...]:
     named = _source(queue)
     if queue.direction == Queue.Direction.OUTBOUND:
         return (*named, ("Order", _order(queue)), *(_when_it_fails(queue) if sends else ()))
@@ -232,7 +233,7 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
         *_when_it_fails(queue),
     ]
     if queue.error_queue is not None:
-        facts.append(("Error queue", queue.error_queue.name))
+        facts.append(("Error queue", foreign.name_of(queue.error_queue, scope)))
     if queue.keeps_keys_in_order:
         facts.append(("Order within a key", KEY_ORDER))
     if queue.most_workers != 1 and not queue.provider.is_jms:

@@ -28,6 +28,7 @@ from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues.queues import overview
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.setup import takers
 
 # Documents are counted no further: a page does not wait for a large table.
 DOCUMENTS_CAP: Final = 10_000
@@ -146,12 +147,19 @@ def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
     return taken + _masked_by(service)
 
 
-def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
-    """The services that store into it, the channels it judges; its documents are told apart."""
+def uses_of_structure(structure: ObjectStructure, scope: Scope) -> list[Use]:
+    """The services that store into it, the channels it judges; its documents are told apart.
+
+    Services that others alone may know of are told as a number.
+    """
     services = [
         Use("enterpriseservice", service.pk, service.interface, "stores its messages here")
-        for service in structure.services.all()
+        for service in takers.services(scope).filter(structure=structure)
     ]
+    if hidden := structure.services.count() - len(services):
+        services.append(
+            Use("", 0, so_many(hidden, "service"), "of systems that are hidden from you")
+        )
     channels = [
         Use("publishchannel", channel.pk, channel.name, "has its payloads judged by it")
         for channel in structure.channels.all()
