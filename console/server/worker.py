@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from console.server import limits
+from console.server import charsets, limits
 from console.server.arriving import Arriving, Ending, Head
 from console.server.sockets import BufferedSocket
 
@@ -52,6 +52,8 @@ class _Wait(NamedTuple):
 class BufferedWorker(ThreadWorker):  # type: ignore[misc]
     """Collects whole requests before threads see them. For plain HTTP/1: TLS ends at the proxy."""
 
+    wsgi: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waits: dict[TConn, _Wait] = {}
@@ -77,6 +79,10 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         self._upload_bytes = settings.SLUICE_BULK_UPLOAD_MB * 2**20 + limits.FORM_BYTES
         self._http_api_pool = ThreadPoolExecutor(self.cfg.threads, "http-api")
         super().init_process()
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        self.wsgi = charsets.readable(self.wsgi)
 
     def get_thread_pool(self) -> ThreadPoolExecutor:
         """The console's; the HTTP API's is `_http_api_pool`."""

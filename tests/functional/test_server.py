@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from django.urls import reverse
 
 from devstack.servers import Servers
 from integration.models import OutboxRow
@@ -248,3 +249,15 @@ def test_a_request_that_hangs_costs_a_process_and_no_post(mortal_port: int, way:
             continue
         break
     assert OutboxRow.objects.count() == 1
+
+
+CONTENT_TYPES = [
+    *(f"text/plain; charset={name}" for name in ("base64", "rot13", "undefined", "idna", "none")),
+    *('text/plain; charset="a b"', "text/plain; name*=none''x", "text/plain; charset=latin-1"),
+]
+
+
+def test_an_address_is_read_whatever_is_claimed_of_the_body(port: int) -> None:
+    for content_type in CONTENT_TYPES:
+        asked = Request("GET", f"{reverse('login')}?next=/queues/", {"Content-Type": content_type})
+        assert ask(port, asked).status == 200, content_type
