@@ -7,8 +7,8 @@ from typing import Final
 from integration.actions.check import Check, DocumentChange, Ending
 from integration.envelope import read_unwrapped
 from integration.policy.failure import FailureClass
+from integration.selectors.failures.account import sentence_of
 from integration.selectors.failures.diffs import Diff, difference
-from integration.selectors.failures.failure import sentence_of
 from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show
 from integration.selectors.masking.covers import Cover
 from integration.selectors.masking.documents import masked_text

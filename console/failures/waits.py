@@ -5,7 +5,8 @@ from uuid import UUID
 
 from crontasks.health.released import waits_for
 from integration.policy.states import ErrorState
-from integration.selectors.failures.failure import FailureDetail, detail, sentence_of
+from integration.selectors.failures.account import NOW, sentence_of
+from integration.selectors.failures.failure import FailureDetail, detail
 from integration.selectors.scope import Scope
 
 SOON: Final = "The engine tries it within seconds; this page shows the outcome."
@@ -22,7 +23,8 @@ def what_follows_release(error_id: UUID, scope: Scope) -> str:
     failure = detail(error_id, scope)
     if failure is None:
         return SOON
-    if failure.is_behind and failure.state in {ErrorState.READY, ErrorState.PARKED}:
+    is_behind = failure.is_behind or failure.account.now != NOW[ErrorState.READY]
+    if is_behind and failure.state in {ErrorState.READY, ErrorState.PARKED}:
         return failure.account.now
     waits = _waits(failure)
     return f"It is waiting. {waits}" if waits else SOON

@@ -144,6 +144,17 @@ def test_one_that_waits_for_a_message_of_a_hidden_system_is_not_said_to_be_tried
         assert hidden not in page
 
 
+def test_one_that_the_position_went_back_over_waits_for_it(client: Client) -> None:
+    error = a_failure()
+    QueuePartition.objects.filter(queue=error.queue_id).update(
+        next_offset=error.offset - 2, moved_at=Now()
+    )
+    answer = client.post(reverse("release", args=[error.pk]), {"version": 1}, follow=True)
+    page = unescape(answer.text)
+    assert page.count("It is tried by itself once the queue has come past it") == 2
+    assert SOON not in page
+
+
 @pytest.mark.parametrize("stop", [endpoint_down, system_off])
 def test_a_message_to_an_endpoint_that_takes_none_waits_for_that(stop: Break) -> None:
     error = an_outgoing_failure()

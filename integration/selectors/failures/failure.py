@@ -1,7 +1,8 @@
 """One failure: what happened, what to do now, its payload, every attempt and every decision."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.db.models import F, Q
 
 from integration.codec import decode_headers
 from integration.delivery.foreign import DEAD_LETTER
-from integration.envelope import FlawCode, FoundingId, parse_founding_id, topic_in_id
+from integration.envelope import FoundingId, parse_founding_id, topic_in_id
 from integration.envelope.dead_letters import (
     CAUSE_HEADERS,
     PLACE_HEADERS,
@@ -19,10 +20,15 @@ from integration.envelope.dead_letters import (
 )
 from integration.masking.mask import NOTHING, Mask
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
-from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
 from integration.registries.reading import reading_of
-from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice_for
+from integration.selectors.failures.account import (
+    Account,
+    account_of,
+    waiting_behind,
+    waiting_for_position,
+    waiting_hidden,
+)
 from integration.selectors.failures.decisions import in_own_words
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
@@ -34,22 +40,11 @@ from integration.selectors.masking.documents import hides_some
 from integration.selectors.masking.errors import MaskedError
 from integration.selectors.masking.rules import any_rules
 from integration.selectors.scope import Scope
-from integration.selectors.setup import takers
 from integration.store import key_order, strict_order
 
 NEIGHBOURS: Final = 5
 PARKED_CAP: Final = 1_000
-PARKED: Final = "PARKED"
-WAITING: Final = (ErrorState.READY, ErrorState.RETRY, ErrorState.PARKED)
 UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed ones."
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The account of what happened, in one sentence, and what to do now."""
-
-    what: str
-    now: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,27 +166,6 @@ class FailureDetail:
             yield FoundingId(queue.provider.name, named, error.partition, error.offset)
 
 
-AFTER_CLASS: Final[Mapping[str, str]] = {
-    FailureClass.PERMANENT: "It is not tried again by itself.",
-    FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
-    FailureClass.CONFLICT: "Other work held the same rows. It is not tried by itself any more.",
-    FailureClass.DEPENDENCY: "It refers to something that was not there. It is not tried by "
-    "itself any more.",
-    FailureClass.OUTAGE: "Something every message needs was down.",
-    FailureClass.DISABLED: "No retry was spent.",
-    FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
-}
-# The next step; for one on hold it depends on the code: selectors.advice.
-NOW: Final[Mapping[ErrorState, str]] = {
-    ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
-    ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
-    ErrorState.PARKED: "Release or delete the earlier message of its key; this one follows then.",
-    ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
-    ErrorState.RESOLVED: "Nothing: it is done.",
-    ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
-}
-
-
 def is_known(error_id: UUID, scope: Scope) -> bool:
     """Return whether there is such a failure for someone of this scope."""
     return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
@@ -219,11 +193,12 @@ def detail(error_id: UUID, scope: Scope, *, is_revealed: bool = False) -> Failur
     late, first = why_late(error, error.queue, place), _first_of(error)
     ahead, error_queue = _ahead(first, scope), _error_queue(error, scope)
     is_hidden = first is not None and ahead is None and not scope.is_whole
-    waits = _hidden(error, error_queue) if is_hidden else _waiting(error, ahead, error_queue)
+    behind = waiting_hidden if is_hidden else partial(waiting_behind, ahead=ahead)
+    waits = behind(error, error_queue=error_queue) or waiting_for_position(error, place)
     return FailureDetail(
         error=error,
         error_queue=error_queue,
-        account=_account(error, late, waits),
+        account=account_of(error, late, waits),
         late=late,
         ahead=ahead,
         is_ahead_hidden=is_hidden,
@@ -304,70 +279,6 @@ def _ahead(first: UUID | None, scope: Scope) -> FailureRow | None:
     return rows[0] if rows else None
 
 
-def _account(error: MessageError, late: str | None, waits: str) -> Account:
-    """`waits` says what is to be closed before it is tried; empty where nothing is."""
-    state = ErrorState(error.state)
-    name = error.interface or "A message of unknown type"
-    tried = "once" if error.attempts == 1 else f"{error.attempts} times"
-    what = f"{name} was tried {tried} and failed: {sentence_of(error.text or error.code)}"
-    if error.code == PARKED:
-        what = f"{name} was not tried: {sentence_of(error.text)}"
-    elif error.attempts == 0:
-        what = f"{name} could not be tried: {sentence_of(error.text or error.code)}"
-    if state is ErrorState.RESOLVED:
-        first = "was parked" if error.code == PARKED else "failed"
-        what = f"{name} {first} at first and ended as {error.ended.lower() or 'resolved'}."
-    elif state is ErrorState.HOLD:
-        what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
-    if waits:
-        return Account(what, waits)
-    if state is not ErrorState.HOLD:
-        return Account(what, NOW[state])
-    now = advice_for(error, error.queue, _cause(error))
-    if late:
-        now = f"{now} Releasing it needs a confirmation. {late}"
-    return Account(what, now)
-
-
-def _waiting(error: MessageError, ahead: FailureRow | None, error_queue: str) -> str:
-    """What it waits for; empty where it does not, or not yet: on hold it waits for a person."""
-    if ahead is None or error.state not in WAITING:
-        return ""
-    name = ahead.interface or "a message of unknown type"
-    if key_order.ahead_of(error) is not None:
-        return (
-            f"It waits behind {name} at offset {ahead.offset:,}, which has the same key. Release "
-            "or delete that one; this one follows by itself."
-        )
-    return (
-        f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
-        f"queue {f'{error_queue} ' if error_queue else ''}keeps strict order. Release or delete "
-        "that one; this one is tried within seconds of that."
-    )
-
-
-def _hidden(error: MessageError, error_queue: str) -> str:
-    """The same where that is out of scope."""
-    if error.state not in WAITING:
-        return ""
-    queue = f"the error queue {error_queue}" if error_queue else "its error queue"
-    return (
-        f"It waits behind a message that you may not see, because {queue} keeps strict order. Ask "
-        "somebody who may see all external systems to release or delete that one; this one is "
-        "tried within seconds of that."
-    )
-
-
-def _cause(error: MessageError) -> str:
-    """The code to mend; a tombstone has no text in which a key could be corrected."""
-    if error.code == "SERVICE_DISABLED":
-        return takers.lack_of(error.interface)
-    if error.code == "SYSTEM_DISABLED" and error.queue.system and error.queue.system.enabled:
-        return SYSTEM_ON_AGAIN
-    is_key = error.code in {FlawCode.NO_KEY, FlawCode.KEY_TOO_LONG}
-    return "BAD_KEY" if is_key and error.current_payload is None else error.code
-
-
 def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
     # One that was parked stops nothing any more, also until the next run has noticed that.
     blocks = place is not None and place.state_error == error.pk and error.parked_at is None
@@ -406,9 +317,3 @@ def _same_key(error: MessageError) -> list[FailureRow]:
     others = MessageError.objects.filter(same, queue=error.queue_id, state__in=OPEN)
     others = others.exclude(pk=error.pk)
     return rows_of(others.order_by(F("offset") + 0), NEIGHBOURS)
-
-
-def sentence_of(text: str) -> str:
-    """The text of a failure with a full stop, where it has none."""
-    sentence = text.strip()
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

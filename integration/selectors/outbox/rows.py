@@ -11,7 +11,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
 from integration.models.outbox import of_lease
 from integration.policy.states import OutboxState
-from integration.selectors.failures.failure import Account
+from integration.selectors.failures.account import Account
 from integration.selectors.outbox.shards import lease_of, leases_of
 from integration.selectors.outbox.words import Place, account
 from integration.selectors.paging import PAGE_ROWS, Page, capped_count

@@ -6,7 +6,7 @@ from typing import Final
 
 from integration.models import OutboxRow, RelayLease
 from integration.policy.states import OutboxKind, OutboxState
-from integration.selectors.failures.failure import Account, sentence_of
+from integration.selectors.failures.account import Account, sentence_of
 from integration.selectors.starting import celery
 
 THEN: Final = "Then send it again; or give it up."
