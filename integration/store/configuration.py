@@ -46,7 +46,6 @@ def queue_with_its_own(queue_id: int) -> Queue:
 def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
     """The configuration of a queue that was read with all it names."""
     rows = list(EnterpriseService.objects.select_related("structure"))
-    services = {row.interface: service_of(row, worker) for row in rows}
     endpoint, routes = _routes(queue)
     forward = _forward(queue)
     sends = endpoint is not None or any(routes.values())
@@ -72,7 +71,7 @@ def snapshot_of(queue: Queue, *, worker: str) -> QueueSnapshot:
         strict_error_queue=strict_order.of(error_queue),
         followed=_followed(_trackings(queue, rows)) if queue.tracks else {},
         write_tracks=tracks.texts,
-        services=services,
+        services={row.interface: service_of(row, worker) for row in rows},
         sends=sends,
         endpoint=endpoint,
         routes=routes,
