@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.soak.holding import FEW, Grown, medians
+from bench.soak.holding import FEW, Grown, held
 from bench.soak.plan import LINE, OUT, PLAIN, POSTED, SHARES, messages, published_to
 from bench.soak.run import shortcomings
 
@@ -39,9 +39,10 @@ def test_memory_may_grow_by_a_twentieth_and_counts_by_few_more():
     assert [words.split(" grew")[0] for words in grown] == ["memory", "threads"]
 
 
-def test_what_is_held_is_the_median_of_its_samples():
-    assert medians([{"locks": 1.0}, {"locks": 9.0}, {"locks": 2.0}]) == {"locks": 2.0}
-    assert medians([]) == {}
+def test_memory_is_the_median_of_its_samples_and_all_else_the_most():
+    samples = [{"memory": n, "locks": n} for n in (1.0, 9.0, 2.0)]
+    assert held(samples) == {"memory": 2.0, "locks": 9.0}
+    assert held([]) == {}
 
 
 @pytest.mark.parametrize(
