@@ -1,5 +1,6 @@
 """The speed of the console's pages on a database of one million failures."""
 
+import json
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -88,7 +89,7 @@ def _measured(rig: Rig, rounds: int) -> tuple[dict[str, list[float]], list[float
     person = Person(rig.start_web())
     person.log_in(NAME, PASSWORD)
     person.make_token()
-    pages = _pages(rig)
+    pages = _pages(rig, person)
     _timed(person, {**pages, "admin": ADMIN})  # a first look: templates and caches
     sample: dict[str, list[float]] = {name: [] for name in pages}
     admin: list[float] = []
@@ -99,7 +100,7 @@ def _measured(rig: Rig, rounds: int) -> tuple[dict[str, list[float]], list[float
     return sample, admin
 
 
-def _pages(rig: Rig) -> Mapping[str, str]:
+def _pages(rig: Rig, person: Person) -> Mapping[str, str]:
     """Every page that has to be fast, by a name of its own."""
     now = datetime.fromtimestamp(time.time(), UTC)
     since, until = now - timedelta(days=3), now - timedelta(days=2)
@@ -113,6 +114,7 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "SELECT id FROM integration_messageerror WHERE state = 'RESOLVED' "
         "ORDER BY last_failed_at DESC OFFSET 5000 LIMIT 1"
     )
+    cause = json.loads(person.read(f"operator/v1/failures/{held}"))["fingerprint"]
     filters = {
         "open": "state=OPEN",
         "held": "state=HOLD",
@@ -126,12 +128,12 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "time": f"state=&{window}",
         "key": "state=&key=K-77",
         "message": "state=&message_id=bench/4711",
-        "cause": "state=&fingerprint=0000000000000007",
+        "cause": f"state=&fingerprint={cause}",
         "text": "state=&text=A-4711",
         "unknown code": "state=&code=NOT_THERE",
     }
     # A page leaves out what it cannot look for, an API refuses it: closed ones by their cause.
-    strict = {**filters, "cause": "fingerprint=0000000000000007"}
+    strict = {**filters, "cause": f"fingerprint={cause}"}
     return {
         **{f"messages, {name}": f"tracking/?{query}" for name, query in TRACKED.items()},
         "message, its story": "tracking/message/?id=bench/4711",
