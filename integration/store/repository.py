@@ -247,10 +247,13 @@ class DatabaseRepository:
         behind = self._all(rows.OF_KEYS, [keys, self.queue.id, *here, each, in_all])
         waiting: set[bytes | None] = set()
         known, together = {row.id for row in first}, list(first)
+        is_strict = self.queue.strict_error_queue is not None
         for row in map(rows.open_error, behind):
             if row.order_key not in waiting and row.id not in known:
-                waiting |= set() if row.is_runnable else {row.order_key}
-                together += [row] if row.is_runnable else []
+                # What was copied to a strict error queue has a turn of its own: asked for anew.
+                follows = row.is_runnable and not (is_strict and row.copied)
+                waiting |= set() if follows else {row.order_key}
+                together += [row] if follows else []
         together.sort(key=lambda row: (row.arrival_batch or 0, row.arrival_index or 0))
         return together[:limit]
 

@@ -10,7 +10,7 @@ from integration.delivery.ports import Repository
 from integration.policy.states import Ended, ErrorState
 from integration.values import Outgoing
 from tests.contract.repository_world import World
-from tests.support.deliveries import a_change, a_new_error, blocked
+from tests.support.deliveries import a_change, a_new_error, a_record, a_unit, blocked
 
 RELEASED = {"state": ErrorState.READY}
 
@@ -28,9 +28,10 @@ class Queue:
             assert work.settle(batch_result)
         self.owned.next_offset = batch_result.next_offset
 
-    def hold(self, *offsets: int, copied: bool = True) -> list[UUID]:
+    def hold(self, *offsets: int, copied: bool = True, key: bytes | None = None) -> list[UUID]:
         """Held messages at these offsets, in one commit, copied to the error queue."""
-        new = [a_new_error(at, ErrorState.HOLD) for at in offsets]
+        units = [a_unit(record=a_record(at, key=key)) for at in offsets]
+        new = [a_new_error(unit.at, ErrorState.HOLD, unit=unit) for unit in units]
         copies = [self.copy(error.id) for error in new] if copied else []
         self.settle(BatchResult(offsets[-1] + 1, new_errors=new, outgoing=copies))
         return [error.id for error in new]
@@ -54,6 +55,13 @@ def strict(tables: World) -> Queue:
 
 @pytest.fixture
 def feeder(tables: World, strict: Queue) -> Queue:
+    return Queue(tables)
+
+
+@pytest.fixture
+def keyed(tables: World, strict: Queue) -> Queue:
+    """A feeding queue that keeps the order of its keys."""
+    tables.keep_keys_in_order()
     return Queue(tables)
 
 
@@ -168,3 +176,56 @@ def test_a_block_that_names_another_failure_of_its_own_is_no_copy(strict, feeder
     strict.settle(BatchResult(11, state=blocked(own)))
     strict.owned.state_code = "HEAD_HELD"
     assert strict.repository.head(strict.owned) is None
+
+
+def test_one_of_a_key_has_its_turn_before_those_that_arrived_after_it(keyed):
+    """The earlier one was copied last: by key it comes first, and nobody waits for nobody."""
+    [early] = keyed.hold(10, copied=False, key=b"k")
+    [late] = keyed.hold(11, key=b"k")
+    keyed.world.later(1)
+    [other] = keyed.hold(12, key=b"o")
+    keyed.world.later(1)
+    keyed.release(early)
+    [row] = keyed.repository.due_rows(keyed.owned, 10)
+    change = a_change(row, ErrorState.HOLD)
+    keyed.settle(BatchResult(13, changes=[change], outgoing=[keyed.copy(early)]))
+    keyed.release(early, late, other)
+    for error, offset in ((early, 10), (late, 11), (other, 12)):
+        assert keyed.due() == [offset]
+        keyed.world.alter(error, state=ErrorState.RESOLVED)
+
+
+def test_one_that_was_not_copied_gives_those_of_its_key_their_turn(keyed):
+    [early] = keyed.hold(10, copied=False, key=b"k")
+    [late] = keyed.hold(11, key=b"k")
+    keyed.world.later(1)
+    [other] = keyed.hold(12, key=b"o")
+    keyed.release(late, other)
+    assert keyed.due() == []
+    keyed.release(early)
+    assert keyed.due() == [10]
+    keyed.world.alter(early, state=ErrorState.RESOLVED)
+    assert keyed.due() == [11]
+
+
+def test_what_follows_one_of_its_key_waits_for_its_own_turn(keyed):
+    [first] = keyed.hold(10, key=b"k")
+    keyed.world.later(1)
+    [between] = keyed.hold(11, key=b"o")
+    keyed.world.later(1)
+    [last] = keyed.hold(12, key=b"k")
+    keyed.release(first, last)
+    assert keyed.due() == [10]
+    keyed.world.alter(first, state=ErrorState.RESOLVED)
+    assert keyed.due() == []
+    keyed.world.alter(between, state=ErrorState.DELETED)
+    assert keyed.due() == [12]
+
+
+def test_what_was_never_copied_follows_the_first_of_its_key_at_once(keyed):
+    [first] = keyed.hold(10, key=b"k")
+    units = [a_unit(record=a_record(at, key=b"k")) for at in (11, 12)]
+    parked = [a_new_error(unit.at, ErrorState.PARKED, unit=unit) for unit in units]
+    keyed.settle(BatchResult(13, new_errors=parked))
+    keyed.release(first)
+    assert keyed.due() == [10, 11, 12]

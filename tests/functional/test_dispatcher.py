@@ -158,6 +158,18 @@ def test_a_row_that_waits_for_its_turn_on_a_strict_error_queue_is_not_due():
     assert causes() == ["rows"]
 
 
+def test_a_row_has_its_turn_on_a_strict_error_queue_before_later_ones_of_its_key():
+    strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
+    queue = a_queue(error_queue=strict, ordering="key")
+    now, of_key = database_now(), {"order_key": b"k" * 16, "arrival_batch": 1}
+    an_error(queue, 2, state="READY", copied_at=now - SECOND, arrival_index=2, **of_key)
+    assert causes() == ["rows"]
+    first = an_error(queue, 1, state="HOLD", copied_at=now, arrival_index=1, **of_key)
+    assert causes() == []
+    MessageError.objects.filter(pk=first.pk).update(state="READY")
+    assert causes() == ["rows"]
+
+
 def test_an_error_queue_at_a_copy_is_due_when_the_failure_is_closed():
     strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
     first = an_error(a_queue(error_queue=strict), state="HOLD", copied_at=database_now())

@@ -165,8 +165,10 @@ class MemoryRepository:
                 and self._waits_for_position(other, owned)
             )
         ]
+        is_strict = self.queue.strict_error_queue is not None
         for other in sorted(of_key, key=lambda row: row.arrival):
-            if not self._open_error(other).is_runnable:
+            has_own_turn = is_strict and other.copied_at is not None and other.id != row.id
+            if has_own_turn or not self._open_error(other).is_runnable:
                 return
             yield other
 

@@ -22,9 +22,23 @@ def waits(database: MemoryDatabase, row: ErrorRow) -> bool:
     own = error_queue.error_at(place.topic_uuid, place.partition, place.next_offset)
     if own is not None and own.state in OPEN:
         return True
-    rows = [one for feeder in error_queue.feeders for one in feeder.open_rows()]
-    first = min((one for one in rows if _holds_its_place(error_queue, one)), key=_order)
-    return first.id != row.id
+    held = [
+        (feeder, one)
+        for feeder in error_queue.feeders
+        for one in feeder.open_rows()
+        if _holds_its_place(error_queue, one)
+    ]
+    return _first_of_key(*min(held, key=lambda pair: _order(pair[1]))).id != row.id
+
+
+def _first_of_key(database: MemoryDatabase, row: ErrorRow) -> ErrorRow:
+    """Itself, or the one of its key whose turn comes before its own."""
+    queue = database.queue
+    is_kept = queue.keeps_keys_in_order or (queue.sequential and row.parked)
+    if not is_kept or row.order_key is None:
+        return row
+    of_key = (other for other in database.open_rows() if other.order_key == row.order_key)
+    return min(of_key, key=lambda other: other.arrival)
 
 
 def _holds_its_place(error_queue: MemoryDatabase, row: ErrorRow) -> bool:
