@@ -1,5 +1,6 @@
 """Consequences of an outcome: nothing, a retry, a hold, or a stop. Pure; no Django, no Kafka."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -8,7 +9,7 @@ from uuid import UUID
 from integration.delivery.batch_result import Counters, NewError, RowChange, StateChange
 from integration.delivery.outcome import Failed, Good, Waits
 from integration.delivery.owned import HEAD_HELD
-from integration.delivery.reading import copy_headers, retry_marker_headers
+from integration.delivery.reading import COPY_HEADER, copy_headers, retry_marker_headers
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.policy import retry
@@ -280,6 +281,24 @@ def _copy(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) -> O
         message_id=unit.message_id,
         error=error_id,
     )
+
+
+def of_known_rows(outgoing: Iterable[Outgoing], rows: Mapping[UUID, UUID | None]) -> list[Outgoing]:
+    """Return what goes out where new failures have turned out to have a row already.
+
+    `rows` has it by the id a failure was given: the row that was opened again, whose copy goes out
+    under its name, or None where it has been open all along. A retry marker would lead nowhere.
+    """
+    kept: list[Outgoing] = []
+    for row in outgoing:
+        known = rows.get(row.error, row.error) if row.error else None
+        if known == row.error:
+            kept.append(row)
+        elif known is not None and row.kind == OutboxKind.COPY:
+            name = str(known).encode()
+            headers = [(n, name if n == COPY_HEADER else value) for n, value in row.headers]
+            kept.append(replace(row, error=known, headers=headers))
+    return kept
 
 
 def _record(unit: Unit, chance: Chance, ended: Ended, **row: Any) -> Ending:

@@ -206,8 +206,8 @@ INSERT_ROW: Final = (
     "clock_timestamp(), false, false, 1, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again, and
-# is as new as what was read anew around it. What a person decided of its former life, and how long
-# that had failed, says nothing of this one.
+# is as new as what was read anew around it. What a person decided of its former life, how long that
+# had failed, and that it was copied, says nothing of this one.
 REOPEN: Final = (
     'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
     "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
@@ -219,8 +219,8 @@ REOPEN: Final = (
     "retry_by = excluded.retry_by, "
     "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
     "schema_version = excluded.schema_version, "
-    "parked_at = excluded.parked_at, late = false, "
-    "apply_as_newest = false, newest_batch = NULL, newest_index = NULL, "
+    "parked_at = excluded.parked_at, copied_at = excluded.copied_at, copy_offset = NULL, "
+    "late = false, apply_as_newest = false, newest_batch = NULL, newest_index = NULL, "
     "crashes = excluded.crashes, first_failed_at = excluded.first_failed_at, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "

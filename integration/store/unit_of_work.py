@@ -11,6 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors as pg
 
 from integration.delivery.batch_result import BatchResult
+from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import OPEN_SQL, ErrorState, OutboxKind
@@ -277,16 +278,16 @@ class DatabaseUnitOfWork(OpenTransaction):
     def _adopt_known(
         self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]
     ) -> None:
-        """A failure met again has its row already: what names the new id would lead nowhere."""
+        """A failure met again has its row already, by which what goes out with it names it."""
         ids = {new.id for new in batch_result.new_errors}
         ids -= {id_ for id_, (row, _) in written.items() if row == id_}
         if not ids:
             return
-        batch_result.outgoing = [row for row in batch_result.outgoing if row.error not in ids]
+        known = {id_: written[id_][0] if id_ in written else None for id_ in ids}
+        batch_result.outgoing = of_known_rows(batch_result.outgoing, known)
         state = batch_result.state
-        if state is not None and state.error in ids:
-            row, _ = written.get(state.error, (None, 0))
-            batch_result.state = replace(state, error=row)
+        if state is not None and state.error in known:
+            batch_result.state = replace(state, error=known[state.error])
 
     def _attempts(
         self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]

@@ -76,7 +76,8 @@ WITH given AS (
     state = 'READY', spent = 0, crashes = 0, not_before = clock_timestamp(), carrier = 'row',
     late = excluded.late, apply_as_newest = excluded.apply_as_newest, closed_at = NULL, ended = '',
     newest_batch = NULL, newest_index = NULL,
-    parked_at = NULL, order_key = coalesce(e.order_key, excluded.order_key),
+    parked_at = NULL, copied_at = NULL, copy_offset = NULL,
+    order_key = coalesce(e.order_key, excluded.order_key),
     version = e.version + 1
   WHERE e.state = 'RESOLVED'
   RETURNING e.id, e.version

@@ -12,7 +12,9 @@ from django.db import connection
 from django.db.models import F
 
 from integration.actions.blocks import move_position
+from integration.codec import decode_headers
 from integration.delivery.ports import PartitionManager, Repository
+from integration.delivery.reading import COPY_HEADER, header
 from integration.delivery.snapshot import QueueSnapshot
 from integration.models import (
     ErrorAttempt,
@@ -118,6 +120,10 @@ class MemoryWorld:
 
     def outbox(self) -> list[tuple[str, str]]:
         return [(row.outgoing.kind, row.state) for row in self.database.outbox]
+
+    def copies(self) -> list[tuple[UUID | None, str]]:
+        out = [row.outgoing for row in self.database.outbox if row.outgoing.kind == "MIRROR"]
+        return [(row.error, header(row.headers, COPY_HEADER) or "") for row in out]
 
     def gaps(self) -> list[tuple[int, int]]:
         return [(gap.start, gap.end) for gap in self.database.gaps]
@@ -261,6 +267,10 @@ class DatabaseWorld:
 
     def outbox(self) -> list[tuple[str, str]]:
         return list(OutboxRow.objects.order_by("pk").values_list("kind", "state"))
+
+    def copies(self) -> list[tuple[UUID | None, str]]:
+        out = OutboxRow.objects.filter(kind="MIRROR").order_by("pk")
+        return [(row.error, header(decode_headers(row.headers), COPY_HEADER) or "") for row in out]
 
     def gaps(self) -> list[tuple[int, int]]:
         rows = Gap.objects.order_by("found_at")

@@ -7,6 +7,7 @@ import pytest
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import Repository
+from integration.delivery.reading import copy_headers
 from integration.policy.states import Ended, ErrorState
 from integration.values import Outgoing
 from tests.contract.repository_world import World
@@ -37,8 +38,20 @@ class Queue:
         return [error.id for error in new]
 
     def copy(self, error: UUID) -> Outgoing:
-        provider = self.world.queue.provider_id
-        return Outgoing(topic="e", value=b"{}", provider_id=provider, kind="MIRROR", error=error)
+        """As a run makes it."""
+        return Outgoing(
+            topic="e",
+            value=b"{}",
+            headers=copy_headers(a_record(), error, "test"),
+            provider_id=self.world.queue.provider_id,
+            kind="MIRROR",
+            error=error,
+        )
+
+    def rewind(self, offset: int) -> None:
+        """A person moves the position back, and a run goes on there."""
+        self.world.put(next_offset=offset)
+        self.owned.next_offset = offset
 
     def due(self) -> list[int]:
         return [row.offset for row in self.repository.due_rows(self.owned, 10)]
@@ -229,3 +242,36 @@ def test_what_was_never_copied_follows_the_first_of_its_key_at_once(keyed):
     keyed.settle(BatchResult(13, new_errors=parked))
     keyed.release(first)
     assert keyed.due() == [10, 11, 12]
+
+
+def test_a_failure_that_is_opened_again_is_copied_again_and_has_a_new_turn(strict, feeder):
+    [first] = feeder.hold(10)
+    feeder.world.link(first, 10)
+    strict.world.put(next_offset=11)
+    feeder.world.alter(first, state=ErrorState.RESOLVED, ended="APPLIED")
+    feeder.world.later(1)
+    [second] = feeder.hold(11)
+    feeder.world.later(1)
+    feeder.rewind(10)
+    feeder.hold(10)
+    assert feeder.world.copies() == [(error, str(error)) for error in (first, second, first)]
+    feeder.release(first, second)
+    assert feeder.due() == [11]
+    feeder.world.alter(second, state=ErrorState.RESOLVED)
+    assert feeder.due() == [10]
+
+
+def test_a_failure_that_is_open_still_is_not_copied_again(feeder):
+    [first] = feeder.hold(10)
+    feeder.rewind(10)
+    feeder.hold(10)
+    assert feeder.world.copies() == [(first, str(first))]
+
+
+def test_what_is_opened_again_is_not_copied_before_it_is_held_again(feeder):
+    [first] = feeder.hold(10)
+    feeder.world.alter(first, state=ErrorState.DELETED, ended="DELETED")
+    feeder.rewind(10)
+    feeder.settle(BatchResult(11, new_errors=[a_new_error(10, delay_seconds=0.0)]))
+    [row] = feeder.repository.due_rows(feeder.owned, 10)
+    assert (row.id, row.copied) == (first, False)

@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from integration.actions import failures
+from integration.actions.blocks import move_position
 from integration.codec import decode_headers
 from integration.models import MessageError, OutboxRow, Queue
 from integration.runs.queues import run_queue
@@ -49,6 +50,21 @@ def test_a_held_message_is_copied_and_its_copy_linked_to_its_row(broker, error_q
         (0, "FOREIGN_FAILURE", "HOLD")
     ]
     assert error_queue.partitions.get().next_offset == 3
+
+
+def test_a_failure_that_is_opened_again_is_copied_again(broker, error_queue):
+    queue = a_queue(broker, max_retries=0, error_queue=error_queue)
+    broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
+    run_queue(queue.pk)
+    error = MessageError.objects.get()
+    failures.delete(error.pk, version=error.version, actor="ann", reason="not wanted")
+    move_position(queue.partitions.get(), 0)
+    run_queue(queue.pk)
+    error.refresh_from_db()
+    assert (error.state, error.copied_at is None) == ("HOLD", False)
+    copies = OutboxRow.objects.filter(kind="MIRROR")
+    named = [(row.error, dict(decode_headers(row.headers))["sluice-error"]) for row in copies]
+    assert named == [(error.pk, str(error.pk).encode())] * 2
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from integration.delivery.batch_result import BatchResult, NewError, RowChange, StateChange
+from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.dependency import object_hash
@@ -258,9 +259,10 @@ class MemoryDatabase:
         for offset in batch_result.met_again:
             self._renumber_met(place, offset, batch.arrival)
         copied = {row.error for row in batch_result.outgoing if row.kind == OutboxKind.COPY}
-        for new in batch_result.new_errors:
-            self._fail(place, new, (batch.arrival, new.id in copied))
-        unknown = {new.id for new in batch_result.new_errors} - self.errors.keys()
+        known = {
+            new.id: self._fail(place, new, (batch.arrival, new.id in copied))
+            for new in batch_result.new_errors
+        }
         for change in batch_result.changes:
             self._change(change, copied=change.row.id in copied)
         self.wake_parked()
@@ -270,8 +272,7 @@ class MemoryDatabase:
             self.seen.setdefault(message_id, content)
         self.outbox += [
             OutRow(row, self._from_now(row.delay_seconds))
-            for row in batch_result.outgoing
-            if row.error not in unknown
+            for row in of_known_rows(batch_result.outgoing, known)
         ]
         for failure, offset in batch_result.copies:
             for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
@@ -285,21 +286,25 @@ class MemoryDatabase:
         log = () if logged is None else ((batch.arrival, owned.partition, *logged),)
         self.logged += [one for one in log if one not in self.logged]
 
-    def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
-        """A first failure, or a closed row met again after a rewind: then it is opened again."""
+    def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> UUID | None:
+        """A first failure, or a closed row met again after a rewind: then it is opened again.
+
+        Returns the row's id; None where it is open already.
+        """
         arrival, copied = extra
         record, now = new.unit.record, self.clock.seconds
         known = self.error_at(place.topic_uuid, record.partition, record.offset)
         if known is not None and known.state in OPEN:
-            return
+            return None
         if known is None:
             row = failures.new_row(new, place.topic_uuid, arrival, now)
-            row = replace(row, copied_at=now if copied else None)
         else:
             row = failures.reopened(known, new, arrival, now)
+        row = replace(row, copied_at=now if copied else None, copy_offset=None)
         self._store(replace(row, failed_at=next(self.moments)))
         self._renumber_later(row.id)
         self._tried(row.id, row.attempts, new.state, new.failure.code)
+        return row.id
 
     def _renumber_met(self, place: PlaceRow, offset: int, arrival: int) -> None:
         row = self.error_at(place.topic_uuid, place.partition, offset)
