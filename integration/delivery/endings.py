@@ -168,7 +168,7 @@ def retry_verdict(
     """Decide whether a failed message is tried again, and say by whose rule."""
     row = unit.row
     policy, source = queue.retry_for(unit.interface)
-    # One that was released or parked begins anew: how long ago it failed spends nothing.
+    # One that was released or parked begins anew, with this failure: those before spend nothing.
     begun = None if row is None or row.spent == 0 else row
     verdict = retry.decide(
         policy,

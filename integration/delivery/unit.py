@@ -17,7 +17,8 @@ from integration.values import Record
 class OpenError:
     """An open row of the error table as the engine read it.
 
-    `since_first_seconds` is the age of its first failure by the database's clock; `state` and
+    `since_first_seconds` is the age of its first failure, or of the first one since it was released
+    or parked and was tried again, by the database's clock; `state` and
     `version` fence every change; `arrival` is (batch, place) of its first committed attempt;
     `message_id` is the id it failed under, whatever a person has made of its payload since.
     `parked` ones may be passed by messages of other keys, in a sequential queue as well.

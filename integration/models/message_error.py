@@ -17,7 +17,7 @@ class MessageError(models.Model):
 
     Identity is the first position: (queue, topic UUID, partition, offset), never the message
     id. `attempts` counts settled tries, `retry_no` the retries for life, `spent` those since
-    the last release.
+    the last release; the time limit of the retries runs from `budget_since`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
@@ -64,6 +64,13 @@ class MessageError(models.Model):
         default="",
         db_default="",
         help_text="whose rule decided about its retries last",
+    )
+    budget_since = models.DateTimeField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="The first failure since it was released or parked; null = the first of all.",
     )
     arrival_batch = models.BigIntegerField(null=True)
     arrival_index = models.BigIntegerField(null=True)

@@ -25,7 +25,8 @@ class RetryPolicy:
     `max_retries` counts the tries after the first; None means without limit, which is a switch
     of its own in the forms and never written as 0. `jitter` is the largest share added to a
     pause (0.2 = up to a fifth longer): it only ever adds, so a retry is never early.
-    `total` bounds the time from the first failure to the last try.
+    `total` bounds the time from the first failure, or the first one after a release, to the last
+    try.
     """
 
     max_retries: int | None = 3
@@ -134,7 +135,7 @@ def decide(
     """Decide what follows a failed try.
 
     `spent` is the number of retries already used since the first try or the last release;
-    `since_first` the age of the first failure.
+    `since_first` the age of the first failure, or of the first one since then.
     """
     if policy.max_retries is not None and spent >= policy.max_retries:
         tries = spent + 1

@@ -78,7 +78,8 @@ SELECT pg_advisory_xact_lock({LockClass.KEY_ORDER:d}, id) FROM (
   ORDER BY 1) keys"""
 _WAKE: Final = f"""
 UPDATE integration_messageerror e
-SET state = 'RETRY', not_before = clock_timestamp(), version = e.version + 1
+SET state = 'RETRY', not_before = clock_timestamp(), budget_since = clock_timestamp(),
+  version = e.version + 1
 FROM (SELECT DISTINCT queue_id, order_key FROM integration_messageerror
       WHERE id = ANY(%s) AND order_key IS NOT NULL) keys
 CROSS JOIN LATERAL (
@@ -92,7 +93,8 @@ WHERE e.id = first.id AND first.state = 'PARKED' AND e.state = 'PARKED'"""
 AT_ONCE: Final = 20_000
 WAKE_SOME: Final = f"""
 UPDATE integration_messageerror e
-SET state = 'RETRY', not_before = clock_timestamp(), version = e.version + 1
+SET state = 'RETRY', not_before = clock_timestamp(), budget_since = clock_timestamp(),
+  version = e.version + 1
 FROM (SELECT p.id FROM integration_messageerror p WHERE p.queue_id = %s AND p.state = 'PARKED'
       ORDER BY p.partition, p.arrival_batch, p.arrival_index LIMIT {AT_ONCE}) oldest
 WHERE e.id = oldest.id AND e.state || '' = 'PARKED' AND (NOT %s OR {IS_THE_FIRST})"""

@@ -42,7 +42,7 @@ COLUMNS: Final = f"""
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.parked_at IS NOT NULL, e.copied_at IS NOT NULL,
  e.arrival_batch, e.arrival_index, e.newest_batch, e.newest_index,
- extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8,
+ extract(epoch FROM clock_timestamp() - coalesce(e.budget_since, e.first_failed_at))::float8,
  {readable_moment("e.kafka_timestamp")},
  e.message_id, e.interface, e.order_key, e.waits_for,
  e.key, coalesce(e.edited_payload, e.payload), e.headers
@@ -216,7 +216,7 @@ REOPEN: Final = (
     "spent = excluded.spent, waits_kind = excluded.waits_kind, waits_key = excluded.waits_key, "
     "waits_for = excluded.waits_for, order_key = excluded.order_key, "
     "arrival_batch = excluded.arrival_batch, arrival_index = excluded.arrival_index, "
-    "retry_by = excluded.retry_by, "
+    "retry_by = excluded.retry_by, budget_since = NULL, "
     "schema_id = excluded.schema_id, schema_subject = excluded.schema_subject, "
     "schema_version = excluded.schema_version, "
     "parked_at = excluded.parked_at, copied_at = excluded.copied_at, copy_offset = NULL, "
@@ -285,10 +285,10 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   failure_class = coalesce(v.kind, e.failure_class), code = coalesce(v.code, e.code),
   text = coalesce(v.text, e.text), detail = coalesce(v.detail, e.detail),
   fingerprint = coalesce(v.fingerprint, e.fingerprint), attempts = v.attempts,
-  waits_kind = coalesce(v.waits_kind, e.waits_kind),
-  waits_key = coalesce(v.waits_key, e.waits_key),
+  waits_kind = coalesce(v.waits_kind, e.waits_kind), waits_key = coalesce(v.waits_key, e.waits_key),
   waits_for = CASE WHEN v.waits_kind IS NULL THEN e.waits_for ELSE v.waits_for END,
   retry_no = v.retry_no, spent = v.spent, retry_by = coalesce(nullif(v.retry_by, ''), e.retry_by),
+  budget_since = CASE e.spent WHEN 0 THEN clock_timestamp() ELSE e.budget_since END,
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),

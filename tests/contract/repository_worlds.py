@@ -219,7 +219,9 @@ class DatabaseWorld:
     def later(self, seconds: float) -> None:
         step = timedelta(seconds=seconds)
         MessageError.objects.update(
-            not_before=F("not_before") - step, first_failed_at=F("first_failed_at") - step
+            not_before=F("not_before") - step,
+            first_failed_at=F("first_failed_at") - step,
+            budget_since=F("budget_since") - step,
         )
         QueuePartition.objects.update(resume_at=F("resume_at") - step)
 

@@ -304,3 +304,15 @@ def test_a_strict_error_queue_lets_nothing_parked_pass_its_key_in_a_sequential_q
     for id_ in ids[1:]:
         tables.alter(id_, state=ErrorState.READY)
     assert due(repository, owned) == [6]
+
+
+def test_what_was_parked_has_its_whole_time_for_retries_once_it_is_woken(tables, owned):
+    repository = tables.repository()
+    ids = fail(repository, owned, held(10, b"k"), failed(11, b"k"))
+    tables.alter(ids[1], spent=1)
+    tables.later(1_000)
+    tables.alter(ids[0], state=ErrorState.RESOLVED)
+    repository.wake_parked()
+    [row] = repository.due_rows(owned, 10)
+    assert (row.id, row.spent) == (ids[1], 1)
+    assert row.since_first_seconds < 500

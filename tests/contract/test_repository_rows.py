@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from integration.delivery.batch_result import BatchResult
+from integration.delivery.batch_result import BatchResult, Counters
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.ports import Repository
 from integration.delivery.reading import RetryMarker
@@ -342,6 +342,27 @@ def test_what_was_decided_of_a_closed_row_does_not_hold_when_it_is_opened_again(
     row = head(repository, owned)
     assert (row.apply_as_newest, row.late, row.crashes) == (False, False, 0)
     assert row.since_first_seconds < 500
+
+
+def test_the_time_of_retries_runs_from_the_first_failure_since_a_release(tables, owned):
+    repository = tables.repository()
+
+    def fails_after(seconds: float, counters: Counters) -> float:
+        """Returns how old its next try takes its first failure to be."""
+        tables.later(seconds)
+        change = a_change(head(repository, owned), ErrorState.RETRY, counters=counters)
+        settle(repository, owned, BatchResult(10, changes=[change]))
+        return head(repository, owned).since_first_seconds
+
+    error = fail(repository, owned, 10, at=10)
+    assert fails_after(1_000, Counters(attempts=2, retry_no=2, spent=2)) >= 1_000
+    tables.alter(error, state=ErrorState.READY, spent=0)
+    assert fails_after(1_000, Counters(attempts=3, retry_no=3, spent=1)) < 500
+    assert 600 <= fails_after(600, Counters(attempts=4, retry_no=4, spent=2)) < 1_100
+    tables.alter(error, state=ErrorState.RESOLVED, ended="APPLIED")
+    tables.later(1_000)
+    fail(repository, owned, 10, at=10)
+    assert head(repository, owned).since_first_seconds < 500
 
 
 def test_a_failing_offset_with_an_open_row_leaves_that_row_alone(tables, owned):

@@ -266,7 +266,8 @@ HELPS: Final = {
     "retry_cap_seconds": "No pause grows beyond this.",
     "retry_jitter": "Random addition to each pause: 0.2 = up to a fifth longer, 0 = exact. It "
     "never shortens a pause.",
-    "retry_total_seconds": "No retry later than this after the first failure. Empty = no limit.",
+    "retry_total_seconds": "No retry later than this after the first failure, or the first one "
+    "after a release. Empty = no limit.",
     "carrier": "Continuous queues only. A retry marker needs the right to write to the topic; with "
     "a compacted topic only the row works.",
     "error_queue": "Messages put on hold are copied to this queue's topic, where others can read "

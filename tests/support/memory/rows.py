@@ -30,6 +30,7 @@ class ErrorRow:
     carrier: str
     arrival: tuple[int, int]
     first_failed_at: float
+    budget_since: float | None = None
     not_before: float | None = None
     crashes: int = 0
     late: bool = False

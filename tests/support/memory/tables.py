@@ -207,7 +207,8 @@ class MemoryDatabase:
             keeps_keys = self.queue.keeps_keys_in_order or self.queue.sequential
             is_free = not keeps_keys or self.is_first_of_key(row)
             if row.state is ErrorState.PARKED and is_free:
-                due = {"state": ErrorState.RETRY, "not_before": self.clock.seconds}
+                now = self.clock.seconds
+                due = {"state": ErrorState.RETRY, "not_before": now, "budget_since": now}
                 self._store(replace(row, version=row.version + 1, **due))
 
     def wake_waiting(self, *, but: Collection[UUID] = ()) -> None:

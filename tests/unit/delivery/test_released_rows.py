@@ -1,5 +1,7 @@
 """Rows of a partition that is not read: all that is due is worked off in one run."""
 
+from datetime import timedelta
+
 import pytest
 
 from integration.delivery.report import YIELD, RunEnding
@@ -12,6 +14,7 @@ from tests.support.fake_world import Died, FakeWorld, Script, Written
 
 pytestmark = pytest.mark.fast
 
+SECOND = timedelta(seconds=1)
 ONCE = RetryPolicy(max_retries=0)
 BATCH = 3
 COUNT = 10
@@ -101,6 +104,22 @@ def test_another_release_is_another_decision():
     assert world.person("release", row.id)
     world.run()
     assert arrivals(world)[0] == row.arrival < arrivals(world)[1]
+
+
+def test_a_released_failure_has_its_whole_time_for_retries():
+    """How long it had failed before, and lay on hold, spends nothing of it."""
+    policy = RetryPolicy(max_retries=None, first=40 * SECOND, total=100 * SECOND)
+    world = FakeWorld(carrier="row", retry=policy)
+    world.send("until", until=99)
+    for _ in range(2):
+        states = []
+        for _ in range(3):
+            world.run()
+            states.append(world.row(0).state)
+            world.database.clock.advance(40)
+        assert states == ["RETRY", "RETRY", "HOLD"]
+        world.database.clock.advance(3_600)
+        world.person("release", world.row(0).id)
 
 
 @pytest.mark.parametrize("keyed", [True, False])
