@@ -107,7 +107,7 @@ class Failure(Schema):
     def of(cls, detail: FailureDetail, now: str) -> "Failure":
         error = detail.error
         own = {*cls.model_fields} - {
-            *("queue", "sender", "is_edited", "what", "now", "late", "ahead"),
+            *("queue", "sender", "fingerprint", "is_edited", "what", "now", "late", "ahead"),
             *("tries", "decisions"),
         }
         return cls.model_validate(
@@ -115,6 +115,7 @@ class Failure(Schema):
             | {
                 "queue": error.queue.name,
                 "sender": detail.sender[0],
+                "fingerprint": detail.cause,
                 "is_edited": detail.is_edited,
                 "what": detail.account.what,
                 "now": now,

@@ -24,7 +24,7 @@ class FailureFilters(Schema):
     until: str | None = None
     message_id: str | None = None
     run: str | None = Field(None, description="Rejected by the bulk run of this id.")
-    fingerprint: str | None = Field(None, description="Cause.")
+    fingerprint: str | None = Field(None, description="Cause: its id.")
     origin_topic: str | None = None
     cause_class: str | None = None
     key: str | None = Field(None, description="Record key; needs the right view_payload.")

@@ -13,6 +13,7 @@ from console.layout.asked import BadFilterError
 from console.layout.list_filter import MOMENT, ListFilterForm
 from console.layout.words import FAILURES
 from integration.policy.states import OPEN
+from integration.selectors.failures.cause_ids import ID_LENGTH, UNKNOWN, fingerprint_of
 from integration.selectors.failures.failures import Choices, FailureFilter
 
 STATES: Final = (
@@ -30,6 +31,7 @@ NOT_BY_TEXT: Final = (
     "the failures that you mean."
 )
 NO_RUN: Final = "This is not the id of a bulk run. Copy it from the run's page."
+NO_CAUSE: Final = "This is not the id of a cause here. Choose the cause by its group or a failure."
 CODE_TOO: Final = "To search for a cause among closed failures, choose its code as well."
 
 
@@ -52,7 +54,7 @@ class FailureFilterForm(ListFilterForm):
     until = forms.DateTimeField(required=False, widget=MOMENT, label="Failed until (UTC)")
     message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
     run = forms.CharField(required=False, max_length=36, label="Rejected by the bulk run")
-    fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
+    fingerprint = forms.CharField(required=False, max_length=ID_LENGTH, label="Cause (its id)")
     origin_topic = forms.CharField(required=False, max_length=249, label="Dead letter of the topic")
     cause_class = forms.CharField(
         required=False, max_length=200, label="Dead letter's exception (class)"
@@ -84,6 +86,8 @@ class FailureFilterForm(ListFilterForm):
     def clean_fingerprint(self) -> str:
         """Only the index of open failures knows causes; closed ones are found by their code."""
         asked: str = self.cleaned_data["fingerprint"]
+        if fingerprint_of(asked) == UNKNOWN:
+            raise forms.ValidationError(NO_CAUSE)
         if asked and not self.data.get("code") and self.data.get("state") not in OPEN_ONES:
             raise forms.ValidationError(CODE_TOO)
         return asked

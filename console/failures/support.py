@@ -26,7 +26,7 @@ def support_text(detail: FailureDetail) -> str:
         "State": f"{error.state}, version {error.version}, {times}",
         "Code": f"{error.code} ({error.failure_class})",
         "Text": cause_of(Failure(FailureClass.PERMANENT, error.code, error.text)) or NONE,
-        "Cause": error.fingerprint or NONE,
+        "Cause": detail.cause or NONE,
         "Service": error.interface or NONE,
         "Queue": f"{queue.name} ({queue.kind})",
         **_place(error),

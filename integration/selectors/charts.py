@@ -10,6 +10,7 @@ from integration.masking.mask import HIDDEN
 from integration.models import Queue
 from integration.policy.failure import cause_words
 from integration.policy.states import Ended
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.masking.rules import any_masked
 from integration.selectors.scope import Scope
@@ -175,8 +176,13 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
         # Which message a text is of is not known.
         texts = dict.fromkeys(texts, HIDDEN)
     lines = [
-        CauseLine(*cause, cause_words(texts[cause], sum(numbers)), tuple(numbers))
-        for cause, numbers in counted.items()
+        CauseLine(
+            code,
+            cause_id(fingerprint),
+            cause_words(texts[code, fingerprint], sum(numbers)),
+            tuple(numbers),
+        )
+        for (code, fingerprint), numbers in counted.items()
     ]
     lines.sort(key=lambda line: (-line.total, line.code, line.fingerprint))
     return FailureChart(_shown(lines), _sums(lines), looked_at > MOST_ROWS)

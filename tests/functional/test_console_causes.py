@@ -15,6 +15,7 @@ from console.layout.access import Right
 from console.models import Limit
 from integration.models import ExternalSystem, MessageError
 from integration.selectors.failures import causes as selector
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.causes import By, causes
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.scope import EVERYTHING, Scope
@@ -58,7 +59,7 @@ class TestGroups:
         assert (group.count, group.held, group.retrying, group.released) == (4, 2, 1, 1)
         assert (group.queues, group.systems) == (("assets", "orders"), ("EAM", "LAB"))
         assert group.narrows == {
-            "fingerprint": "0123456789abcdef",
+            "fingerprint": cause_id("0123456789abcdef"),
             "interface": "MXASSETInterface",
             "code": "BAD_VALUE",
         }
@@ -153,7 +154,7 @@ class TestPage:
         assert f'action="{reverse("review")}"' in page
         query = re.search(r'name="query" value="([^"]+)"', page)
         assert query is not None
-        assert "fingerprint=0123456789abcdef" in query[1]
+        assert f"fingerprint={cause_id('0123456789abcdef')}" in query[1]
         assert 'name="scope" value="matching"' in page
         for verb in ("release", "edit", "delete"):
             assert f'name="verb" value="{verb}"' in page

@@ -13,6 +13,7 @@ from console.layout.access import Right
 from console.models import Limit
 from integration.models import ExternalSystem, MessageError, Queue
 from integration.selectors.failures import payload_search
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.failures import Cursor, FailureFilter, matching
 from integration.selectors.failures.payload_search import search
 from integration.selectors.scope import EVERYTHING
@@ -58,10 +59,15 @@ class TestFilters:
 
     def test_a_cause_among_closed_failures_needs_its_code(self, client: Client) -> None:
         a_held(a_queue_row("continuous"), 1, state="RESOLVED")
-        query = {"state": "", "fingerprint": "0123456789abcdef"}
+        query = {"state": "", "fingerprint": cause_id("0123456789abcdef")}
         page = client.get(reverse("failure-list"), query)
         assert list(page.context["form"].errors) == ["fingerprint"]
         assert offsets(client, **query, code="BAD_VALUE") == {1}
+
+    def test_a_cause_is_not_found_by_what_anybody_can_work_out(self, client: Client) -> None:
+        a_held(a_queue_row("continuous"), 1)
+        page = client.get(reverse("failure-list"), {"fingerprint": "0123456789abcdef"})
+        assert list(page.context["form"].errors) == ["fingerprint"]
 
     def test_who_is_limited_finds_only_their_own(self) -> None:
         mine, other = (ExternalSystem.objects.create(name=name) for name in ("EAM", "LAB"))

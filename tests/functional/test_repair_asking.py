@@ -15,6 +15,7 @@ from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, ExternalSystem, MessageError, Provider, Queue
 from integration.registries import known
+from integration.selectors.failures.cause_ids import cause_id
 from spark_jobs.repairs import preview as previewing
 from spark_jobs.repairs.judging import Judge, Row
 from spark_jobs.repairs.parameters import RepairParameters
@@ -78,6 +79,7 @@ def test_a_look_that_would_read_too_much_is_given_up(
         ({}, "BAD_PARAMETERS"),
         ({"code": "X", "since": "yesterday"}, "BAD_PARAMETERS"),
         ({"code": "X", "stop_after": "many"}, "BAD_PARAMETERS"),
+        ({"code": "X", "cause": "0123456789abcdef"}, "BAD_PARAMETERS"),
         ({"code": "X", "rate": 0}, "BAD_PARAMETERS"),
         ({"code": "X", "recipe": "[]"}, "BAD_RECIPE"),
     ],
@@ -134,6 +136,10 @@ def test_names_become_what_they_stand_for_when_the_run_is_asked_for(queue: Queue
     assert asked["structures"]["MXASSET"]["key_paths"] == ["$.assetnum", "$.siteid"]
     assert asked["defaults"] == {str(queue.pk): "MXASSET"}
     assert asked["query"] == f"state=HOLD&queue={queue.name}&interface=-&since=2026-01-31T08%3A00"
+    shown = cause_id("0123456789abcdef")
+    of_cause = a_repair(queue, cause=shown).parameters
+    assert of_cause["selection"]["fingerprint"] == "0123456789abcdef"
+    assert shown in of_cause["query"]
     by_system = a_repair(queue, queue="", system="mine").parameters["selection"]
     assert by_system["queues"] == [of_mine.pk]
     of_none = a_repair(queue, queue="", system="-").parameters["selection"]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from console.api.urls import document
 from integration.models import Operation
+from integration.selectors.failures.cause_ids import cause_id
 from sluice_cli import asking, operations, showing
 from sluice_cli.asking import NotConnectedError, connected
 from sluice_cli.main import built
@@ -58,7 +59,7 @@ def test_a_list_is_a_table_or_json_and_read_to_its_end(sluice: Sluice) -> None:
 def test_the_words_of_the_console_are_options(sluice: Sluice) -> None:
     a_blocked_queue()
     a_held(a_queue_row(), fingerprint="fedcba9876543210", interface="Other")
-    for asked in (["--cause", "fedcba9876543210"], ["--service", "Other"]):
+    for asked in (["--cause", cause_id("fedcba9876543210")], ["--service", "Other"]):
         found = json.loads(sluice("failures", "list", *asked, "--json").output)
         assert [row["interface"] for row in found["failures"]] == ["Other"]
 

@@ -21,6 +21,7 @@ from integration.recipe_rules import (
     structures_now,
     wrapped_now,
 )
+from integration.selectors.failures.cause_ids import UNKNOWN, fingerprint_of
 from integration.selectors.masking.rules import masked_queues
 from integration.store.operations import held_beginnings
 from integration.store.sessions import database_time
@@ -48,7 +49,7 @@ class RepairRequest:
     )
     queue: str = option("", "Only failures of this queue.")
     code: str = option("", "Only failures with this code.")
-    cause: str = option("", "Only failures of this cause: its fingerprint.")
+    cause: str = option("", "Only failures of this cause: its id.")
     service: str = option("", "Only messages of this service; - means those that name none.")
     system: str = option("", "Only queues of this external system; - means those of none.")
     run: str = option("", "Only rows that this bulk run rejected.")
@@ -82,7 +83,7 @@ class RepairRequest:
             "selection": {
                 **as_given(self, "code", "run", "text"),
                 "queues": queues,
-                "fingerprint": self.cause,
+                "fingerprint": self._fingerprint(),
                 "interface": "" if self.service == WITHOUT else self.service or None,
                 "since": None if since is None else since.isoformat(),
                 "until": (until or database_time()).isoformat(),
@@ -103,6 +104,13 @@ class RepairRequest:
             parameters["wrapped"] = wrapped
         RepairParameters.of(parameters)
         return parameters
+
+    def _fingerprint(self) -> str:
+        """The cause as it stands in failures. Raises BulkError."""
+        fingerprint = fingerprint_of(self.cause)
+        if fingerprint == UNKNOWN:
+            raise bad_job_request(f"cause is {self.cause!r}, which is not the id of a cause here")
+        return fingerprint
 
     def _queues(self) -> list[int]:
         """The queues that are meant, as they are now: they say whose run this is."""

@@ -8,6 +8,7 @@ from integration.masking.mask import HIDDEN
 from integration.models import BulkRun, Queue
 from integration.policy.failure import cause_words
 from integration.policy.states import OPEN
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.masking.rules import any_masked
 from integration.store.sessions import fetch_all
 
@@ -62,7 +63,7 @@ def rejects(run: BulkRun) -> Rejects:
     """In one query, and one more where the run names no queue; the caller may know of the run."""
     queues = run.queues or list(Queue.objects.values_list("pk", flat=True))
     total, *causes = (Cause(*row) for row in fetch_all(_REJECTS, [queues, str(run.pk)]))
-    shown = causes[:CAUSES]
+    shown = [one._replace(fingerprint=cause_id(one.fingerprint)) for one in causes[:CAUSES]]
     if any_masked(run.queues):
         # Which message an example is of is not known.
         shown = [cause._replace(example=HIDDEN) for cause in shown]

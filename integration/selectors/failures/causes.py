@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from integration.models import Queue
 from integration.policy.failure import cause_words
 from integration.policy.states import OPEN_SQL, ErrorState
+from integration.selectors.failures.cause_ids import cause_id, fingerprint_of
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.masking.covers import UNCOVERED, Cover, covers_of
@@ -187,7 +188,7 @@ def _conditions(
     exact = {
         "e.interface": filters.interface,
         "e.code": filters.code,
-        "e.fingerprint": filters.fingerprint,
+        "e.fingerprint": fingerprint_of(filters.fingerprint),
         "e.state": "" if filters.state == "OPEN" else filters.state,
     }
     if filters.run:
@@ -245,7 +246,8 @@ def _said(by: By, key: Sequence[str], touched: Sequence[_Place]) -> dict[str, st
         return {"queue": touched[0].name if touched else ""}
     if by is By.SYSTEM:
         return {"system": touched[0].system if touched else ""}
-    return dict(zip(KEYS[by][1], key, strict=True))
+    said = dict(zip(KEYS[by][1], key, strict=True))
+    return {n: cause_id(text) if n == "fingerprint" else text for n, text in said.items()}
 
 
 def _hours(sql: str, values: Sequence[Any]) -> Hours:

@@ -29,6 +29,7 @@ from integration.selectors.failures.account import (
     waiting_for_position,
     waiting_hidden,
 )
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.decisions import in_own_words
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
@@ -105,6 +106,11 @@ class FailureDetail:
         """Return True for a message to a partner: somebody may have seen it there."""
         queue = self.error.queue
         return queue.direction == queue.Direction.OUTBOUND and not queue.forwards
+
+    @property
+    def cause(self) -> str:
+        """The id of its cause."""
+        return cause_id(self.error.fingerprint)
 
     @property
     def is_edited(self) -> bool:

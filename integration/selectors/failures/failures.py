@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from integration.envelope.dead_letters import CAUSE_HEADERS, TOPIC_HEADERS
 from integration.models import MessageError, Queue
 from integration.policy.states import OPEN
+from integration.selectors.failures.cause_ids import fingerprint_of
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.failures.rows import FailureRow, rows_of
 from integration.selectors.masking.hits import shown_by_key, shown_by_told
@@ -31,7 +32,7 @@ class FailureFilter:
 
     `since` and `until` bound the last failure. `text` is looked for in payloads, which only
     selectors.payload_search does; all other texts must match exactly, WITHOUT matches none. `run`
-    is the id of a bulk run: its rejects.
+    is the id of a bulk run: its rejects; `fingerprint` that of a cause.
     """
 
     state: str = "OPEN"
@@ -168,7 +169,7 @@ def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
     exact = {
         "interface": filters.interface,
         "code": filters.code,
-        "fingerprint": filters.fingerprint,
+        "fingerprint": fingerprint_of(filters.fingerprint),
         "message_id": filters.message_id,
         "origin_topic": filters.origin_topic,
         "cause_class": filters.cause_class,

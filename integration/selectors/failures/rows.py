@@ -11,6 +11,7 @@ from django.db.models.functions import Substr
 
 from integration.envelope.dead_letters import TOPIC_HEADERS
 from integration.models import MessageError
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.masking.covers import Limits, covers
 from integration.selectors.masking.rules import any_rules
@@ -21,7 +22,10 @@ READ_AS: Final = {"queue": "queue__name", "is_edited": "edited_at", "is_expired"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRow:
-    """One line of the list. `key` is of the payload: pages show it by the right to see those."""
+    """One line of the list. `key` is of the payload: pages show it by the right to see those.
+
+    `fingerprint` is the id of its cause.
+    """
 
     id: UUID
     version: int
@@ -78,6 +82,7 @@ def _row(values: Mapping[str, Any]) -> tuple[FailureRow, Limits, bool]:
     row = dict(values)
     has_rules = row.pop("has_rules")
     row["queue"] = row.pop("queue__name")
+    row["fingerprint"] = cause_id(row["fingerprint"])
     row["is_edited"] = row.pop("edited_at") is not None
     row["is_expired"] = row.pop("expired_at") is not None
     row["key"] = key_text(row.pop("key_start"))

@@ -13,6 +13,7 @@ from integration.masking.mask import HIDDEN
 from integration.models import Operation, Queue
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.payloads import KEY_BYTES, key_text
 from integration.selectors.masking.covers import UNCOVERED, covers_of
@@ -271,10 +272,11 @@ def failed_causes(operation: Operation) -> list[Cause]:
 
 
 def told(operation: Operation, causes: list[Cause]) -> list[Cause]:
-    """The same causes; which message an example is of is not known, so that it may be hidden."""
-    if not causes or not any_masked(operation.queues):
-        return causes
-    return [cause._replace(text=HIDDEN) for cause in causes]
+    """The causes by their ids; of which message an example is, is not known: it may be hidden."""
+    shown = [cause._replace(fingerprint=cause_id(cause.fingerprint)) for cause in causes]
+    if not shown or not any_masked(operation.queues):
+        return shown
+    return [cause._replace(text=HIDDEN) for cause in shown]
 
 
 def first_done(operation: Operation) -> Item | None:
