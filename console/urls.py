@@ -112,6 +112,7 @@ urlpatterns = [
     path("queues/<slug:name>/adoptions/start/", queue_verbs.adopt_start, name="adopt-start"),
     path("queues/<slug:name>/adoptions/end/", queue_verbs.adopt_end, name="adopt-end"),
     path("queues/<slug:name>/adoptions/none/", queue_verbs.stay, name="stay"),
+    path("queues/<slug:name>/beginnings/", queue_verbs.begin_sooner, name="begin-sooner"),
     path(
         "queues/<slug:name>/gaps/<uuid:gap_id>/acknowledgements/",
         queue_verbs.acknowledge_gap,

@@ -137,6 +137,17 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducersKnow:
+    """From when on producers know of a partition that was added, and whether that `is_now`.
+
+    Until then they may write its keys to the others.
+    """
+
+    at: datetime
+    is_now: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """The partitions that a consumer group lets one of its members try. It decides nothing else."""
 

@@ -130,6 +130,12 @@ def adopt_topic(request: HttpRequest, name: str, asked: AdoptTopic) -> QueueDeta
     return _decided(request, name, adopt, asked)
 
 
+@acting(router, "POST", f"{ONE}/beginnings", Right.VIEW, Right.OPERATE, answer=QueueDetail)
+def begin_sooner(request: HttpRequest, name: str, asked: Decision) -> QueueDetail:
+    """Say that all producers know the partitions that were added, so that they begin sooner."""
+    return _decided(request, name, blocks.begin_sooner, asked)
+
+
 @acting(
     router,
     "POST",

@@ -100,6 +100,9 @@ adopt_start = _verb(
 )
 adopt_end = _verb(_adopt(Place.END), "Adopted: the queue continues with new messages only.")
 cancel_stop = _verb(queue_stops.cancel, "Cancelled: the queue stops nowhere any more.")
+begin_sooner = _verb(
+    blocks.begin_sooner, "Noted. It begins once the others are read up to where they end now."
+)
 stay = _verb(blocks.stay_blocked, "Recorded: the queue stays blocked.")
 
 

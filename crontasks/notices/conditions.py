@@ -54,7 +54,8 @@ _STATES: Final = f"""
     FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
     WHERE q.enabled AND NOT q.paused
       AND (p.state IN ('BLOCKED', 'BRAKED') OR {IS_HELD_BACK} OR (p.state IN ('OUTAGE', 'WAITING')
-           AND p.state_since < clock_timestamp() - interval '30 s'))"""
+           AND p.state_since < clock_timestamp() - interval '30 s'
+           AND NOT (p.state_code = 'KEYS_MOVED' AND p.producers_know_at IS NOT NULL)))"""
 # As the overview tells it. Once it is open, it is over only with some distance: a queue that is
 # read slowly would pass the line again and again.
 _OVER_SHARE: Final = 1.5

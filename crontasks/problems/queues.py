@@ -146,6 +146,8 @@ def _outage_of(row: QueueRow) -> str:
 def _waits_for(row: QueueRow) -> str:
     if "HANDLER_MISSING" in row.codes:
         return "waits for a handler"
+    if "KEYS_MOVED" in row.codes:
+        return "waits with a partition that was added"
     return "waits for what is switched off"
 
 

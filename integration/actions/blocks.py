@@ -1,4 +1,4 @@
-"""The ways out of a block: acknowledge a gap, or go on with a topic that is another one now."""
+"""The ways on for what a topic's change holds up: gaps, another topic, partitions added."""
 
 from enum import StrEnum
 from typing import Final
@@ -14,6 +14,7 @@ from integration.actions.transaction import short_transaction
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
+from integration.store.positions import wait_no_more_for
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 from integration.values import TopicFacts
@@ -102,6 +103,23 @@ def adopt(
             )
     leave_request(queue_id)
     return len(moved)
+
+
+def begin_sooner(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Take a person's word that all producers know the partitions that were added.
+
+    These are read once the others are read up to where they end now, however late an old producer
+    writes. Raises QueueMismatchError where none waits for that, RowBusyError.
+    """
+    with short_transaction():
+        waiting = QueuePartition.objects.filter(
+            queue=queue_id, begins_after__isnull=False, producers_know_at__gt=database_now()
+        )
+        if not waiting.update(producers_know_at=database_now()):
+            raise QueueMismatchError("No partition waits for producers to know of it any more.")
+        effect = "Added partitions begin once the others are read up to where they end now."
+        note(queue_id, actor, "begin sooner", reason=reason, effect=effect)
+    leave_request(queue_id)
 
 
 def stay_blocked(queue_id: int, *, actor: str, reason: str = "") -> None:
@@ -215,15 +233,13 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     is_other_topic = more.get("topic_uuid", row.topic_uuid) != row.topic_uuid
     values["moved_from"] = None if is_other_topic else row.next_offset
     values["moves_before"] = None if is_other_topic else _moves_before(row, offset)
+    values |= {"begins_after": None, "producers_know_at": None}
     if offset < row.next_offset or is_other_topic:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN
     QueuePartition.objects.filter(pk=row.pk).update(**values)
     # No partition waits for a position that was moved.
-    for other in QueuePartition.objects.filter(queue=row.queue_id, begins_after__isnull=False):
-        is_own = other.pk == row.pk
-        left = {p: at for p, at in (other.begins_after or {}).items() if p != str(row.partition)}
-        QueuePartition.objects.filter(pk=other.pk).update(begins_after=None if is_own else left)
+    wait_no_more_for(row)
 
 
 def _moves_before(row: QueuePartition, offset: int) -> list[dict[str, object]] | None:

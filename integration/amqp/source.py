@@ -151,6 +151,9 @@ class AmqpSource:
                 return None
         return self._facts
 
+    def ends(self) -> Mapping[int, int] | None:
+        return None if self.facts() is None else self._facts.high
+
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
         """Accept what lies before the position, and what was known already."""
         at = positions.get(PARTITION)

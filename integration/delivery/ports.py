@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
+from integration.delivery.added import AddedPartitions
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import RetryMarker
@@ -104,6 +105,12 @@ class Source(Protocol):
         group that cannot be joined.
         """
 
+    def ends(self) -> Mapping[int, int] | None:
+        """Return where each log ends now, with what is in open transactions, by partition.
+
+        Of the partitions that `facts` told last; None when the topic is gone. Raises as that does.
+        """
+
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
         """Take note of committed positions; failures are logged, never raised. Hardly waits."""
 
@@ -159,7 +166,7 @@ class UnitOfWork(Protocol):
         """
 
 
-class Repository(Protocol):
+class Repository(AddedPartitions, Protocol):
     """The database as one run sees it."""
 
     def work(
@@ -245,9 +252,6 @@ class Repository(Protocol):
     def most_parked(self, keys: Sequence[bytes]) -> int:
         """Count what is parked of the order key that has most, no further than beyond the limit."""
 
-    def has_begun(self, owned: Owned) -> bool:
-        """Return whether the others have reached where an added partition may begin; noted then."""
-
     def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
         """After a commit: make due what waits for what it stored, and what of it waits in vain.
 
@@ -322,13 +326,6 @@ class Repository(Protocol):
 
         That is a fact about the row: its state stays, and so does what it makes of the partition.
         Where the position `passes` it, what would be tried by itself goes on hold.
-        """
-
-    def add_partitions(self, facts: TopicFacts) -> bool:
-        """Note partitions that the topic got since: they start at the beginning, free to take.
-
-        Does nothing for a queue that was deleted, and nothing, and returns False, where keys keep
-        their order and have moved among the partitions that were there.
         """
 
     def open_errors(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from integration.counting import so_many
-from integration.delivery import stopping
+from integration.delivery import added, stopping
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.owned import CopiedHead, Owned
@@ -291,17 +291,12 @@ class Watch:
 
     def _begin(self, owned: Owned) -> None:
         """Read a partition that was added once no message of its keys waits in the others."""
-        if self.context.repository.has_begun(owned):
+        change = added.look(self.context.repository, self.context.source.ends, owned)
+        if change is None:
+            return
+        if change is RUNNING:
             owned.waits_for_others = False
-            self._state(owned, RUNNING)
-        elif owned.state_code != "KEYS_MOVED":
-            text = (
-                f"Partition {owned.partition} was added to the topic. It is read once the others "
-                "are read up to where they ended then: earlier messages of its keys may be there."
-            )
-            self._state(
-                owned, StateChange(state=PartitionState.WAITING, code="KEYS_MOVED", text=text)
-            )
+        self._state(owned, change)
 
     def _is_expired(self, owned: Owned, low: int) -> bool:
         """Return whether something at the position is gone, be it only a failure's own record."""

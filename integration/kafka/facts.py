@@ -71,6 +71,20 @@ class FactsReader:
         with refusals_told(self._admin, self._provider):
             return self._read()
 
+    def read_ends(self) -> Offsets | None:
+        """Where the logs end, with what is in open transactions; None when the topic is not there.
+
+        Of the partitions that `read` found last. Raises BrokerUnreachableError, also while a
+        leader moves.
+        """
+        with refusals_told(self._admin, self._provider):
+            latest = dict.fromkeys(self._partitions, LATEST)
+            try:
+                asked = ask_offsets(self._admin, self._topic, latest, stable=False)
+                return collect_offsets(asked, self._provider)
+            except TopicGoneError:
+                return None
+
     def _read(self) -> TopicFacts | None:
         deadline, names = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
         while True:

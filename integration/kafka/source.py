@@ -285,6 +285,9 @@ class KafkaSource:
             raise GroupRefusedError(self._to.name, membership.group, reason)
         return facts
 
+    def ends(self) -> Mapping[int, int] | None:
+        return self._facts.read_ends()
+
     def commit_to_group(self, positions: Mapping[int, int]) -> None:
         if self._membership is not None:
             self._membership.commit(positions)

@@ -84,6 +84,14 @@ class QueuePartition(models.Model):
         help_text="Of a partition that was added where keys keep their order: {partition: offset} "
         "that the others have to reach before it begins.",
     )
+    producers_know_at = models.DateTimeField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="Of such a partition: from when on producers know of it. Until then they may "
+        "write its keys to the others, whose ends are read anew afterwards; then this is empty.",
+    )
 
     # Where people want it to stop; a person's resumption takes both away.
     stop_at = models.BigIntegerField(

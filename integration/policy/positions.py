@@ -1,6 +1,12 @@
 """What of a range of offsets is not through yet; whether keys lie where they lay."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+# Producers ask for a topic's partitions anew once what they know is that old: metadata.max.age.ms
+# of the Java client, topic.metadata.refresh.interval.ms of librdkafka, by default 300,000 both.
+# Until then they write a key to where it lay before partitions were added.
+PRODUCERS_KNOW_SECONDS: Final = 300
 
 
 def untried(first: int, after: int, done: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -62,14 +62,29 @@ SELECT coalesce(max(n.parked), 0) FROM unnest(%s::bytea[]) k (key) CROSS JOIN LA
     WHERE e.queue_id = %s AND e.order_key = k.key AND e.state = 'PARKED'
       AND e.parked_at IS NOT NULL LIMIT %s) few) n"""
 # The messages of a key may have moved to a partition that was added: those in the others, written
-# before, come first.
+# before, come first. Nobody knows which these are as long as producers write there.
 BEGIN: Final = """
-UPDATE integration_queuepartition p SET begins_after = NULL FROM integration_queue q
-WHERE p.id = %s AND p.epoch = %s AND q.id = p.queue_id AND (q.ordering <> 'key' OR NOT EXISTS (
-  SELECT 1 FROM jsonb_each_text(p.begins_after) b (partition, target)
-  JOIN integration_queuepartition o ON o.queue_id = p.queue_id
-    AND o.partition = b.partition::int AND o.topic_uuid = p.topic_uuid
-  WHERE o.next_offset < b.target::bigint))"""
+UPDATE integration_queuepartition p SET begins_after = NULL, producers_know_at = NULL
+FROM integration_queue q
+WHERE p.id = %s AND p.epoch = %s AND q.id = p.queue_id AND (q.ordering <> 'key'
+  OR p.producers_know_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM jsonb_each_text(p.begins_after) b (partition, target)
+    JOIN integration_queuepartition o ON o.queue_id = p.queue_id
+      AND o.partition = b.partition::int AND o.topic_uuid = p.topic_uuid
+    WHERE o.next_offset < b.target::bigint))"""
+PRODUCERS_KNOW: Final = """
+SELECT p.producers_know_at, p.producers_know_at <= clock_timestamp()
+FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
+WHERE p.id = %s AND p.producers_know_at IS NOT NULL AND q.ordering = 'key'"""
+# For the same partitions as before: a person may have moved one, which is waited for no more.
+NOTE_ENDS: Final = """
+UPDATE integration_queuepartition p SET producers_know_at = NULL, begins_after = coalesce((
+    SELECT jsonb_object_agg(b.partition, coalesce(e.at, b.target::bigint))
+    FROM jsonb_each_text(p.begins_after) b (partition, target)
+    LEFT JOIN unnest(%s::int[], %s::bigint[]) e (partition, at) ON e.partition = b.partition::int
+  ), '{}')
+WHERE p.id = %s AND p.epoch = %s AND p.producers_know_at <= clock_timestamp()
+  AND p.begins_after IS NOT NULL"""
 # Few locks for however many keys: a transaction may hold only so many.
 _LOCK: Final = f"""
 SELECT pg_advisory_xact_lock({LockClass.KEY_ORDER:d}, id) FROM (

@@ -1,13 +1,20 @@
-"""The first position of a queue's partitions."""
+"""The first position of a queue's partitions, and what a partition that was added waits for."""
 
 from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
 
 from django.utils import timezone
 
 from integration.models import Queue, QueuePartition
-from integration.policy.positions import do_keys_stay
-from integration.store.sessions import alias
+from integration.policy.positions import PRODUCERS_KNOW_SECONDS, do_keys_stay
+from integration.store.sessions import alias, database_time, execute
 from integration.values import TopicFacts
+
+_WAIT_NO_MORE_FOR: Final = """
+UPDATE integration_queuepartition SET begins_after = begins_after - %s::text
+WHERE queue_id = %s AND id <> %s AND begins_after IS NOT NULL
+"""
 
 
 def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] | None:
@@ -15,8 +22,9 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] 
 
     What they held and has expired by now was for this queue, too: its run records the gap.
 
-    Where keys keep their order they wait until the others are read up to where they end now: the
-    messages of a key may have moved. None where keys have moved among the others.
+    Where keys keep their order they wait until the others are read up to where they end once all
+    producers know of them: the messages of a key may have moved. None where keys have moved among
+    the others.
 
     A sequential queue gets none (its order would be lost), nor does a queue whose topic was
     recreated: these are for the engine to block.
@@ -42,9 +50,12 @@ def store_positions(
 ) -> list[QueuePartition]:
     """A row for each partition in `offsets`, by partition; rows that exist stay as they are.
 
-    What waits at a JMS broker nobody knows: its ends are made up, and not written down.
+    Those that begin after others give producers their time to notice them from now on. What waits
+    at a JMS broker nobody knows: its ends are made up, and not written down.
     """
-    now = timezone.now()
+    now, know_at = timezone.now(), None
+    if begins_after is not None and offsets:
+        know_at = database_time() + timedelta(seconds=PRODUCERS_KNOW_SECONDS)
     low, high = ({}, {}) if queue.provider.is_jms else (facts.low, facts.high)
     rows = [
         QueuePartition(
@@ -53,6 +64,7 @@ def store_positions(
             topic_uuid=facts.topic_uuid,
             next_offset=offset,
             begins_after=begins_after,
+            producers_know_at=know_at,
             state_since=now,
             low_watermark=low.get(partition),
             high_watermark=high.get(partition),
@@ -64,3 +76,8 @@ def store_positions(
     QueuePartition.objects.using(alias()).bulk_create(rows, ignore_conflicts=True)
     partitions = [row.partition for row in rows]
     return list(queue.partitions.filter(partition__in=partitions).order_by("partition"))
+
+
+def wait_no_more_for(row: QueuePartition) -> None:
+    """Let no partition of the queue that was added wait for this one any more."""
+    execute(_WAIT_NO_MORE_FOR, [str(row.partition), row.queue_id, row.pk])

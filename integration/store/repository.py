@@ -50,7 +50,7 @@ from integration.store.sessions import (
     next_arrival,
 )
 from integration.store.unit_of_work import DatabaseUnitOfWork
-from integration.values import Record, TopicFacts
+from integration.values import ProducersKnow, Record, TopicFacts
 
 MARK_ROW: Final = """
 WITH ours AS (
@@ -285,6 +285,14 @@ class DatabaseRepository:
     def most_parked(self, keys: Sequence[bytes]) -> int:
         beyond = self.queue.failure_thresholds.max_parked + 1
         return int(self._all(key_order.MOST_PARKED, [list(keys), self.queue.id, beyond])[0][0])
+
+    def producers_know(self, owned: Owned) -> ProducersKnow | None:
+        found = self._all(key_order.PRODUCERS_KNOW, [owned.id])
+        return None if not found else ProducersKnow(*found[0])
+
+    def note_ends(self, owned: Owned, ends: Mapping[int, int]) -> bool:
+        noted = [list(ends), list(ends.values()), owned.id, owned.epoch]
+        return self._count(key_order.NOTE_ENDS, noted) == 1
 
     def has_begun(self, owned: Owned) -> bool:
         return self._count(key_order.BEGIN, [owned.id, owned.epoch]) == 1

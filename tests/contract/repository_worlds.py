@@ -223,7 +223,9 @@ class DatabaseWorld:
             first_failed_at=F("first_failed_at") - step,
             budget_since=F("budget_since") - step,
         )
-        QueuePartition.objects.update(resume_at=F("resume_at") - step)
+        QueuePartition.objects.update(
+            resume_at=F("resume_at") - step, producers_know_at=F("producers_know_at") - step
+        )
 
     def place(self, partition: int = 0) -> Place:
         row = self._place(partition).get()

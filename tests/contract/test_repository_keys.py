@@ -11,6 +11,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.ports import Repository
 from integration.delivery.reading import RetryMarker
 from integration.policy.failure_thresholds import FailureThresholds
+from integration.policy.positions import PRODUCERS_KNOW_SECONDS
 from integration.policy.states import ErrorState
 from integration.values import TopicFacts
 from tests.contract.repository_world import TOPIC, World
@@ -216,9 +217,33 @@ def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
     repository = tables.repository()
     assert (first.waits_for_others, added.waits_for_others) == (False, True)
     assert not repository.has_begun(added)
-    settle(repository, first, BatchResult(12))
+    tables.later(PRODUCERS_KNOW_SECONDS)
+    assert repository.note_ends(added, {0: 14, 1: 10, 2: 5, 3: 6})
+    settle(repository, first, BatchResult(13))
+    assert not repository.has_begun(added)
+    settle(repository, first, BatchResult(14))
     assert repository.has_begun(added)
     assert not repository.has_begun(replace(added, epoch=added.epoch + 1))
+
+
+def test_an_added_partition_waits_until_producers_know_it_though_the_others_are_read(tables):
+    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 10, 2: 0, 3: 0})
+    assert tables.repository().add_partitions(facts)
+    first, _, added, _ = tables.manager().take()
+    repository = tables.repository()
+    assert repository.producers_know(first) is None
+    for is_now in (False, True):
+        know = repository.producers_know(added)
+        assert know is not None
+        assert know.is_now is is_now
+        assert not repository.has_begun(added), "nobody knows up to where"
+        fenced = added if not is_now else replace(added, epoch=added.epoch + 1)
+        assert not repository.note_ends(fenced, facts.high)
+        tables.later(PRODUCERS_KNOW_SECONDS)
+    assert repository.note_ends(added, facts.high)
+    assert repository.producers_know(added) is None
+    assert not repository.note_ends(added, {0: 99}), "they are noted once"
+    assert repository.has_begun(added)
 
 
 def test_no_partition_is_added_where_keys_have_moved_among_the_others(tables):

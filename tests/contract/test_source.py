@@ -184,6 +184,7 @@ def test_an_open_transaction_is_beyond_the_end(world: World, source: Source) -> 
     facts = source.facts()
     assert facts is not None
     assert facts.high[0] == 1
+    assert source.ends() == {0: 2, 1: 0}, "what is undecided may be committed"
     world.finish()
     assert values(read_all(source, 0).records[0]) == [b"undecided"]
 

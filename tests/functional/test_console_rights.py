@@ -38,7 +38,7 @@ def pages(queue: Queue, error: MessageError) -> list[str]:
 def verbs(queue: Queue, error: MessageError) -> list[str]:
     of_queue = (
         *("pause", "resume", "enable", "disable", "adopt-start", "adopt-end", "stay"),
-        *("stop-at", "cancel-stop", "position"),
+        *("stop-at", "cancel-stop", "begin-sooner", "position"),
     )
     of_failure = ("release", "hold", "delete", "restore")
     return [

@@ -15,6 +15,7 @@ from integration.runs.queues import run_queue
 from integration.selectors.failures.failures import FailureFilter
 from integration.store.sessions import execute, fetch_all
 from tests.support import operations as bulk
+from tests.support.added import producers_know
 from tests.support.builders import a_brief_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
@@ -180,6 +181,9 @@ def test_a_partition_that_is_added_waits_for_what_the_others_hold(broker, queue,
     run(queue)
     places = QueuePartition.objects.filter(queue=queue).order_by("partition")
     assert [place.begins_after for place in places] == [None, {"0": 2}]
+    run(queue)
+    assert [place.begins_after for place in places.all()] == [None, {"0": 2}]
+    producers_know(queue)
     run(queue)
     assert [place.begins_after for place in places.all()] == [None, None]
     assert applied() == [0, 1]

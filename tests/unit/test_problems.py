@@ -196,6 +196,10 @@ def test_a_head_that_was_decided_about_waits_for_a_worker() -> None:
             "orders is stopped at its failure threshold",
         ),
         ({"state": "WAITING", "state_code": "HANDLER_MISSING"}, "orders waits for a handler"),
+        (
+            {"state": "WAITING", "state_code": "KEYS_MOVED"},
+            "orders waits with a partition that was added",
+        ),
         ({"state": "OUTAGE", "state_code": "OUTAGE"}, "orders waits for an outage to end"),
     ],
 )

@@ -39,7 +39,7 @@ class PartitionRow:
     More may wait than were counted where it `is_least`.
     The position may be newer than that: the end is never shown below it, and where nothing waits
     nothing is the oldest. `stop_at` is where a person wants it to stop, by the decision numbered
-    `stop_request`.
+    `stop_request`. It `is_early` as long as producers may not know of a partition that was added.
     """
 
     number: int
@@ -63,6 +63,7 @@ class PartitionRow:
     rescued_to: int | None = None
     rescue_code: str = ""
     rescue_text: str = ""
+    is_early: bool = False
 
     @property
     def may_have_rescued(self) -> bool:
@@ -113,6 +114,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         rescued_to=partition.rescued_to,
         rescue_code=partition.rescue_code,
         rescue_text=partition.rescue_text,
+        is_early=getattr(partition, "is_early", False),
     )
 
 

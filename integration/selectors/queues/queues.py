@@ -203,6 +203,11 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
                 Q(resume_at__isnull=False) & Q(resume_at__lt=long_ago),
                 output_field=BooleanField(),
             ),
+            is_early=ExpressionWrapper(
+                Q(begins_after__isnull=False, producers_know_at__isnull=False)
+                & Q(producers_know_at__gt=database_now()),
+                output_field=BooleanField(),
+            ),
         )
         .order_by("queue", "partition")
     )

@@ -114,6 +114,11 @@ class QueueRow:
         return any(row.status is Status.BRAKED for row in self.partitions)
 
     @property
+    def is_early(self) -> bool:
+        """Return whether a partition waits until producers know that it was added."""
+        return any(row.is_early for row in self.partitions)
+
+    @property
     def codes(self) -> frozenset[str]:
         """The codes of what stops partitions, whatever it is."""
         return frozenset(row.code for row in self.partitions if row.status is not Status.RUNNING)

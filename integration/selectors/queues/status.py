@@ -167,7 +167,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "KEYS_MOVED": Situation(
             "A partition was added to {topic}, and earlier messages of its keys may still wait in "
             "the others. {text}",
-            "Nothing yet; it is read as soon as the others have come that far.",
+            "Nothing yet; it is read by itself as soon as the others have come that far.",
         ),
         "SERVICE_DISABLED": Situation(
             "The enterprise service of the next message is switched off. {text}",

@@ -23,8 +23,8 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.positions import do_keys_stay
 from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, PartitionState
-from integration.values import Record, TopicFacts
-from tests.support.memory import failures, strict_order
+from integration.values import ProducersKnow, Record, TopicFacts
+from tests.support.memory import added, failures, strict_order
 from tests.support.memory.rows import ErrorRow, GapRow
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.memory.unit_of_work import LOST, MemoryUnitOfWork
@@ -232,14 +232,17 @@ class MemoryRepository:
         most = max((parked.count(key) for key in keys), default=0)
         return min(most, self.queue.failure_thresholds.max_parked + 1)
 
+    def producers_know(self, owned: Owned) -> ProducersKnow | None:
+        self._statement("producers_know")
+        return added.producers_know(self.database, owned)
+
+    def note_ends(self, owned: Owned, ends: Mapping[int, int]) -> bool:
+        self._statement("note_ends")
+        return added.note_ends(self.database, owned, ends)
+
     def has_begun(self, owned: Owned) -> bool:
         self._statement("has_begun")
-        place, places = self.database.place(owned), self.database.places
-        after = (place.begins_after or {}).items()
-        if not self.database.is_owned(owned) or any(places[p].next_offset < at for p, at in after):
-            return False
-        place.begins_after = None
-        return True
+        return added.has_begun(self.database, owned)
 
     def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
         self._statement("wake_waiting")

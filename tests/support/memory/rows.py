@@ -89,6 +89,7 @@ class PlaceRow:
     owner: object | None = None
     released: bool = True
     begins_after: Mapping[int, int] | None = None
+    producers_know_at: float | None = None
     stop_at: int | None = None
     locked: bool = False
     rescued: tuple[tuple[int, int], ...] = ()

@@ -206,6 +206,11 @@ class MemorySource:
             {p: log.high for p, log in logs.items()},
         )
 
+    def ends(self) -> Mapping[int, int] | None:
+        if self.facts() is None:
+            return None
+        return {p: log.end for p, log in self.topic.partitions.items()}
+
     commit_every_seconds: float = 1.0
 
     def commit_to_group(self, positions: Mapping[int, int]) -> None:

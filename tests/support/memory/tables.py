@@ -17,6 +17,7 @@ from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.dependency import object_hash
+from integration.policy.positions import PRODUCERS_KNOW_SECONDS
 from integration.policy.states import (
     CLOSED,
     OPEN,
@@ -104,17 +105,20 @@ class MemoryDatabase:
     ) -> None:
         """A partition that the topic got since; a sequential queue and another topic get none.
 
-        Where keys keep their order it begins after what the others held then.
+        Where keys keep their order it begins after what the others held then, or once it is noted
+        after what they held when producers knew of it.
         """
         strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
         if partition in self.places or strange or self.queue.needs_one_partition or self.removed:
             return
+        by_key = self.queue.keeps_keys_in_order
         self.places[partition] = PlaceRow(
             id=1000 + partition,
             partition=partition,
             topic_uuid=topic_uuid,
             next_offset=offset,
-            begins_after=after if self.queue.keeps_keys_in_order else None,
+            begins_after=after if by_key else None,
+            producers_know_at=self.clock.seconds + PRODUCERS_KNOW_SECONDS if by_key else None,
         )
 
     def remove(self) -> None:

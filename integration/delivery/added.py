@@ -1,0 +1,84 @@
+"""Partitions that the topic got since: when a queue whose keys keep their order begins them.
+
+The keys in them lay in others before, and producers notice only after minutes that there are more.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from typing import Protocol
+
+from integration.delivery.batch_result import RUNNING, StateChange
+from integration.delivery.owned import Owned
+from integration.errors import IntegrationError
+from integration.policy.states import PartitionState
+from integration.values import ProducersKnow, TopicFacts
+
+Ends = Callable[[], Mapping[int, int] | None]
+
+
+class AddedPartitions(Protocol):
+    """What the database knows of them; part of ports.Repository."""
+
+    def add_partitions(self, facts: TopicFacts) -> bool:
+        """Note partitions that the topic got since: they start at the beginning, free to take.
+
+        Does nothing for a queue that was deleted, and nothing, and returns False, where keys keep
+        their order and have moved among the partitions that were there.
+        """
+
+    def producers_know(self, owned: Owned) -> ProducersKnow | None:
+        """Return from when on all producers know of an added partition, by the database's clock.
+
+        None once `note_ends` has noted where the others ended after that, and where no key keeps
+        its order any more.
+        """
+
+    def note_ends(self, owned: Owned, ends: Mapping[int, int]) -> bool:
+        """Let an added partition begin after these ends of the others, read once producers knew.
+
+        False when fenced, or when it is not yet that time. A partition that it waits for no more,
+        since a person moved it, is left out.
+        """
+
+    def has_begun(self, owned: Owned) -> bool:
+        """Return whether the others have reached where an added partition may begin; noted then.
+
+        Never before `note_ends`, unless no key keeps its order any more.
+        """
+
+
+def look(repository: AddedPartitions, ends: Ends, owned: Owned) -> StateChange | None:
+    """Return the state that an added partition gets now, RUNNING once it is begun; None: none.
+
+    The others' ends are asked for once, when all producers know of it: no message of its keys is
+    written to them any more.
+    """
+    know = repository.producers_know(owned)
+    is_noted = know is not None and know.is_now and _notes_ends(repository, ends, owned)
+    if (know is None or is_noted) and repository.has_begun(owned):
+        return RUNNING
+    if owned.state_code == "KEYS_MOVED" and not is_noted:
+        return None
+    return _waiting(owned, None if is_noted else know)
+
+
+def _notes_ends(repository: AddedPartitions, ends: Ends, owned: Owned) -> bool:
+    try:
+        found = ends()
+    except IntegrationError:
+        # It waits on; what is wrong with the broker the next look tells, of all partitions.
+        return False
+    return repository.note_ends(owned, found) if found else False
+
+
+def _waiting(owned: Owned, know: ProducersKnow | None) -> StateChange:
+    text = f"Partition {owned.partition} is read once the others are read up to where they "
+    if know is None:
+        text += "ended when all producers knew of it."
+    else:
+        at = know.at.astimezone(UTC)
+        text += (
+            f"end at {at:%H:%M:%S} UTC on {at:%d %B %Y}: until then producers may not know of it, "
+            "and write its keys to the others."
+        )
+    return StateChange(state=PartitionState.WAITING, code="KEYS_MOVED", text=text)

@@ -1,0 +1,135 @@
+"""A topic that gets more partitions where keys keep their order: what waits, who may end it."""
+
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+from django.test import Client
+from django.urls import reverse
+
+from crontasks.notices import conditions
+from integration.actions import blocks, positions
+from integration.actions.errors import QueueMismatchError
+from integration.actions.positions import Move, Request
+from integration.models import Queue, QueuePartition
+from integration.runs.queues import run_queue
+from integration.store.sessions import database_time
+from integration.values import TopicFacts
+from tests.support.added import producers_know
+from tests.support.builders import a_brief_queue
+from tests.support.kafka_world import Kafka
+from tests.support.rows import TOPIC_UUID, a_person, a_place, a_queue_row
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+MINUTE = timedelta(minutes=1)
+
+
+def applied() -> list[int]:
+    return list(Effect.objects.order_by("pk").values_list("n", flat=True))
+
+
+def waits(queue: Queue, **fields) -> QueuePartition:
+    """A partition that was added just now, and waits."""
+    known = {"partition": 1, "next_offset": 0, "begins_after": {"0": 15, "2": 3}}
+    known |= {"state": "WAITING", "state_code": "KEYS_MOVED"}
+    known |= {"producers_know_at": database_time() + 5 * MINUTE}
+    return a_place(queue, **(known | fields))
+
+
+def a_producer(broker: Kafka, **settings: str) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, **settings})
+
+
+def produce(producer: Producer, queue: Queue, n: int, partition: int) -> None:
+    producer.produce(queue.topic, json.dumps({"n": n}).encode(), "a", partition=partition)
+    assert producer.flush(20) == 0
+
+
+def again(place: QueuePartition) -> QueuePartition:
+    return QueuePartition.objects.get(pk=place.pk)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_producer_with_old_metadata_writes_is_applied_before_what_follows_it(servers):
+    """Its transaction is open when the ends are read: that is not the end of the old partition."""
+    broker = Kafka(servers.kafka_bootstrap)
+    queue = a_brief_queue(broker, ordering="key")
+    broker.send(queue.topic, [{"n": 0}], key="a", partition=0)
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(20)
+    run_queue(queue.pk)
+    run_queue(queue.pk)
+    added = queue.partitions.get(partition=1)
+    assert (added.state_code, added.begins_after) == ("KEYS_MOVED", {"0": 1})
+
+    late = a_producer(broker, **{"transactional.id": f"x-{uuid.uuid4().hex}"})
+    late.init_transactions(20)
+    late.begin_transaction()
+    produce(late, queue, 1, partition=0)
+    # The producer that has written already does not know the other partition.
+    produce(a_producer(broker), queue, 2, partition=1)
+    producers_know(queue)
+    run_queue(queue.pk)
+    run_queue(queue.pk)
+    assert applied() == [0]
+    assert (again(added).producers_know_at, again(added).begins_after) == (None, {"0": 2})
+
+    late.commit_transaction(20)
+    broker.await_decided(queue.topic)
+    run_queue(queue.pk)
+    run_queue(queue.pk)
+    assert (applied(), again(added).begins_after) == ([0, 1, 2], None)
+
+
+def test_a_person_may_say_that_all_producers_know_it() -> None:
+    queue = a_queue_row("continuous", ordering="key")
+    place, old = waits(queue), a_place(queue)
+    blocks.begin_sooner(queue.pk, actor="otto", reason="all were restarted")
+    now = again(place)
+    assert now.producers_know_at is not None
+    assert now.producers_know_at <= database_time()
+    assert (now.begins_after, again(old).producers_know_at) == ({"0": 15, "2": 3}, None)
+    change = queue.changes.get()
+    assert (change.action, change.actor) == ("begin sooner", "otto")
+    queue.refresh_from_db()
+    assert queue.start_requested_at is not None
+    with pytest.raises(QueueMismatchError):
+        blocks.begin_sooner(queue.pk, actor="anna")
+
+
+def test_the_page_offers_it_as_long_as_it_would_change_something() -> None:
+    queue = a_queue_row("continuous", ordering="key")
+    client = Client()
+    client.force_login(a_person("Operators", "otto"))
+    page, verb = (reverse(name, args=[queue.name]) for name in ("queue", "begin-sooner"))
+    assert verb not in client.get(page).text
+    waits(queue)
+    assert verb in client.get(page).text
+    assert client.post(verb, {"reason": "all were restarted"}).status_code == 303
+    assert verb not in client.get(page).text
+    assert client.post(verb).status_code == 409
+
+
+def test_nobody_is_told_of_a_wait_that_ends_by_itself_within_minutes() -> None:
+    queue = a_queue_row("continuous", ordering="key")
+    place, subject = waits(queue, state_since=database_time() - MINUTE), f"{queue.name}[1]"
+    assert subject not in {one.subject for one in conditions.seen_by_workers(is_settled=False)}
+    QueuePartition.objects.filter(pk=place.pk).update(producers_know_at=None)
+    found = {one.subject for one in conditions.seen_by_workers(is_settled=False)}
+    assert subject in found, "the others are behind"
+
+
+def test_nobody_waits_for_a_position_that_was_moved() -> None:
+    queue = a_queue_row("continuous", ordering="key", paused=True)
+    a_place(queue)
+    added, beside = waits(queue), waits(queue, partition=3)
+    facts = TopicFacts(TOPIC_UUID, {0: 0, 1: 0, 3: 0}, {0: 15, 1: 8, 3: 8})
+    how = Request(actor="otto", reason="because")
+    positions.seek(queue.pk, [Move(0, 3, 10, 15)], facts=facts, request=how)
+    assert again(added).begins_after == again(beside).begins_after == {"2": 3}
+    positions.seek(queue.pk, [Move(1, 3, 0, 2)], facts=facts, request=how)
+    assert (again(added).begins_after, again(added).producers_know_at) == (None, None)
+    assert again(beside).begins_after == {"2": 3}
