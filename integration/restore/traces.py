@@ -35,6 +35,7 @@ from integration.policy.states import (
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering import open_calls
 from integration.selectors.delivering.senders import SENDS, sends
+from integration.store.positions import add_new_partitions
 
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 # Clocks of database and senders differ; a record is looked for from so long before its row.
@@ -55,6 +56,12 @@ class Traces:
     remarks: list[str] = field(default_factory=list)
     watermarks: dict[int, str] = field(default_factory=dict)
 
+    def add(self, other: "Traces") -> None:
+        """Take in what was found elsewhere."""
+        self.findings += other.findings
+        self.remarks += other.remarks
+        self.watermarks |= other.watermarks
+
 
 def find(*, is_certain: bool, with_silent: bool) -> Traces:
     """Ask every cluster, and the database for what leaves no trace in any.
@@ -66,12 +73,15 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     """
     traces = Traces()
     for provider in Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"):
+        found = Traces()
         try:
-            _of_provider(provider, traces)
+            _of_provider(provider, found)
         except (BrokerUnreachableError, ProviderUnusableError) as e:
             if not with_silent:
                 raise
-            traces.findings += _of_silent(provider, str(e))
+            # What it told before it fell silent is told by these again.
+            found = Traces(_of_silent(provider, str(e)))
+        traces.add(found)
     _accepted(traces)
     if is_certain or traces.findings or traces.watermarks:
         _waiting_deliveries(traces)
@@ -97,13 +107,15 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
 
 
 def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: Traces) -> None:
-    places = list(queue.partitions.order_by("partition"))
     if look is None:
         traces.remarks.append(
             f"{queue.name}: its topic {queue.topic} is not there any more. The queue stops by "
             "itself and asks."
         )
         return
+    # What the topic got since the backup was read from its beginning, and would be again.
+    add_new_partitions(queue, look.facts)
+    places = list(queue.partitions.order_by("partition"))
     here = [place for place in places if place.topic_uuid == look.facts.topic_uuid]
     if len(here) < len(places):
         traces.remarks.append(

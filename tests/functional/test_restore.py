@@ -6,13 +6,16 @@ from itertools import chain, repeat
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 from django.db import connection
 from django.utils import timezone
 
 from crontasks.dispatch.dispatcher import end_pauses
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.report import Report, RunEnding
-from integration.kafka import looks
+from integration.kafka import admin, aftermath, looks
+from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.source import group_of
 from integration.models import (
     ErrorChange,
     Gap,
@@ -31,6 +34,7 @@ from integration.runs import relay as wiring
 from integration.runs.queues import run_queue
 from tests.support import restored
 from tests.support.builders import a_provider, a_queue
+from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_held
 from tests.support.world.models import Effect
@@ -262,3 +266,32 @@ def test_a_topic_that_is_just_moving_holds_everything_until_it_can_be_asked(brok
     [held] = examining.look(restore).findings.all()
     assert held.queue == queue.pk
     assert f"{queue.topic} is moving" in held.facts["problem"]
+
+
+def test_a_cluster_that_falls_silent_half_way_is_told_of_once(broker, flow, monkeypatch):
+    def no_answer(provider, _transactional_id):
+        raise BrokerUnreachableError(provider.name, "no answer in time")
+
+    assert run_queue(flow.pk).ending is RunEnding.STOPPED
+    # Its queues were asked about by then: there is a trace of one.
+    monkeypatch.setattr(aftermath, "last_batch", no_answer)
+    found = look().findings.all()
+    assert sorted(one.kind for one in found) == ["position", "sent"]
+    assert all("no answer" in one.facts["problem"] for one in found)
+
+
+def test_a_partition_that_the_topic_got_since_the_backup_is_looked_at_too(broker):
+    restored.own()
+    queue = a_queue(broker)
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(20)
+    eventually(lambda: admin.describe(queue.provider, queue.topic).partitions == 2)
+    broker.send(queue.topic, [{"n": 1}, {"n": 2}], partition=1)
+    broker.commit(group_of(queue), queue.topic, 2, partition=1)
+    examining.declare("restored from the night's backup", "anna")
+
+    look()
+
+    position = finding("position")
+    assert (position.partition, position.facts["from"], position.facts["to"]) == (1, 0, 2)
+    decide(position.pk, options.SKIP, actor="anna", reason="booked by hand")
+    assert QueuePartition.objects.get(queue=queue, partition=1).next_offset == 2

@@ -164,10 +164,10 @@ class Kafka:
             reader.close()
         return int(place.offset)
 
-    def commit(self, group: str, topic: str, offset: int) -> None:
-        """Commit an offset of the first partition for a group that nobody is a member of."""
+    def commit(self, group: str, topic: str, offset: int, partition: int = 0) -> None:
+        """Commit an offset of a partition for a group that nobody is a member of."""
         reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
-        reader.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        reader.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
         reader.close()
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
