@@ -150,6 +150,14 @@ class KafkaPublisher:
         # Brokers that did not answer on the way here are not the ones it is connected to now.
         self._is_shaken = False
 
+    def cluster(self) -> str:
+        try:
+            told = self._opened_reader.list_topics(RELAY_TOPIC, OPEN_SECONDS).cluster_id
+        except KafkaException as e:
+            raise unreachable(self._to.name, e) from e
+        # Not all that speaks Kafka's protocol has an id.
+        return str(told or self._to.properties["bootstrap.servers"])
+
     def watermark(self) -> str | None:
         reader = self._opened_reader
         try:

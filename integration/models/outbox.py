@@ -132,6 +132,12 @@ class RelayLease(models.Model):
     watermark_rows = ArrayField(
         models.BigIntegerField(), null=True, help_text="The rows of the last batch in Kafka."
     )
+    cluster = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The cluster that has them, by its own id; empty = not noted yet.",
+    )
 
     class Meta:
         constraints = [

@@ -14,7 +14,7 @@ import psycopg
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
-from integration.store import deployments, relay_sharing
+from integration.store import deployments, relay_marks, relay_sharing
 from integration.store.relay_sharing import BUCKET, Mine
 from integration.store.sessions import Session
 
@@ -121,36 +121,6 @@ SELECT id FROM dead
 IN_DOUBT: Final = (
     f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id')} "
     "FROM integration_relaylease l WHERE id = %(lease)s AND epoch = %(epoch)s"
-)
-WATERMARK: Final = (
-    "SELECT watermark FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
-)
-WATERMARK_BEFORE: Final = (
-    "SELECT watermark_before FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
-)
-TOPICS_AT_STAKE: Final = """
-SELECT DISTINCT o.topic FROM integration_relaylease l
-JOIN integration_outboxrow o ON o.id = ANY(l.watermark_rows || l.batch_rows)
-WHERE l.id = %(lease)s AND l.epoch = %(epoch)s
-"""
-LAST_SENT: Final = """
-SELECT o.id, o.topic, o.partition, o.key, o.value, o.headers::text, o.timestamp_ms,
-  (extract(epoch FROM o.published_at) * 1000)::bigint
-FROM integration_relaylease l JOIN integration_outboxrow o ON o.id = ANY(l.watermark_rows)
-WHERE l.id = %(lease)s AND l.epoch = %(epoch)s
-  AND o.state = 'PUBLISHED' AND o.batch::text = l.watermark
-ORDER BY o.id
-"""
-SEND_AGAIN: Final = """
-UPDATE integration_outboxrow o SET state = 'PENDING', batch = NULL, published_at = NULL
-FROM integration_relaylease l
-WHERE l.id = %(lease)s AND l.epoch = %(epoch)s AND o.id = ANY(%(ids)s::bigint[])
-  AND o.state = 'PUBLISHED' AND o.batch::text = l.watermark
-"""
-NOTE_WATERMARK: Final = (
-    "UPDATE integration_relaylease "
-    "SET watermark = %(text)s, watermark_before = '', watermark_rows = NULL "
-    "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 NOTE_TROUBLE: Final = (
     "UPDATE integration_relaylease SET trouble = %(text)s "
@@ -303,18 +273,25 @@ class RelayOutbox:
         return bool(self._one(IN_DOUBT))
 
     def watermark(self) -> str | None:
-        watermark: str | None = self._one(WATERMARK)
+        watermark: str | None = self._one(relay_marks.WATERMARK)
         return watermark
 
     def watermark_before(self) -> str:
-        before: str = self._one(WATERMARK_BEFORE)
+        before: str = self._one(relay_marks.WATERMARK_BEFORE)
         return before
 
+    def cluster(self) -> str:
+        cluster: str = self._one(relay_marks.CLUSTER)
+        return cluster
+
+    def note_cluster(self, name: str) -> None:
+        self._expect(self._run(relay_marks.NOTE_CLUSTER, name=name), 1)
+
     def topics_at_stake(self) -> set[str]:
-        return {topic for (topic,) in self._run(TOPICS_AT_STAKE).fetchall()}
+        return {topic for (topic,) in self._run(relay_marks.TOPICS_AT_STAKE).fetchall()}
 
     def last_sent(self) -> tuple[list[OutgoingRow], int]:
-        found = self._run(LAST_SENT).fetchall()
+        found = self._run(relay_marks.LAST_SENT).fetchall()
         rows = [
             OutgoingRow(id_, topic, partition, key, value, _headers(headers), timestamp_ms)
             for id_, topic, partition, key, value, headers, timestamp_ms, _ in found
@@ -322,10 +299,10 @@ class RelayOutbox:
         return rows, min((row[-1] for row in found), default=0)
 
     def send_again(self, ids: Sequence[int]) -> None:
-        self._expect(self._run(SEND_AGAIN, ids=_array(ids)), len(ids))
+        self._expect(self._run(relay_marks.SEND_AGAIN, ids=_array(ids)), len(ids))
 
     def note_watermark(self, text: str) -> None:
-        self._expect(self._run(NOTE_WATERMARK, text=text), 1)
+        self._expect(self._run(relay_marks.NOTE_WATERMARK, text=text), 1)
 
     def note_trouble(self, text: str) -> None:
         self._expect(self._run(NOTE_TROUBLE, text=text), 1)

@@ -208,6 +208,15 @@ def test_before_anything_was_left_there_is_no_watermark(
     assert publisher.watermark() == "again"
 
 
+def test_a_cluster_is_known_by_the_same_name_whoever_asks(
+    broker: Broker, publisher: Publisher
+) -> None:
+    other = broker.publisher()
+    other.open()
+    assert publisher.cluster() == other.cluster() != ""
+    other.close()
+
+
 def test_who_opens_later_fences_who_opened_before(broker: Broker, publisher: Publisher) -> None:
     later = broker.publisher()
     later.open()

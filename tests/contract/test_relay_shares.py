@@ -194,3 +194,15 @@ def test_a_change_of_the_provider_is_noticed(world: World) -> None:
     while tenure.provider_as_of == before:
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_later_owner_knows_the_cluster_that_was_noted(world: World) -> None:
+    first = world.tenure(0)
+    assert first.outbox.cluster() == ""
+    first.outbox.note_cluster("one")
+    first.close()
+    second = world.tenure(0)
+    assert second.outbox.cluster() == "one"
+    world.overtake(0)
+    with pytest.raises(RelayLostError):
+        second.outbox.note_cluster("another")

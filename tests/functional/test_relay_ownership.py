@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from crontasks.models import CronInstance
 from crontasks.running.serving import serve_relay
+from integration.actions import outbox
 from integration.delivery.relay.ports import Publisher, RelayLostError
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
@@ -22,7 +23,7 @@ from integration.runs.relay import relay_all, run_relay
 from integration.store import locks, relay_lease
 from integration.store.relay_lease import take
 from integration.store.sessions import raw_connection
-from tests.functional.relay_world import a_provider, put, relay, sent, states
+from tests.functional.relay_world import a_provider, batch_of, put, relay, sent, states
 from tests.support.celery_world import eventually
 from tests.support.killed import await_free_locks
 from tests.support.memory.relay import MemoryBroker, MemoryPublisher
@@ -232,3 +233,29 @@ def test_a_relay_at_work_goes_to_the_cluster_that_the_provider_names_now(
     assert end.result() is RelayEnd.STOPPED
     # The last batch is not sent again to where it never was.
     assert (sent(first), sent(second)) == ([b"before"], [b"after"])
+
+
+def test_a_relay_that_begins_at_another_cluster_sends_nothing_again(provider: Provider) -> None:
+    first, second = MemoryBroker(), MemoryBroker()
+    for value in (b"1", b"2"):
+        put(provider, value)
+        relay(provider, first)
+    # As a copy of the first has it that is one batch behind.
+    second.watermarks["relay"] = RelayLease.objects.get().watermark_before
+    put(provider, b"3")
+    relay(provider, second)
+    assert (sent(first), sent(second)) == ([b"1", b"2"], [b"3"])
+
+
+def test_a_batch_that_may_be_in_the_cluster_before_is_in_doubt(provider: Provider) -> None:
+    first, second = MemoryBroker(lost_answers=1), MemoryBroker(watermarks={"relay": ""})
+    rows = put(provider, b"once")
+    relay(provider, first, until=lambda: bool(first.records))
+    in_doubt = RelayLease.objects.filter(in_doubt_since__isnull=False)
+    relay(provider, second, until=in_doubt.exists)
+    assert (sent(second), states(*rows)) == ([], ["STAMPED"])
+    lease = in_doubt.get()
+    outbox.resolve_in_doubt(lease.pk, batch=batch_of(*rows), sent=True, actor="anna")
+    put(provider, b"after")
+    relay(provider, second)
+    assert sent(second) == [b"after"]

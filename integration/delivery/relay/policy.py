@@ -37,6 +37,15 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
     return Finding.SENT if watermark == str(stamped) else Finding.NOT_SENT
 
 
+def after_move(finding: Finding, *, has_moved: bool) -> Finding:
+    """What is left of a finding where the provider names another cluster since.
+
+    That does not have the batch; the one before may.
+    """
+    is_open = has_moved and finding is Finding.NOT_SENT
+    return Finding.UNKNOWN if is_open else finding
+
+
 def is_ahead(watermark: str | None, *, known: str | None, stamped: UUID | None) -> bool:
     """Return whether Kafka has a batch that this database never sent: it then went back.
 
@@ -104,9 +113,14 @@ AHEAD_TEXT: Final = (
 )
 
 
-def doubt_text(count: int) -> str:
+def doubt_text(count: int, *, has_moved: bool = False) -> str:
+    why = (
+        "the provider names another cluster since, which cannot tell whether that happened. Look "
+        "into the topics of the one before"
+        if has_moved
+        else "Kafka has forgotten whether that happened. Look into the topics"
+    )
     return (
         f"{so_many(count, 'message was', 'messages were')} about to be sent when the relay ended, "
-        "and Kafka has forgotten whether that happened. Look into the topics, then say whether "
-        f"{'it is' if count == 1 else 'they are'} there."
+        f"and {why}, then say whether {'it is' if count == 1 else 'they are'} there."
     )

@@ -106,6 +106,9 @@ class Publisher(Protocol):
         Raises BrokerUnreachableError, TopicRefusedError, ProviderUnusableError.
         """
 
+    def cluster(self) -> str:
+        """What tells this cluster from others, for good. Raises BrokerUnreachableError."""
+
     def watermark(self) -> str | None:
         """Read what the last committed transaction left: a batch's id, "" for none yet.
 
@@ -194,6 +197,12 @@ class Outbox(Protocol):
 
     def watermark_before(self) -> str:
         """The batch that was the last one before that; "" where none is known."""
+
+    def cluster(self) -> str:
+        """The cluster that has that batch; "" where none was noted."""
+
+    def note_cluster(self, name: str) -> None:
+        """Note the cluster that the next batches go to, once all before them is accounted for."""
 
     def topics_at_stake(self) -> set[str]:
         """The topics of the last batch known to be in Kafka, and of the stamped one."""

@@ -93,7 +93,7 @@ class Relay:
     publisher: Publisher | None = None
     # What the provider was when the publisher was made.
     publisher_as_of: str = ""
-    # Whether it may be another cluster than the one that has the last batch, all of it.
+    # Whether it writes to another cluster than the one that has the last batch, all of it.
     has_moved: bool = False
     watermark_written: float = 0.0
     sent_at: float = 0.0
@@ -134,7 +134,6 @@ class Relay:
             log.info("The provider was changed: the relay connects anew.")
             self._await_marked()
             self.close_publisher()
-            self.has_moved = True
         return self.publisher
 
     def _settle(self) -> Publisher | None:
@@ -157,7 +156,7 @@ class Relay:
             publisher.close()
             return None
         self._tell("")
-        self.publisher, self.publisher_as_of, self.has_moved = publisher, as_of, False
+        self.publisher, self.publisher_as_of = publisher, as_of
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
@@ -171,8 +170,10 @@ class Relay:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
         last_batch = self.outbox.watermark()
         before = self.outbox.watermark_before()
+        cluster, former = publisher.cluster(), self.outbox.cluster()
+        self.has_moved = former not in {"", cluster}
         is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
-        if is_lost and self.has_moved and not stamped:
+        if is_lost and self.has_moved:
             # Sent again, the batch would be in both clusters.
             is_lost, watermark = False, str(last_batch)
             publisher.write_watermark(watermark)
@@ -188,6 +189,8 @@ class Relay:
             return False
         if watermark is not None and last_batch is None:
             self.outbox.note_watermark(watermark)
+        if cluster != former:
+            self.outbox.note_cluster(cluster)
         return True
 
     def _mark_again(self, publisher: Publisher, batch: str) -> str:
@@ -216,14 +219,14 @@ class Relay:
                 self.outbox.note_watermark("")
             return True
         batch, count = stamped
-        match self.judge(batch, watermark):
+        match policy.after_move(self.judge(batch, watermark), has_moved=self.has_moved):
             case policy.Finding.SENT:
                 self.outbox.mark_published(batch, count)
                 self.outbox.await_marked()
             case policy.Finding.NOT_SENT:
                 self.outbox.unstamp(batch, count)
             case policy.Finding.UNKNOWN:
-                self.outbox.doubt(batch, policy.doubt_text(count))
+                self.outbox.doubt(batch, policy.doubt_text(count, has_moved=self.has_moved))
                 log.error("%s outgoing messages are in doubt; a person must decide.", count)
                 return False
         return True

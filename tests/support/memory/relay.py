@@ -4,7 +4,7 @@ ownership of a shard with the rows it sends. Same contract suites.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from integration.delivery.relay.ports import (
     FencedError,
@@ -25,6 +25,7 @@ from integration.policy.relay_shares import NOTHING, Share, bucket
 class MemoryBroker:
     """What is committed, and what to do wrong next."""
 
+    cluster: str = field(default_factory=lambda: uuid4().hex)
     records: list[OutgoingRow] = field(default_factory=list)
     watermarks: dict[str, str] = field(default_factory=dict)
     owners: dict[str, object] = field(default_factory=dict)
@@ -56,6 +57,10 @@ class MemoryPublisher:
         self._answer()
         self.broker.owners[self._id] = self
         self._is_open = True
+
+    def cluster(self) -> str:
+        self._answer()
+        return self.broker.cluster
 
     def watermark(self) -> str | None:
         self._answer()
@@ -134,6 +139,7 @@ class MemoryLease:
     watermark: str | None = None
     watermark_before: str = ""
     watermark_ids: list[int] = field(default_factory=list)
+    cluster: str = ""
     in_doubt: str = ""
     trouble: str = ""
     is_locked: bool = False
@@ -262,6 +268,13 @@ class MemoryOutbox:
 
     def watermark_before(self) -> str:
         return self._lease.watermark_before
+
+    def cluster(self) -> str:
+        return self._lease.cluster
+
+    def note_cluster(self, name: str) -> None:
+        self.check()
+        self._lease.cluster = name
 
     def topics_at_stake(self) -> set[str]:
         ids = [*self._lease.watermark_ids, *self._lease.ids]
