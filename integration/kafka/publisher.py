@@ -21,6 +21,7 @@ from integration.delivery.relay.ports import (
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin, hanging
+from integration.kafka.ailing import ailing
 from integration.kafka.client import (
     Connection,
     bounded,
@@ -205,6 +206,9 @@ class KafkaPublisher:
             # As after a refused record: see _abort.
             self._close_producer()
             self._start(self._new_producer())
+
+    def ailing(self, topics: Collection[str]) -> dict[str, str]:
+        return ailing(self._to, topics)
 
     def there(self, rows: Sequence[OutgoingRow], since_ms: int) -> set[int]:
         return hanging.there(self._to, rows, since_ms)

@@ -2,7 +2,7 @@
 
 import json
 from binascii import a2b_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import itemgetter
@@ -69,6 +69,10 @@ SELECT id, topic, partition, key, value, headers::text, timestamp_ms FROM (
   WHERE {PENDING_LATER} AND {NOT_BEING_MARKED}
   ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
 """
+# The same without the topics that take nothing now. As long as there are none, nothing is compared.
+_OTHERS: Final = f"{MINE} AND topic <> ALL(%(without)s)"
+HAS_OTHERS_DUE: Final = HAS_DUE.replace(MINE, _OTHERS)
+OTHERS_DUE: Final = DUE.replace(MINE, _OTHERS)
 # Noted with its owner, before anything of it goes to Kafka. The rows stay as they are until they
 # are there: a row is as large as its message, and writing it costs as much.
 STAMP: Final = """
@@ -208,11 +212,15 @@ class RelayOutbox:
             self._hold(share)
         return is_held
 
-    def has_due(self) -> bool:
+    def has_due(self, without: Collection[str] = ()) -> bool:
+        if without:
+            return bool(self._one(HAS_OTHERS_DUE, without=list(without)))
         return bool(self._one(HAS_DUE))
 
-    def due(self, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
-        candidates = self._candidates(rows, size_bytes)
+    def due(
+        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+    ) -> list[OutgoingRow]:
+        candidates = self._candidates(rows, size_bytes, list(without))
         candidates.sort(key=itemgetter(0))
         chosen = _within(candidates, rows, size_bytes)
         return [
@@ -220,13 +228,14 @@ class RelayOutbox:
             for id_, topic, partition, key, value, headers, timestamp_ms in chosen
         ]
 
-    def _candidates(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
+    def _candidates(self, rows: int, size_bytes: int, without: list[str]) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
         marking = _array(self._being_marked)
         values = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
+        statement = OTHERS_DUE if without else DUE
         try:
             with self._look.cursor(binary=True) as cursor:
-                return cursor.execute(DUE, values).fetchall()
+                return cursor.execute(statement, {**values, "without": without}).fetchall()
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 
@@ -317,8 +326,8 @@ class RelayOutbox:
     def doubt(self, batch: UUID, text: str) -> None:
         self._expect(self._run(DOUBT, batch=batch, ids=_array(self._ids), text=text), 1)
 
-    def _one(self, sql: str) -> Any:
-        row = self._run(sql).fetchone()
+    def _one(self, sql: str, **values: object) -> Any:
+        row = self._run(sql, **values).fetchone()
         if row is None:
             raise RelayLostError
         return row[0]

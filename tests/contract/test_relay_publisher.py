@@ -217,6 +217,10 @@ def test_a_cluster_is_known_by_the_same_name_whoever_asks(
     other.close()
 
 
+def test_topics_that_can_be_written_or_are_not_there_are_not_ailing(broker: Broker) -> None:
+    assert not broker.publisher().ailing([broker.topic, "nobody-made-it"])
+
+
 def test_who_opens_later_fences_who_opened_before(broker: Broker, publisher: Publisher) -> None:
     later = broker.publisher()
     later.open()

@@ -206,3 +206,16 @@ def test_a_later_owner_knows_the_cluster_that_was_noted(world: World) -> None:
     world.overtake(0)
     with pytest.raises(RelayLostError):
         second.outbox.note_cluster("another")
+
+
+def test_topics_that_are_left_out_wait_in_their_order(world: World) -> None:
+    tenure = world.tenure(0)
+    assert tenure.outbox.take(tenure.share)
+    for number, topic in enumerate((FIRST, SECOND, FIRST, SECOND)):
+        world.put(topic, b"%d" % number)
+    rows = tenure.outbox.due(rows=1, size_bytes=10_000, without={FIRST})
+    assert [(row.topic, row.value) for row in rows] == [(SECOND, b"1")]
+    assert tenure.outbox.has_due({FIRST})
+    assert not tenure.outbox.has_due({FIRST, SECOND})
+    assert not tenure.outbox.due(rows=100, size_bytes=10_000, without={FIRST, SECOND})
+    assert [value for _, value in due(tenure)] == [b"0", b"1", b"2", b"3"]

@@ -3,7 +3,7 @@
 The real publisher is in integration.kafka, the SQL in integration.store.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -116,6 +116,12 @@ class Publisher(Protocol):
         transaction to be decided. Raises BrokerUnreachableError.
         """
 
+    def ailing(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Why some of these topics take no record now, by topic; needs no `open`.
+
+        Raises BrokerUnreachableError, ProviderUnusableError.
+        """
+
     def abort_hanging(self, topics: Collection[str]) -> None:
         """Abort what hangs in these topics of this id's earlier owners.
 
@@ -165,11 +171,19 @@ class Outbox(Protocol):
     def take(self, share: Share) -> bool:
         """Hold `share` from now on, if no other shard holds any of it; return whether it does."""
 
-    def has_due(self) -> bool:
-        """Return whether anything could be sent now. Writes nothing, so it may be asked often."""
+    def has_due(self, without: Collection[str] = ()) -> bool:
+        """Return whether anything could be sent now. Writes nothing, so it may be asked often.
 
-    def due(self, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
-        """Due rows in id order, at least one whatever its size; none of a batch being marked."""
+        What goes to the topics in `without` does not count.
+        """
+
+    def due(
+        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+    ) -> Sequence[OutgoingRow]:
+        """Due rows in id order, at least one whatever its size; none of a batch being marked.
+
+        Nor any to the topics in `without`.
+        """
 
     def stamp(self, batch: UUID, rows: Sequence[OutgoingRow]) -> None:
         """Give these rows to `batch`. The one before has to be marked: only one is remembered."""

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -90,6 +90,7 @@ class Relay:
     tracer: Tracer | None = None
     pace: policy.Pace = field(default_factory=policy.Pace)
     patience: policy.Patience = field(default_factory=policy.Patience)
+    rests: policy.Rests = field(default_factory=policy.Rests)
     publisher: Publisher | None = None
     # What the provider was when the publisher was made.
     publisher_as_of: str = ""
@@ -145,21 +146,30 @@ class Relay:
         # Asked before the provider is read: a change in between is noticed at the next look.
         as_of = self.tenure.provider_as_of
         publisher = self.make_publisher()
+        # What failed before may have failed for the sake of some topics.
+        at_stake = self.outbox.topics_at_stake() if self.patience.failures else set()
         try:
             publisher.open()
             self.observer(RelayStep.FENCED)
             is_known = self._account(publisher)
+            self._leave_out(publisher.ailing(at_stake) if at_stake else {})
         except BaseException:
             publisher.close()
             raise
         if not is_known:
             publisher.close()
             return None
-        self._tell("")
+        self._tell(self.rests.text)
         self.publisher, self.publisher_as_of = publisher, as_of
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
+
+    def _leave_out(self, ailing: Mapping[str, str]) -> None:
+        """Let the topics rest for which Kafka took nothing of a batch: all others wait for them."""
+        if ailing:
+            self.rests.begin(ailing, time.monotonic())
+            log.warning("The relay goes on without some topics. %s", self.rests.text)
 
     def _log_doubt(self) -> None:
         if not self.is_doubt_logged:
@@ -240,6 +250,9 @@ class Relay:
         if self.shares.are_due():
             self._await_marked()
             self.shares.balance()
+        if self.rests.are_over(time.monotonic()):
+            self.rests.note(publisher.ailing(self.rests.why), time.monotonic())
+            self._tell(self.rests.text)
         if self.outbox.held:
             return self._send(publisher)
         # Not even asked for: what waits for others would have to be passed to find nothing.
@@ -254,12 +267,13 @@ class Relay:
         whatever ends the relay, the one batch that the lease names is the one to ask Kafka about.
         """
         began = time.monotonic()
-        if not self.is_marking and not self.outbox.has_due():
+        if not self.is_marking and not self.outbox.has_due(self.rests.why):
             self._keep_watermark(publisher)
             quiet_seconds = min(QUIET_SHARE * (began - self.sent_at), QUIET_SECONDS)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
             return max(IDLE_SECONDS, quiet_seconds, 10 * (time.monotonic() - began))
-        rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
+        without = self.rests.why
+        rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES, without=without)
         if not rows:
             self._await_marked()
             return IDLE_SECONDS
@@ -294,7 +308,7 @@ class Relay:
         self.is_marking = True
         self.pace.after_sent()
         self.patience.reset()
-        self._tell("")
+        self._tell(self.rests.text)
         self.watermark_written = self.sent_at = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:

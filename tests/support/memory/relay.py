@@ -2,7 +2,7 @@
 ownership of a shard with the rows it sends. Same contract suites.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
@@ -32,6 +32,8 @@ class MemoryBroker:
     topics: set[str] | None = None
     max_bytes: int = 1_000_000
     is_available: bool = True
+    # Topics of which a partition takes nothing, and why.
+    ailing: dict[str, str] = field(default_factory=dict)
     # Confirmed, but never ended: nobody can read it.
     hanging: list[OutgoingRow] = field(default_factory=list)
     # How many commits still get lost on the way back: written, but the answer never comes.
@@ -70,6 +72,10 @@ class MemoryPublisher:
     def has_hanging(self) -> bool:
         return False
 
+    def ailing(self, topics: Collection[str]) -> Mapping[str, str]:
+        self._answer()
+        return {topic: self.broker.ailing[topic] for topic in topics if topic in self.broker.ailing}
+
     def abort_hanging(self, topics: Collection[str]) -> None:
         self._answer()
         self.broker.hanging = [row for row in self.broker.hanging if row.topic not in topics]
@@ -99,6 +105,8 @@ class MemoryPublisher:
         observer(RelayStep.PRODUCED)
         stamp()
         observer(RelayStep.FLUSHED)
+        if any(row.topic in self.broker.ailing for row in rows):
+            return Unavailable("not confirmed in time")
         observer(RelayStep.WATERMARKED)
         return self._commit(batch, rows, lambda: observer(RelayStep.COMMITTED))
 
@@ -209,19 +217,22 @@ class MemoryOutbox:
         self._held = self._lease.held = share
         return True
 
-    def has_due(self) -> bool:
-        return bool(self._due())
+    def has_due(self, without: Collection[str] = ()) -> bool:
+        return bool(self._due(without))
 
-    def due(self, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
-        return self._due()[: min(rows, self._relays.batch_rows)]
+    def due(
+        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+    ) -> Sequence[OutgoingRow]:
+        return self._due(without)[: min(rows, self._relays.batch_rows)]
 
-    def _due(self) -> list[OutgoingRow]:
+    def _due(self, without: Collection[str]) -> list[OutgoingRow]:
         marked = self._lease.ids if self._marking else []
         return [
             row
             for number, row in self._relays.rows.items()
             if self._relays.states[number] == "PENDING"
             and bucket(row.topic) in self._held
+            and row.topic not in without
             and number not in marked
         ]
 
