@@ -131,6 +131,39 @@ def test_another_schema_under_the_same_id_is_said(world: World) -> None:
     assert (found.kind, found.code) == (FailureClass.PERMANENT, "SCHEMA_CHANGED")
 
 
+@pytest.mark.servers
+@pytest.mark.django_db
+def test_a_process_keeps_the_newest_schemas_and_no_more_than_it_may(
+    small_registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "MOST_SCHEMAS", 20)
+    world = RegistryWorld(small_registry)
+    for number in range(30):
+        world.put(number, ORDER)
+        assert isinstance(world.schemas.find(number), Schema)
+    assert [number for number in range(30) if world.schemas.at_hand(number)] == [*range(10, 30)]
+    for unknown in range(100, 115):
+        failure(world.schemas.find(unknown))
+    assert [number for number in range(30) if world.schemas.at_hand(number)] == [*range(25, 30)]
+    asked = world.asked
+    assert isinstance(world.schemas.find(0), Schema), "what was dropped is asked for again"
+    assert world.asked == asked + 1
+
+
+@pytest.mark.fast
+def test_a_process_keeps_so_many_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "MOST_REGISTRIES", 3)
+    known.forget_everything()
+
+    def shelf(number: int) -> known.Shelf | None:
+        return known.shelf_of(Provider(pk=1, registry_url=f"http://127.0.0.1:1/{number}"))
+
+    first, last = shelf(0), [shelf(number) for number in range(1, 4)][-1]
+    assert shelf(3) is last
+    assert shelf(0) is not first
+    known.forget_everything()
+
+
 def test_a_schema_that_is_none_is_said(world: World) -> None:
     world.put(7, '{"type": "nothing"}')
     found = failure(world.schemas.find(7))

@@ -37,12 +37,14 @@ class Watched(MemoryPartitionManager):
         super().__init__(world.database, world.database.queue.workers)
         self.world, self.other = world, other
         self.given: list[int] = []
+        self.gave_at: list[float] = []
         self.taken: list[int] = []
         self.wishes = 0
 
     def give_up(self, surplus: Sequence[Owned]) -> None:
         super().give_up(surplus)
         self.given += [owned.partition for owned in surplus]
+        self.gave_at.append(self.world.clock)
         if self.other is not None:
             self.world.run(Script(), self.other)
 
@@ -66,6 +68,22 @@ def test_a_run_gives_its_last_partitions_to_one_that_joins_and_takes_them_back_f
     assert manager.taken == [2, 3]
     assert applied(world) == everything(world)
     assert all(place.released for place in world.database.places.values())
+
+
+def test_a_run_that_comes_late_to_a_busy_queue_is_given_its_share_within_a_second():
+    world = a_world(messages=4 * MANY)
+    manager, late = Watched(world), MemoryPartitionManager(world.database, None)
+    joined_at: list[float] = []
+
+    def joins(_: Step) -> None:
+        world.database.runs.append(late)
+        joined_at.append(world.clock)
+
+    # In the middle of its work, long after the last look for its share.
+    world.run(Script(200, joins), manager)
+    assert manager.given == [2, 3]
+    waited = manager.gave_at[0] - joined_at[0]
+    assert 0 <= waited <= 1.0, "seconds by the engine's clock"
 
 
 def test_a_run_too_many_gives_everything_up_and_ends():
