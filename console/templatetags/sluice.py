@@ -124,8 +124,10 @@ def endpoint_standing(standing: Standing) -> SafeString:
 
 @register.filter
 def coded(text: str) -> SafeString:
-    """Show text between backticks as code."""
-    parts = [escape(part) for part in text.split("`")]
+    """Show text between backticks as code; one that is left over stays as it is."""
+    parts: list[str] = [escape(part) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]
     shown = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
     return mark_safe("".join(shown))  # noqa: S308 - every part is escaped
 
