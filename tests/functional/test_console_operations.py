@@ -5,6 +5,7 @@ import io
 import re
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -308,6 +309,19 @@ def test_limited_people_do_not_learn_of_queues_that_are_gone():
         assert client.get(reverse("operation", args=[operation.pk])).status_code == 404
         assert queue.name not in client.get(reverse("operations")).text
     assert queue.name in logged_in("Viewers").get(reverse("operations")).text
+
+
+def test_a_plan_of_which_nothing_is_left_says_so_once():
+    client = logged_in()
+    some_held(2)
+    operation = plan()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM integration_errorattempt")
+        cursor.execute("DELETE FROM integration_messageerror")
+    page = shown(client, operation)
+    assert page.count("Cleanup has removed") == 1
+    assert "<table" not in page
+    assert "in its current state" not in page, "it has none any more"
 
 
 def test_the_list_tells_states_and_pages_on():
