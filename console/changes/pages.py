@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.asked import number_of
-from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.list_filter import ListFilterForm, MomentField
 from console.layout.standby import from_standby
 from console.setup.urls import NOUNS
 from integration.actions.access import Act
@@ -80,8 +80,8 @@ class ChangeFilterForm(ListFilterForm):
     kind = forms.ChoiceField(required=False, label="What")
     actor = forms.ChoiceField(required=False, label="Who")
     name = forms.CharField(required=False, max_length=100, label="Name contains")
-    since = forms.DateTimeField(required=False, widget=MOMENT, label="Since (UTC)")
-    until = forms.DateTimeField(required=False, widget=MOMENT, label="Until (UTC)")
+    since = MomentField(required=False, label="Since (UTC)")
+    until = MomentField(required=False, label="Until (UTC)")
 
     def __init__(self, query: QueryDict, scope: Scope, *, accesses: bool) -> None:
         super().__init__(query)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from console.layout.answers import parse_id
 from console.layout.asked import BadFilterError
-from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.list_filter import ListFilterForm, MomentField
 from console.layout.words import FAILURES
 from integration.policy.states import OPEN
 from integration.selectors.failures.cause_ids import ID_LENGTH, UNKNOWN, fingerprint_of
@@ -50,8 +50,8 @@ class FailureFilterForm(ListFilterForm):
     system = forms.ChoiceField(required=False, label="External system")
     code = forms.ChoiceField(required=False)
     interface = forms.CharField(required=False, max_length=100, label="Service")
-    since = forms.DateTimeField(required=False, widget=MOMENT, label="Failed since (UTC)")
-    until = forms.DateTimeField(required=False, widget=MOMENT, label="Failed until (UTC)")
+    since = MomentField(required=False, label="Failed since (UTC)")
+    until = MomentField(required=False, label="Failed until (UTC)")
     message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
     run = forms.CharField(required=False, max_length=36, label="Rejected by the bulk run")
     fingerprint = forms.CharField(required=False, max_length=ID_LENGTH, label="Cause (its id)")

@@ -1,16 +1,43 @@
 """The base of all list filters: shown leniently, acted upon strictly."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from console.layout.asked import BadFilterError, shortened
 
-MOMENT: Final = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 WHOLE: Final = "Actions need a filter that can be read completely."
+
+
+class MomentField(forms.DateTimeField):
+    """A moment in UTC, shown as it was understood.
+
+    In an address it may be a day alone, or have a zone: a browser's field would stay empty.
+    """
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+
+    def prepare_value(self, value: Any) -> Any:
+        """The moment without its zone, as exactly as it was given; what is none stays as it is."""
+        try:
+            moment = super().prepare_value(self.to_python(value))
+        except (ValidationError, OverflowError):
+            return value
+        if not isinstance(moment, datetime):
+            return value
+        return moment.isoformat(timespec=_exactly(moment))
+
+
+def _exactly(moment: datetime) -> str:
+    """The part of a second or minute down to which it has to be written."""
+    if moment.microsecond:
+        return "milliseconds"
+    return "seconds" if moment.second else "minutes"
 
 
 class ListFilterForm(forms.Form):

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from console.delivering import forms as delivering
 from console.forms.durations import EXAMPLE, DurationField
-from console.layout.list_filter import MOMENT
+from console.layout.list_filter import MomentField
 from integration.actions.positions import Move
 from integration.selectors.queues.seeking import To, Wanted
 
@@ -106,7 +106,7 @@ class SeekForm(OfPartitionsForm):
 
     to = forms.ChoiceField(choices=[(one.value, one.value) for one in To])
     offset = forms.IntegerField(min_value=0, max_value=LARGEST, required=False)
-    at = forms.DateTimeField(required=False, widget=MOMENT)
+    at = MomentField(required=False)
     count = forms.IntegerField(min_value=1, max_value=1_000_000_000, required=False)
 
     def clean(self) -> dict[str, Any]:

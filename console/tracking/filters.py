@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from django import forms
 from django.http import QueryDict
 
-from console.layout.list_filter import MOMENT, ListFilterForm
+from console.layout.list_filter import ListFilterForm, MomentField
 from console.layout.words import ENDINGS
 from integration.models import Queue
 from integration.selectors.failures.failures import Choices
@@ -37,7 +37,7 @@ class TrackFilterForm(ListFilterForm):
     queue = forms.ChoiceField(required=False)
     ended = forms.ChoiceField(choices=STATES, required=False, label="State")
     hours = forms.ChoiceField(choices=HOURS, required=False, label="Within")
-    until = forms.DateTimeField(required=False, widget=MOMENT, label="Until (UTC), empty = now")
+    until = MomentField(required=False, label="Until (UTC), empty = now")
     system = forms.ChoiceField(required=False, label="External system")
     interface = forms.CharField(required=False, max_length=100, label="Service or channel")
     direction = forms.ChoiceField(choices=DIRECTIONS, required=False)

@@ -129,6 +129,23 @@ class TestList:
         assert "This filter was ignored" in page
         assert len(shown(page)) == 1
 
+    @pytest.mark.parametrize(
+        ("given", "shown_as"),
+        [
+            ("2020-01-02", "2020-01-02T00:00"),
+            ("2020-01-02T03:04", "2020-01-02T03:04"),
+            ("2020-01-02T03:04:05Z", "2020-01-02T03:04:05"),
+            ("2020-01-02T03:04:05.678+02:00", "2020-01-02T01:04:05.678"),
+            ("0001-01-01T00:00+12:00", "0001-01-01T00:00+12:00"),
+        ],
+    )
+    def test_a_moment_is_shown_as_it_was_understood(
+        self, client: Client, given: str, shown_as: str
+    ) -> None:
+        answer = client.get(reverse("failure-list"), {"until": given})
+        assert f'value="{shown_as}"' in str(answer.context["form"]["until"])
+        assert answer.context["form"].words()["until"] == given, "links keep what was asked"
+
     def test_counts_are_capped(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(failures, "COUNT_CAP", 3)
         failed_at_once(a_queue_row("continuous"), 5)
