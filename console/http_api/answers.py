@@ -25,6 +25,7 @@ CHALLENGE: Final = 'Bearer realm="sluice", Basic realm="sluice", charset="UTF-8"
 REPEATED: Final = "Idempotent-Replayed"
 # Without a time of its own, what may succeed later is worth a try after so long.
 LATER: Final = timedelta(seconds=30)
+INTERNAL: Final = "INTERNAL_ERROR"
 # Methods that ask, and have nothing stored.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -71,11 +72,34 @@ def no_database(request: HttpRequest, failure: Exception) -> HttpResponse:
     return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)
 
 
+def held_up(code: str) -> HttpResponse:
+    """The database gave the work up because of others at work in it; what was begun is undone."""
+    return written(
+        503,
+        code,
+        "Others at work in the database were in the way, so nothing was stored.",
+        "Send the request again later, with the same Idempotency-Key.",
+        retry_after=LATER,
+    )
+
+
+def refused_by_database() -> HttpResponse:
+    """The database is there and does not take what was sent to it; the log names the place."""
+    return written(
+        500,
+        INTERNAL,
+        "An error in Sluice itself: the database refused what this request was to store or to "
+        "read, so nothing was stored.",
+        "Tell an administrator, whose log has the place. The same request is refused until that "
+        "is corrected; then send it again, with the same Idempotency-Key.",
+    )
+
+
 def broken() -> HttpResponse:
     """A mistake of ours; the log names the place."""
     return written(
         500,
-        "INTERNAL_ERROR",
+        INTERNAL,
         "An error in Sluice itself prevented an answer to this request.",
         "Send it again later, with the same Idempotency-Key; tell an administrator if it persists.",
     )

@@ -5,16 +5,21 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
-from django.db import DatabaseError
+from django.db import Error as AnyDatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, get_resolver
 
 from console.http_api import answers
 from console.server.limits import HTTP_API_PREFIXES
+from crontasks.running.outage import is_of_database
 from integration.errors import IntegrationError
+from integration.handlers.failures import classify
 from integration.http_api.errors import HttpApiError, NoSuchAddressError
+from integration.policy.failure import FailureClass
 
 log = logging.getLogger(__name__)
+# Beside conflicts: what the database gave up because of others at work in it.
+IN_THE_WAY: Final = frozenset({"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT"})
 ADDRESSES: Final = "console.http_api.urls"
 
 
@@ -48,13 +53,28 @@ def _answered(request: HttpRequest) -> HttpResponse:
     except IntegrationError as failure:
         log.warning("the HTTP API is in trouble: %s", failure.code)
         return answers.trouble(failure)
-    except DatabaseError as failure:
-        # Its text may quote what was to be stored.
-        log.warning("the HTTP API cannot store: %s at %s", *what_and_where(failure))
-        return answers.no_database(request, failure)
+    except AnyDatabaseError as failure:
+        return _of_database(request, failure)
     except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
         log.error("the HTTP API failed: %s at %s", *what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
         return answers.broken()
+
+
+def _of_database(request: HttpRequest, failure: AnyDatabaseError) -> HttpResponse:
+    """Tell an outage, what others were in the way of, and what the database does not take apart.
+
+    Its text may quote what was to be stored, so the log has the place alone.
+    """
+    if is_of_database(failure):
+        log.warning("the HTTP API cannot store: %s at %s", *what_and_where(failure))
+        return answers.no_database(request, failure)
+    judged = classify(failure)
+    if judged.kind is FailureClass.CONFLICT or judged.code in IN_THE_WAY:
+        log.warning("the HTTP API was held up: %s at %s", *what_and_where(failure))
+        return answers.held_up(judged.code)
+    # Sent again as it is, it would be refused again: only a change here can help.
+    log.error("the HTTP API is refused by the database: %s at %s", *what_and_where(failure))
+    return answers.refused_by_database()
 
 
 def _answer(request: HttpRequest) -> HttpResponse:

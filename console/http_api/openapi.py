@@ -21,11 +21,14 @@ _REFUSALS: Final = {
     "415": "The body is neither JSON nor XML.",
     "422": "The body cannot be read, or the service refused it.",
     "429": "The system posts more often than it may.",
-    "500": "A mistake in Sluice itself.",
+    "500": "A mistake in Sluice itself; an administrator has to look.",
     "503": "It cannot be done now; the same request may succeed later.",
 }
-_POST: Final = ("400", "401", "403", "404", "405", "408", "409", "413", "415", "422", "429", "503")
-_GET: Final = ("401", "403", "404", "405", "503")
+_POST: Final = (
+    *("400", "401", "403", "404", "405", "408", "409", "413", "415", "422", "429"),
+    *("500", "503"),
+)
+_GET: Final = ("401", "403", "404", "405", "500", "503")
 
 
 # What answers look like, as JSON Schema.
