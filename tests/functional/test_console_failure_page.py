@@ -256,6 +256,11 @@ class TestPlaces:
         page = page_of(client, error)
         assert reverse("failure", args=[other.pk]) in page
         assert reverse("failure", args=[unlike.pk]) not in page
+        assert page.count("$.num") == 2, "which key is meant, beside the record's"
+        assert "$.num" in client.get(reverse("queue", args=[queue.name])).text
+        keyless = page_of(client, a_held(queue, 11))
+        assert reverse("failure", args=[error.pk]) not in keyless, "the record's is not meant"
+        assert "waits for no other" in words(keyless)
 
     def test_what_is_missing_leads_to_its_own_failures(self, client: Client) -> None:
         waiting = {"waits_kind": "asset", "waits_key": "A 1", "waits_for": b"hash"}
@@ -293,6 +298,19 @@ class TestNewer:
         page = page_of(client, error)
         assert reverse("failure", args=[later.pk]) in page
         assert "Treat it as the newest of its key" in page
+
+    def test_where_the_document_has_the_key_that_has_to_be_the_same_too(self) -> None:
+        queue = a_queue_row("continuous", ordering="key", order_path="$.num")
+        applied = {"state": "RESOLVED", "ended": "APPLIED"}
+        error = a_held(queue, 10, order_key=b"A", arrival_batch=5, arrival_index=10)
+        keyless = a_held(queue, 11, arrival_batch=5, arrival_index=11)
+        a_held(queue, 12, order_key=b"B", arrival_batch=6, arrival_index=0, **applied)
+        assert newer_data(error) is None, "the record's key alone is the same"
+        assert newer_data(keyless) is None
+        later = a_held(queue, 13, order_key=b"A", arrival_batch=7, arrival_index=0, **applied)
+        newer = newer_data(error)
+        assert newer is not None
+        assert newer.failure == later.pk
 
     @pytest.mark.parametrize(("batch", "is_newer"), [(4, False), (6, True)])
     def test_a_stored_document_that_is_newer_is_a_warning(

@@ -52,7 +52,8 @@ UNKNOWN: Final = "This failure is not in the error table; cleanup removes closed
 class Behind:
     """The messages that wait behind this one: records of the partition and other open failures.
 
-    `same_key` are open failures of the same queue with the same record key, before and behind.
+    `same_key` are open failures of the same queue with the key that keeps its order, before and
+    behind: the record's, or the one at the queue's path.
     `parked` counts those that wait for this one because their key is the same, up to PARKED_CAP.
     """
 
@@ -313,13 +314,12 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
 
 
 def _same_key(error: MessageError) -> list[FailureRow]:
-    """Open failures of the queue with its key: the one that keeps its order, or the record's."""
-    if error.queue.order_path and error.order_key:
-        same = Q(order_key=bytes(error.order_key))
-    elif error.key is not None:
-        same = Q(key=bytes(error.key))
-    else:
+    """Open failures of the queue with its key; what has none at the queue's path has none."""
+    name = "order_key" if error.queue.order_path else "key"
+    key = getattr(error, name)
+    if key is None:
         return []
+    same = Q(**{name: bytes(key)})
     others = MessageError.objects.filter(same, queue=error.queue_id, state__in=OPEN)
     others = others.exclude(pk=error.pk)
     return rows_of(others.order_by(F("offset") + 0), NEIGHBOURS)

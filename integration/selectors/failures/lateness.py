@@ -53,16 +53,25 @@ def newer_data(error: MessageError) -> Newer | None:
 
 
 def _resolved(error: MessageError) -> Newer | None:
-    """A later message of the same record key that failed as well, and has succeeded since."""
+    """A later message of the same record key that failed as well, and has succeeded since.
+
+    Where the order goes by a path of the document, it has the same key there, too.
+    """
     if error.key is None or error.arrival_batch is None:
         return None
+    same = Q(key=bytes(error.key))
+    if error.queue.order_path:
+        if error.order_key is None:
+            return None
+        # The record's key stays asked for: an index of closed failures has that one alone.
+        same &= Q(order_key=bytes(error.order_key))
     later = Q(arrival_batch__gt=error.arrival_batch) | Q(
         arrival_batch=error.arrival_batch, arrival_index__gt=error.arrival_index
     )
     rows = (
         MessageError.objects.filter(
             later,
-            key=bytes(error.key),
+            same,
             queue=error.queue_id,
             state=ErrorState.RESOLVED,
             ended=Ended.APPLIED,

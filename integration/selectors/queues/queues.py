@@ -241,6 +241,8 @@ def _facts(queue: Queue, scope: Scope, *, sends: bool) -> tuple[tuple[str, str],
         facts.append(("Error queue", foreign.name_of(queue.error_queue, scope)))
     if queue.keeps_keys_in_order:
         facts.append(("Order within a key", KEY_ORDER))
+        where = f"the value at {queue.order_path} in the document"
+        facts.append(("Key of its order", where if queue.order_path else "the record key"))
     if queue.most_workers != 1 and not queue.provider.is_jms:
         facts.append(("Workers", f"up to {queue.most_workers or 'one for each partition'}"))
     if queue.joins_group:
