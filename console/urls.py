@@ -16,7 +16,14 @@ from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
 from console.overview import pages as overview
-from console.people import code_pages, confirm_pages, logins, session_pages, token_pages
+from console.people import (
+    code_pages,
+    confirm_pages,
+    logins,
+    role_pages,
+    session_pages,
+    token_pages,
+)
 from console.people import pages as people
 from console.people.company import pages as company
 from console.people.company import rule_pages
@@ -73,6 +80,8 @@ urlpatterns = [
         rule_pages.delete_rule,
         name="company-group-delete",
     ),
+    path("people/roles/", role_pages.role_list, name="roles"),
+    path("people/roles/<int:role_id>/", role_pages.role_page, name="role"),
     path("people/<slug:person_id>/", people.person_page, name="person"),
     path(
         "people/<slug:person_id>/tokens/<int:token_id>/revocations/",

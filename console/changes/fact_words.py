@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 
 from console.bulk.words import STATES as BULK_STATES
 from console.cron.forms import CronForm
+from console.layout.access import Right
 from console.operations.words import STATES
 from console.setup.queues.fields import BACKOFFS, LABELS
 from console.setup.services import NO_OWN, RETRIES
@@ -23,6 +24,7 @@ NOTHING: Final = "\N{EN DASH}"
 LONG: Final = 400
 SECONDS: Final = "_seconds"
 FORMS: Final[Mapping[str, Any]] = {**{n.kind: n.form for n in NOUNS}, "croninstance": CronForm}
+RIGHTS: Final = {right.word: right.words for right in Right}
 # Of these the stored values that are chosen have words; all are called as the audit does.
 MODELS: Final[Mapping[str, type[models.Model]]] = {
     **{noun.kind: noun.model for noun in NOUNS},
@@ -64,6 +66,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "personaltoken": {"prefix": "Begins with", "rights": "Limited to"},
     "user": {"systems": "External systems", "active": "May log in"},
+    "group": {"rights": "May"},
 }
 VALUES: Final[Mapping[tuple[str, str], Mapping[object, str]]] = {
     ("queue", "backoff"): dict(BACKOFFS),
@@ -96,6 +99,8 @@ def value_words(value: object, name: str = "", kind: str = "") -> str:
         return "on" if value else "off"
     if kind == "croninstance":
         value = _of_cron(name, value)
+    if kind == "group" and isinstance(value, list):
+        return "; ".join(RIGHTS.get(str(one), str(one)) for one in value) or NOTHING
     return _cut(_plain(value, name))
 
 

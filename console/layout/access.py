@@ -69,7 +69,8 @@ class Right(Enum):
         return f"You do not have the right to {self.words}. Ask an administrator for it."
 
 
-# What the groups made at installation may do; `manage.py give_right` gives one more.
+# What the groups made at installation may do; the pages of roles, and `manage.py give_right`,
+# change that.
 ROLES: Final = {
     "Viewers": (Right.VIEW,),
     "Operators": (Right.VIEW, Right.OPERATE),

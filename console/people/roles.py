@@ -1,14 +1,20 @@
-"""Rights of roles, given where the console runs: no page changes what a role may do."""
+"""Roles: which rights each has, and changes of these, each with its one row of audit."""
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, Final, cast
 
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
+from django.db.models import Count, QuerySet
 
-from console.layout.access import Right
+from console.layout.access import Right, has, require, scope_of
+from console.people.accounts import PersonProtectedError, account_model
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
+from integration.actions.errors import ChangedMeanwhileError
 from integration.errors import IntegrationError
+
+KIND: Final = "group"
 
 
 class RoleUnknownError(IntegrationError):
@@ -26,21 +32,117 @@ class RoleUnknownError(IntegrationError):
         )
 
 
+def roles() -> QuerySet[Group]:
+    """Every role with its permissions; `people` counts who has it."""
+    return _every().annotate(people=Count("user")).order_by("pk")
+
+
+def role(number: int) -> Group | None:
+    return roles().filter(pk=number).first()
+
+
+def rights_of(known: Group) -> frozenset[Right]:
+    """The rights that the role has; what else a project lets it do is not ours to tell."""
+    codes = {(one.content_type.app_label, one.codename) for one in known.permissions.all()}
+    return frozenset(right for right in Right if tuple(right.permission.split(".")) in codes)
+
+
 def give(name: str, right: Right, author: Author) -> bool:
     """Give the role this right, together with a row of audit; False where it has it already.
 
-    Raises RoleUnknownError.
+    For whoever is at the machine: nobody is asked for rights. Raises RoleUnknownError.
     """
-    app, _, code = right.permission.partition(".")
     with transaction.atomic():
-        role = Group.objects.select_for_update().filter(name=name).first()
-        if role is None:
+        known = _every().select_for_update().filter(name=name).first()
+        if known is None:
             raise RoleUnknownError(name)
-        before = _facts(role)
-        role.permissions.add(*Permission.objects.filter(content_type__app_label=app, codename=code))
-        return configuration.record(role, before, _facts(role), author) is not None
+        return _write(known, rights_of(known) | {right}, author)
 
 
-def _facts(role: Group) -> Facts:
-    codes = set(role.permissions.values_list("content_type__app_label", "codename"))
-    return {"rights": [one.word for one in Right if tuple(one.permission.split(".")) in codes]}
+def change(
+    known: Group,
+    wanted: frozenset[Right],
+    by: User | AnonymousUser,
+    reason: str,
+    *,
+    seen: str,
+) -> bool:
+    """Let a role have these rights and no others, with a row of audit; False if it has them.
+
+    `seen` is the stamp() of what the change was made from. Raises PermissionDenied for who may not
+    manage people; PersonProtectedError for who is limited, for a right that `by` lacks, and where
+    `by` could not manage people any more; ChangedMeanwhileError.
+    """
+    require(by, Right.PEOPLE)
+    _refuse_limited(by)
+    with transaction.atomic():
+        stored = _every().select_for_update().filter(pk=known.pk).first()
+        had = frozenset() if stored is None else rights_of(stored)
+        if stored is None or configuration.stamp_of(_facts(had)) != seen:
+            raise ChangedMeanwhileError(f"The role {known.name}", stored)
+        _refuse_foreign(had ^ wanted, by)
+        is_new = _write(stored, wanted, Author(by.get_username(), reason))
+        _refuse_lockout(by)
+        return is_new
+
+
+def stamp(known: Group) -> str:
+    """Return what a form carries, so that a change made meanwhile is noticed; see `change`."""
+    return configuration.stamp_of(_facts(rights_of(known)))
+
+
+def compared(known: Group, wanted: Iterable[Right]) -> tuple[Facts, Facts]:
+    """What is stored of a role, and what is wanted of it."""
+    return _facts(rights_of(known)), _facts(wanted)
+
+
+def _every() -> QuerySet[Group]:
+    return Group.objects.prefetch_related("permissions__content_type")
+
+
+def _facts(rights: Iterable[Right]) -> Facts:
+    given = frozenset(rights)
+    return {"rights": [one.word for one in Right if one in given]}
+
+
+def _write(known: Group, wanted: frozenset[Right], author: Author) -> bool:
+    had = rights_of(known)
+    known.permissions.add(*_permissions(wanted - had))
+    known.permissions.remove(*_permissions(had - wanted))
+    after = rights_of(_every().get(pk=known.pk))
+    return configuration.record(known, _facts(had), _facts(after), author) is not None
+
+
+def _permissions(rights: Iterable[Right]) -> QuerySet[Permission]:
+    codes = [right.permission.split(".")[1] for right in rights]
+    return Permission.objects.filter(content_type__app_label="integration", codename__in=codes)
+
+
+def _refuse_limited(by: User | AnonymousUser) -> None:
+    if not scope_of(by).is_whole:
+        raise PersonProtectedError(
+            "A role counts with every external system, and you are limited to some of them.",
+            next_step="Ask an administrator without that limit.",
+        )
+
+
+def _refuse_foreign(changed: Iterable[Right], by: User | AnonymousUser) -> None:
+    """Nobody gives or takes what they do not have: they could have others give it to them."""
+    lacking = [right for right in Right if right in frozenset(changed) and not has(by, right)]
+    if lacking:
+        words = "; ".join(right.words for right in lacking)
+        raise PersonProtectedError(
+            f"You do not have this right yourself, so you cannot give or take it: {words}.",
+            next_step="Ask a superuser, or whoever may run `manage.py give_right`.",
+        )
+
+
+def _refuse_lockout(by: User | AnonymousUser) -> None:
+    """Raises PersonProtectedError where the change has taken from `by` what it took to make it."""
+    if by.is_superuser:
+        return
+    if not has(account_model()._default_manager.get(pk=cast("User", by).pk), Right.PEOPLE):
+        raise PersonProtectedError(
+            "This would remove your own right to manage people, and you could not undo it.",
+            next_step="Let another administrator do it.",
+        )

@@ -163,6 +163,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "run_id": run.pk,
         **_a_person(),
         "rule_id": _a_group_rule().pk,
+        "role_id": Group.objects.get(name="Viewers").pk,
         "message_id": send(queue, Draft(payload="{}"), Author("otto")),
         "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,

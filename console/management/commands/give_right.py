@@ -1,4 +1,4 @@
-"""Rights for roles: an upgrade gives a new right to nobody, and no page changes a role."""
+"""Rights for roles where nobody who could log in has them: an upgrade gives a new one to nobody."""
 
 import getpass
 from typing import Any
@@ -16,7 +16,8 @@ class Command(BaseCommand):
 
     help = (
         "Give everybody who has the ROLE one more RIGHT. Roles stay as they are in an upgrade, "
-        "so that a new right is given by this command. The audit has who gave it, and why."
+        "so that a new right has to be given: under People, Roles by whoever has it, else by this "
+        "command. The audit has who gave it, and why."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
