@@ -38,7 +38,7 @@ PARTS: Final = (
         ("at_least", "longer_than_seconds", "window_seconds", "after_seconds"),
     ),
     ("Who is told", "", ("recipients", "repeat_seconds")),
-    ("Quiet hours", "", ("quiet_hours", "time_zone", "quiet_for_urgent")),
+    ("When nobody is told", "", ("quiet_hours", "time_zone", "quiet_for_urgent")),
 )
 
 
