@@ -62,15 +62,16 @@ class Owned:
     waiting state may be tried again now. `isolate_until` makes messages run alone under a marker up
     to that offset, after unclean ends. `failed_until` is the highest offset from the position on
     that had an error row when the partition was taken: only a position that went back has one,
-    besides a head. `moved_until` is the offset up to which messages before it had failed when a
-    person moved the position: what lies there is met again. `waits_for_others` is one that was
-    added to the topic: the keys in it may have moved there from the others. `has_parked` tells of a
-    sequential queue that failures of it were parked: messages of their keys follow them. `stop_at`
-    is the offset before which a person wants it to stop, `stop_told` the last one that was found to
-    be reached. `member` is the one of a consumer group that was assigned it, empty where no group
-    has a say. `rescued` are the offsets at or beyond the position whose records stand in the
-    database: no other owner can add to them meanwhile. `open_batch` is the last batch that was
-    worked side by side, `in_work` is set as long as messages of it are delivered.
+    besides a head. `called_until` is the highest one from the position on whose call was meant, as
+    far as this run knows. `moved_until` is the offset up to which messages before it had failed
+    when a person moved the position: what lies there is met again. `waits_for_others` is one that
+    was added to the topic: the keys in it may have moved there from the others. `has_parked` tells
+    of a sequential queue that failures of it were parked: messages of their keys follow them.
+    `stop_at` is the offset before which a person wants it to stop, `stop_told` the last one that
+    was found to be reached. `member` is the one of a consumer group that was assigned it, empty
+    where no group has a say. `rescued` are the offsets at or beyond the position whose records
+    stand in the database: no other owner can add to them meanwhile. `open_batch` is the last batch
+    that was worked side by side, `in_work` is set as long as messages of it are delivered.
     """
 
     id: int
@@ -92,6 +93,7 @@ class Owned:
     may_have_head: bool = True
     isolate_until: int | None = None
     failed_until: int | None = None
+    called_until: int | None = None
     moved_until: int | None = None
     waits_for_others: bool = False
     has_parked: bool = False
@@ -114,6 +116,16 @@ class Owned:
         """Return what is through at or beyond the position; maybe some before it."""
         rest = self.rest
         return () if rest is None else rest.done
+
+    @property
+    def reached(self) -> int:
+        """Return the offset up to which the database knows messages of the topic.
+
+        Beyond the position those are what is done ahead of it, what has failed, and what calls were
+        made for.
+        """
+        ahead = [at for at in (self.failed_until, self.called_until) if at is not None]
+        return max(self.next_offset, max([*self.done, *ahead], default=-1) + 1)
 
     def reads_again(self, offset: int) -> bool:
         """Return whether a failure at this offset is older than the last move of the position."""

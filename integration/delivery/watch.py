@@ -279,10 +279,9 @@ class Watch:
             text = f"It has {facts.partitions} now, which is no multiple of what it had."
             return Strange("KEYS_REMAPPED", text)
         end = facts.high[owned.partition]
-        # What is done ahead of the position was read, too: where the topic ends before it, other
-        # messages get its offsets, and would be passed as done.
-        reached = max(owned.next_offset, max(owned.done, default=-1) + 1)
-        if reached > end:
+        # What is known ahead of the position was read, too: where the topic ends before it, other
+        # messages get its offsets, and would be passed as done, or taken for a failure.
+        if (reached := owned.reached) > end:
             text = f"The topic ends at {end}, it was read up to {reached}: data is gone."
             if reached == owned.next_offset:
                 text = f"The topic ends at {end}, the position is {reached}: data is gone."

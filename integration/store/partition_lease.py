@@ -50,6 +50,9 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation,
   (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset) AS failed_until,
+  (SELECT max(d."offset") FROM integration_delivery d
+    WHERE d.queue_id = p.queue_id AND d.topic_uuid = p.topic_uuid AND d.partition = p.partition
+    AND d."offset" >= p.next_offset) AS called_until,
   (SELECT max(e."offset") + 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset AND e.first_failed_at < p.moved_at) AS moved_until,

@@ -74,6 +74,19 @@ def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned,
     assert past.delivered == {11: second.unit.message_id}
 
 
+def test_a_position_knows_up_to_where_calls_were_meant(tables, owned, endpoint):
+    intend(tables.repository(), owned, an_intent(endpoint, 10), an_intent(endpoint, 12))
+    for fields, expected in (
+        ({"next_offset": 10}, 12),
+        ({"next_offset": 12}, 12),
+        ({"next_offset": 13}, None),
+        ({"next_offset": 10, "topic_uuid": "another"}, None),
+    ):
+        tables.put(**fields)
+        owned = taken_over(tables, owned)
+        assert (fields, owned.called_until) == (fields, expected)
+
+
 def test_beyond_a_position_that_went_back_each_batch_reads_what_is_its_own(tables, owned, endpoint):
     """Months of deliveries may lie there, and the payloads of all failures that were closed."""
     repository = tables.repository()

@@ -10,8 +10,10 @@ from integration.actions.failures import release
 from integration.kafka import admin
 from integration.models import ErrorAttempt, MessageError, Queue, QueuePartition, SeenMessage
 from tests.support.builders import a_queue
-from tests.support.flows import drain, effects, standing
+from tests.support.flows import drain, effects, position, standing
 from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
+from tests.support.partners import a_call, an_outbound_queue, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -143,3 +145,38 @@ def test_what_was_done_ahead_of_the_position_passes_no_message_of_an_adopted_top
     broker.send(queue.topic, [{"n": 2}, {"n": 3}])
     assert drain(queue).ending == "DRAINED"
     assert effects() == [0, 1, 2, 3]
+
+
+def test_what_was_delivered_ahead_of_the_position_passes_no_message_of_an_adopted_topic(broker):
+    """Calls are made side by side: the last one was answered, and the first one was not."""
+    queue = an_outbound_queue(broker, "continuous", stay_seconds=0.0)
+    broker.send(queue.topic, [{"n": 0}])
+    begun = f"{queue.provider.name}~{queue.topic}"
+    a_call(queue, 2, topic_uuid=position(queue).topic_uuid, message_id=f"{begun}~0~2")
+    partner = MemoryDeliverer()
+    assert send(queue, partner).ending == "BLOCKED"
+    assert standing(queue) == (0, "BLOCKED", "TOPIC_TRUNCATED")
+    assert not partner.calls
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+    broker.send(queue.topic, [{"n": 1}, {"n": 2}])
+    assert send(queue, partner).ending == "DRAINED"
+    assert sorted(partner.shelf.ids) == [f"{begun}@1~0~{n}" for n in range(3)]
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_failure_ahead_of_the_position_passes_no_message_of_an_adopted_topic(broker, kind):
+    """The position went back, and then the topic lost its end."""
+    queue = a_queue(broker, kind, max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}])
+    drain(queue)
+    MessageError.objects.update(offset=3)
+    QueuePartition.objects.update(next_offset=2)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (2, "BLOCKED", "TOPIC_TRUNCATED")
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.END, facts=facts, actor="anna")
+    broker.send(queue.topic, [{"n": 2}, {"n": 3}])
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [0, 2, 3]
+    assert MessageError.objects.get().state == "HOLD"

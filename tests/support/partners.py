@@ -36,11 +36,15 @@ def an_outbound_queue(kafka: Kafka, kind: str = "sequential", **fields: Any) -> 
 
 def a_call(queue: Queue, offset: int, **fields: Any) -> Delivery:
     """A call of a queue's message that arrived, in the place that `rows.a_place` makes."""
-    known: dict[str, Any] = {"message_id": f"m{offset}", "state": "DELIVERED", "epoch": 3}
+    known: dict[str, Any] = {
+        "endpoint": queue.endpoint,
+        "topic_uuid": TOPIC_UUID,
+        "message_id": f"m{offset}",
+        "state": "DELIVERED",
+        "epoch": 3,
+    }
     return Delivery.objects.create(
         queue=queue,
-        endpoint=queue.endpoint,
-        topic_uuid=TOPIC_UUID,
         partition=0,
         offset=offset,
         started_at=timezone.now(),

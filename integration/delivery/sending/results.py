@@ -1,7 +1,6 @@
 """Results of the calls of one batch, gathered until the next commit."""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_of, stops
 from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
@@ -141,16 +140,21 @@ class Results:
         if cleared and batch_result.state is None and self.stop is None:
             batch_result.state = RUNNING
         batch_outcome.stop = self.stop
-        self._note_failures(batch_result)
+        self._note_reached(batch_result)
         self._begin(batch_result.next_offset)
         return batch_outcome, ended
 
-    def _note_failures(self, batch_result: BatchResult) -> None:
-        """Should the position be read again, the rows beyond it are the messages."""
-        at = [new.unit.record.offset for new in batch_result.new_errors]
-        offsets = [] if self.owned.failed_until is None else [self.owned.failed_until]
-        if at:
-            self.owned.failed_until = max(chain(at, offsets))
+    def _note_reached(self, batch_result: BatchResult) -> None:
+        """Should the position be read again, what is known beyond it tells of the messages."""
+        failed = [new.unit.record.offset for new in batch_result.new_errors]
+        self.owned.failed_until = _farthest(failed, self.owned.failed_until)
+        calls = self._dispatch.intents
+        called = [intent.unit.record.offset for intent in calls if intent.unit.row is None]
+        self.owned.called_until = _farthest(called, self.owned.called_until)
+
+
+def _farthest(offsets: Sequence[int], known: int | None) -> int | None:
+    return max(offsets if known is None else [*offsets, known], default=None)
 
 
 def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> DeliveryEnd:

@@ -143,7 +143,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Adopt the new topic from its start or its end, or leave the queue blocked.",
         ),
         "TOPIC_TRUNCATED": Situation(
-            "The topic {topic} now ends before the position: its last messages were removed. "
+            "The topic {topic} now ends before what was read of it: its last messages are gone. "
             "{text}",
             "Adopt the topic from its start or its end, or leave the queue blocked.",
         ),

@@ -121,6 +121,7 @@ class MemoryPartitionManager:
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
+            called_until=self._called_until(place),
             moved_until=self._moved_until(place),
             stop_at=place.stop_at,
             rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
@@ -150,6 +151,11 @@ class MemoryPartitionManager:
         known = [row.place for row in self.database.errors.values()]
         offsets = [at for *where, at in known if tuple(where) == here and at >= place.next_offset]
         return max(offsets, default=None)
+
+    def _called_until(self, place: PlaceRow) -> int | None:
+        calls = [call.place for call in self.database.calls.rows.values()]
+        here = [at for *where, at in calls if where == [place.topic_uuid, place.partition]]
+        return max((at for at in here if at >= place.next_offset), default=None)
 
     def _moved_until(self, place: PlaceRow) -> int | None:
         moved_at = place.moves[0][0] if place.moves else 0
