@@ -154,7 +154,7 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
     if place is Place.END:
         record_gap(row, facts.topic_uuid, (low, high), by=actor)
-    lost = _set_apart(row, high) if facts.topic_uuid == row.topic_uuid else 0
+    lost = _set_apart(row, _kept_until(row, facts)) if facts.topic_uuid == row.topic_uuid else 0
     # What is read again is sent again.
     Delivery.objects.filter(
         queue=row.queue_id,
@@ -188,19 +188,25 @@ def _start(row: QueuePartition, place: Place, facts: TopicFacts) -> int:
     return ends[row.partition]
 
 
+def _kept_until(row: QueuePartition, facts: TopicFacts) -> int:
+    """Return up to where the topic still has what was read of it; it may have grown since."""
+    end = facts.high[row.partition]
+    return end if row.lost_from is None else min(end, row.lost_from)
+
+
 def _hold_passed(row: QueuePartition, place: Place, facts: TopicFacts, by: Author) -> None:
     """In order, failures at or beyond the old position waited there: but for those met again."""
     if not row.queue.keeps_order:
         return
     passed = failures.at_offsets(row, row.next_offset)
     if facts.topic_uuid == row.topic_uuid:
-        met_again = _start(row, place, facts), facts.high[row.partition] - 1
+        met_again = _start(row, place, facts), _kept_until(row, facts) - 1
         passed = passed.exclude(offset__range=met_again)
     failures.hold_passed(passed, actor=by.actor, reason=by.reason)
 
 
 def _set_apart(row: QueuePartition, end: int) -> int:
-    """Give failures beyond the topic's end a topic of their own; returns how many.
+    """Give failures from where the topic ended on a topic of their own; returns how many.
 
     Their offsets are given to other messages, about which neither they nor what was delivered
     under these offsets say anything. Their own calls stay with them.
@@ -229,6 +235,7 @@ def _give_up_rescued(row: QueuePartition) -> int:
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:
     """Go on at another offset, with no stop before it, and fence whoever still runs."""
     values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
+    values["lost_from"] = None
     values["moved_at"] = database_now()
     is_other_topic = more.get("topic_uuid", row.topic_uuid) != row.topic_uuid
     values["moved_from"] = None if is_other_topic else row.next_offset

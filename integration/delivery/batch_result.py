@@ -57,7 +57,10 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """The partition's new state; `resume_seconds` from now by the database's clock."""
+    """The partition's new state; `resume_seconds` from now by the database's clock.
+
+    `lost_from` is where a topic ended that had lost what was read of it.
+    """
 
     state: PartitionState
     code: str = ""
@@ -65,6 +68,7 @@ class StateChange:
     error: UUID | None = None
     resume_seconds: float | None = None
     probes: int = 0
+    lost_from: int | None = None
 
 
 RUNNING = StateChange(state=PartitionState.RUNNING)

@@ -61,10 +61,11 @@ def outage_code(problem: IntegrationError) -> str:
 
 
 class Strange(NamedTuple):
-    """Why a position means nothing in its topic."""
+    """Why a position means nothing in its topic, and from where on that lost what it had."""
 
     code: str
     text: str
+    lost_from: int | None = None
 
 
 class Watch:
@@ -244,9 +245,11 @@ class Watch:
         if next_offset is not None:
             owned.next_offset = next_offset
 
-    def _block(self, owned: Owned, code: str, text: str) -> None:
+    def _block(self, owned: Owned, code: str, text: str, lost_from: int | None = None) -> None:
         if owned.state_code != code:
-            self._state(owned, StateChange(state=PartitionState.BLOCKED, code=code, text=text))
+            blocked = PartitionState.BLOCKED
+            change = StateChange(state=blocked, code=code, text=text, lost_from=lost_from)
+            self._state(owned, change)
 
     def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
         strange = self._strangeness(owned, facts)
@@ -285,7 +288,7 @@ class Watch:
             text = f"The topic ends at {end}, it was read up to {reached}: data is gone."
             if reached == owned.next_offset:
                 text = f"The topic ends at {end}, the position is {reached}: data is gone."
-            return Strange("TOPIC_TRUNCATED", text)
+            return Strange("TOPIC_TRUNCATED", text, end)
         return None
 
     def _begin(self, owned: Owned) -> None:

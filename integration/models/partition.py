@@ -53,6 +53,14 @@ class QueuePartition(models.Model):
         help_text="Earlier moves from beyond that place, the last one first: "
         "[{at: when, until: how far it had come}].",
     )
+    lost_from = models.BigIntegerField(
+        null=True,
+        default=None,
+        db_default=None,
+        editable=False,
+        help_text="Where the topic ended when it was found to have lost what was read of it: from "
+        "there on its offsets are those of other messages. Until a person adopts it.",
+    )
     epoch = models.BigIntegerField(default=0)
     last_batch = models.UUIDField(null=True)
 

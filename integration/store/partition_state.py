@@ -15,13 +15,15 @@ def not_held(condition: str) -> str:
     )
 
 
+# Where a topic was cut more than once, the lowest end counts.
 STATE: Final = """
 UPDATE integration_queuepartition SET
   state_since = CASE WHEN state = %(state)s AND state_code = %(code)s
     THEN state_since ELSE clock_timestamp() END,
   state = %(state)s, state_code = %(code)s, state_text = %(text)s, state_error = %(error)s,
   resume_at = clock_timestamp() + %(resume)s * interval '1 second', probes = %(probes)s,
-  next_offset = coalesce(%(next)s, next_offset), last_batch = %(batch)s
+  next_offset = coalesce(%(next)s, next_offset), lost_from = least(lost_from, %(lost)s),
+  last_batch = %(batch)s
 WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset = %(old)s
 """
 
@@ -34,6 +36,7 @@ def state_parameters(owned: Owned, change: StateChange, batch: UUID) -> dict[str
         "error": change.error,
         "resume": change.resume_seconds,
         "probes": change.probes,
+        "lost": change.lost_from,
         "id": owned.id,
         "epoch": owned.epoch,
         "batch": batch,

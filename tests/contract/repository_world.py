@@ -18,6 +18,7 @@ class Place:
     epoch: int
     state: str
     state_code: str
+    lost_from: int | None
     suspect_offset: int | None
     suspect_crashes: int
     unclean_ends: int

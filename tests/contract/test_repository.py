@@ -258,6 +258,16 @@ def test_a_state_may_carry_a_position(tables):
     assert (place.next_offset, place.state, place.state_code) == (15, "WAITING", "SERVICE_DISABLED")
 
 
+def test_the_lowest_end_of_a_topic_that_was_cut_is_kept_until_a_person_acts(tables):
+    repository, owned = tables.repository(), owned_by(tables)
+    for end, kept in ((8, 8), (9, 8), (None, 8), (7, 7)):
+        cut = StateChange(state=PartitionState.BLOCKED, code="TOPIC_TRUNCATED", lost_from=end)
+        assert repository.state(owned, cut)
+        assert tables.place().lost_from == kept
+    tables.move(7)
+    assert tables.place().lost_from is None
+
+
 def test_ids_are_remembered_once_with_their_first_content(tables):
     repository, owned = tables.repository(), owned_by(tables)
     assert settle(repository, owned, a_batch_result(11, 10, seen=[("a", b"one", 10, True)]))

@@ -191,25 +191,37 @@ def test_failures_beyond_the_end_of_a_topic_keep_their_calls_and_give_up_their_o
     assert len({TOPIC_UUID, lost.topic_uuid, again_lost.topic_uuid}) == 3
 
 
+def test_failures_from_where_a_topic_ended_give_up_their_offsets_though_it_has_grown() -> None:
+    queue = a_queue_row("continuous")
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED", lost_from=6)
+    kept, lost = a_held(queue, 5), a_held(queue, 6)
+    blocks.adopt(queue.pk, place=Place.START, facts=SAME, actor="otto")
+    for error in (kept, lost):
+        error.refresh_from_db()
+    assert (kept.topic_uuid, lost.topic_uuid == TOPIC_UUID) == (TOPIC_UUID, False)
+
+
 GROWN = TopicFacts(TOPIC_UUID, {0: 2}, {0: 12})
 
 
 @pytest.mark.parametrize(
-    ("kind", "facts", "place", "state"),
+    ("kind", "facts", "place", "lost_from", "state"),
     [
-        ("sequential", NEW, Place.START, "HOLD"),
-        ("sequential", SAME, Place.END, "HOLD"),
-        ("sequential", GROWN, Place.END, "HOLD"),
+        ("sequential", NEW, Place.START, None, "HOLD"),
+        ("sequential", SAME, Place.END, None, "HOLD"),
+        ("sequential", GROWN, Place.END, None, "HOLD"),
         # The position went back behind it: it is the head again.
-        ("sequential", GROWN, Place.START, "RETRY"),
-        ("continuous", NEW, Place.START, "RETRY"),
+        ("sequential", GROWN, Place.START, 11, "RETRY"),
+        # Another message has its offset.
+        ("sequential", GROWN, Place.START, 10, "HOLD"),
+        ("continuous", NEW, Place.START, None, "RETRY"),
     ],
 )
 def test_what_would_be_tried_after_newer_ones_is_held_when_a_topic_is_adopted(
-    kind: str, facts: TopicFacts, place: Place, state: str
+    kind: str, facts: TopicFacts, place: Place, lost_from: int | None, state: str
 ) -> None:
     queue = a_queue_row(kind)
-    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED", lost_from=lost_from)
     head = a_held(queue, 10, state="RETRY", not_before=timezone.now())
     late = a_held(queue, 9, state="READY", late=True)
 

@@ -180,3 +180,27 @@ def test_a_failure_ahead_of_the_position_passes_no_message_of_an_adopted_topic(b
     assert drain(queue).ending == "DRAINED"
     assert effects() == [0, 2, 3]
     assert MessageError.objects.get().state == "HOLD"
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_topic_that_has_grown_again_when_it_is_adopted_has_other_messages_there(broker, place):
+    """Partners go on to write while the queue waits for a person."""
+    queue = a_queue(broker, "continuous", max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}])
+    drain(queue)
+    MessageError.objects.update(offset=3)
+    QueuePartition.objects.update(next_offset=4)
+    assert drain(queue).ending == "BLOCKED"
+    assert position(queue).lost_from == 2
+    broker.send(queue.topic, [{"n": n} for n in range(2, 8)])
+    assert drain(queue).ending == "BLOCKED"
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=place, facts=facts, actor="anna")
+    assert position(queue).lost_from is None
+    broker.send(queue.topic, [{"n": 8}])
+    drain(queue)
+    # The first two are applied once more, where all is read again.
+    again = [0, 0, 2, 3, 4, 5, 6, 7, 8] if place is Place.START else [0, 8]
+    assert effects() == again
+    failed = MessageError.objects.order_by("first_failed_at").values_list("offset", "state")
+    assert list(failed) == [(3, "HOLD"), (1, "HOLD")][: 2 if place is Place.START else 1]

@@ -81,6 +81,7 @@ class PlaceRow:
     state_error: UUID | None = None
     resume_at: float | None = None
     probes: int = 0
+    lost_from: int | None = None
     unclean_ends: int = 0
     rows_alone: int = 0
     unclean_offset: int | None = None
@@ -107,6 +108,7 @@ class PlaceRow:
         self.moves = ((moment, self.next_offset), *before)
         self.next_offset, self.epoch = offset, self.epoch + 1
         self.state, self.state_code, self.resume_at = PartitionState.RUNNING, "", None
+        self.lost_from = None
 
     @property
     def done(self) -> frozenset[int]:

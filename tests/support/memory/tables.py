@@ -242,6 +242,8 @@ class MemoryDatabase:
         place.state_text, place.state_error = change.text, change.error
         place.resume_at = self._from_now(change.resume_seconds)
         place.probes = change.probes
+        ends = [end for end in (place.lost_from, change.lost_from) if end is not None]
+        place.lost_from = min(ends, default=None)
 
     def _from_now(self, seconds: float | None) -> float | None:
         return None if seconds is None else self.clock.seconds + seconds
