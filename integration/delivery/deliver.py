@@ -59,7 +59,7 @@ def _in_turn(context: RunContext, owned: Owned, units: Sequence[Unit], report: R
             case Settled(count, batch_outcome):
                 report.add(batch_outcome)
                 todo.settle(part, count)
-                if _must_stop(context, owned, [batch_outcome]):
+                if must_stop(context, owned, [batch_outcome]):
                     return Delivered(stopped=True)
     return Delivered()
 
@@ -67,7 +67,7 @@ def _in_turn(context: RunContext, owned: Owned, units: Sequence[Unit], report: R
 def _ended(context: RunContext, owned: Owned, ended: ThreadsEnded) -> Delivered:
     if ended.is_fenced:
         return Delivered(fenced=not was_cut(context, owned))
-    return Delivered(stopped=_must_stop(context, owned, ended.batch_outcomes))
+    return Delivered(stopped=must_stop(context, owned, ended.batch_outcomes))
 
 
 def _runs_alone(owned: Owned, part: Part) -> bool:
@@ -90,7 +90,7 @@ def read_late(context: RunContext, units: Sequence[Unit]) -> None:
                 hold_foreign(unit)
 
 
-def _must_stop(context: RunContext, owned: Owned, batch_outcomes: Sequence[BatchOutcome]) -> bool:
+def must_stop(context: RunContext, owned: Owned, batch_outcomes: Sequence[BatchOutcome]) -> bool:
     """Return whether to leave the partition alone: a stop was settled, or a threshold reached."""
     if any(one.stop is not None for one in batch_outcomes):
         return True

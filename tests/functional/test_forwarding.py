@@ -16,7 +16,7 @@ from integration.actions import endpoint_switches, failures
 from integration.actions.configuration import Author
 from integration.codec import decode_headers
 from integration.delivery.report import RunEnding
-from integration.endpoints.port import OutboundMessage
+from integration.endpoints.port import Later, OutboundMessage
 from integration.endpoints.registry import endpoint_function
 from integration.handlers import Applied, PermanentError
 from integration.models import (
@@ -33,7 +33,7 @@ from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
-from tests.support.partners import an_endpoint, an_outbound_queue, post, send
+from tests.support.partners import a_call, an_endpoint, an_outbound_queue, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 # A record older than its topic keeps would soon be gone.
@@ -296,3 +296,61 @@ def test_nothing_names_another_endpoint_beside_a_forward(broker):
     target.endpoint = queue.endpoint
     with pytest.raises(ValidationError):
         target.clean()
+
+
+def may_have(queue: Queue, offset: int) -> Delivery:
+    """The worker died in this call, when the queue had an endpoint that drops repeats."""
+    here = {"topic_uuid": QueuePartition.objects.get(queue=queue).topic_uuid, "epoch": 0}
+    former = an_endpoint(idempotent=True)
+    return a_call(queue, offset, endpoint=former, state="SENDING", **here)
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_what_the_endpoint_before_may_have_is_held_and_the_others_are_forwarded(broker, kind):
+    queue = a_forward(broker, "there", kind, max_retries=0)
+    post(broker, queue, 4)
+    call = may_have(queue, 1)
+    others = [{"n": 0}] if kind == "sequential" else [{"n": 0}, {"n": 2}, {"n": 3}]
+    for _ in range(2):
+        run_queue(queue.pk)
+        assert values() == others
+    row = MessageError.objects.get()
+    held = (row.offset, row.message_id, row.state, row.code)
+    assert held == (1, "m1", "HOLD", "DELIVERY_UNKNOWN")
+    call.refresh_from_db()
+    assert call.state == "UNKNOWN"
+    failures.arrived(row.pk, version=row.version, actor="ann", reason="It is there.")
+    assert run_queue(queue.pk).ending is RunEnding.DRAINED
+    assert values() == [{"n": 0}, {"n": 2}, {"n": 3}]
+    assert QueuePartition.objects.get(queue=queue).next_offset == 4
+    call.refresh_from_db()
+    assert call.state == "DELIVERED"
+
+
+def test_what_the_endpoint_before_may_have_is_forwarded_once_a_person_releases_it(broker):
+    queue = a_forward(broker, "there")
+    post(broker, queue, 2)
+    may_have(queue, 0)
+    run_queue(queue.pk)
+    row = MessageError.objects.get(state="HOLD")
+    failures.release(row.pk, version=row.version, actor="ann", late=True)
+    run_queue(queue.pk)
+    assert values() == [{"n": 1}, {"n": 0}]
+    assert MessageError.objects.get().state == "RESOLVED"
+
+
+def test_a_failure_that_the_endpoint_before_may_have_is_held(broker):
+    queue = a_forward(broker, "there", retry_delay_seconds=600)
+    forwards = queue.endpoint
+    Queue.objects.update(endpoint=an_endpoint(idempotent=True))
+    post(broker, queue, 1)
+    send(queue, MemoryDeliverer(script=lambda _: Later(text="Busy.")))
+    row = MessageError.objects.get(state="RETRY")
+    # Its worker died while it was called from its row.
+    MessageError.objects.update(state="PROCESSING", epoch=0)
+    Delivery.objects.update(state="SENDING", epoch=0, error=row.pk, ended_at=None)
+    Queue.objects.update(endpoint=forwards)
+    run_queue(queue.pk)
+    row.refresh_from_db()
+    assert (row.state, row.code, values()) == ("HOLD", "DELIVERY_UNKNOWN", [])
+    assert Delivery.objects.get().state == "UNKNOWN"

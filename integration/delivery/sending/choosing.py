@@ -147,7 +147,7 @@ class Choosing:
         if self._is_behind(unit):
             results.park(unit)
             return True
-        doubt = self._doubt(unit)
+        doubt = self.past.doubt_of(unit)
         failure = None if doubt is None else self._final(unit, doubt)
         if doubt is None or failure is None:
             return False
@@ -177,11 +177,6 @@ class Choosing:
             return PASSED if is_read_by_partner else Failed(NO_ENDPOINT)
         return None
 
-    def _doubt(self, unit: Unit) -> Doubt | None:
-        if unit.row is not None:
-            return self.past.doubted_errors.get(unit.row.id)
-        return self.past.doubts.get(unit.record.offset)
-
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
         """Return why a message in doubt is not sent again, or None when it is."""
         endpoint = self.context.queue.endpoint_for(unit.interface)
@@ -200,7 +195,7 @@ class Choosing:
         """A call that begins with this message, or None: no room, no slot, open circuit."""
         unit = self.pending[place]
         endpoint = self.context.queue.endpoint_for(unit.interface)
-        doubt = self._doubt(unit)
+        doubt = self.past.doubt_of(unit)
         is_alone = doubt is not None and doubt.repeated > 0
         if endpoint is None or not self._has_room(endpoint) or (is_alone and self._on_the_way):
             return None
@@ -245,7 +240,7 @@ class Choosing:
         self._busy.difference_update(u.record.key for u in units if u.record.key is not None)
 
     def _may_follow(self, unit: Unit, endpoint: EndpointSnapshot) -> bool:
-        if self._has_ended_before(unit) or self._known(unit) or self._doubt(unit):
+        if self._has_ended_before(unit) or self._known(unit) or self.past.doubt_of(unit):
             return False
         is_parked = unit.row is None and unit.record.key in self._open
         return not is_parked and self.context.queue.endpoint_for(unit.interface) is endpoint
@@ -264,7 +259,7 @@ class Choosing:
         return call
 
     def _intent(self, call: Call, unit: Unit, attempt: int) -> Intent:
-        doubt = self._doubt(unit)
+        doubt = self.past.doubt_of(unit)
         return Intent(
             unit=unit,
             endpoint=call.endpoint.id,

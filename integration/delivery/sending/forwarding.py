@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from integration.delivery.attempt import Settled, remember
 from integration.delivery.batch_result import StateChange
-from integration.delivery.deliver import Delivered, deliver
+from integration.delivery.deliver import Delivered, deliver, must_stop
 from integration.delivery.outcome import PASSED, UNREAD
+from integration.delivery.sending.answers import IN_DOUBT
 from integration.delivery.sending.results import Results
 from integration.delivery.steps import Step
+from integration.delivery.stopping import was_cut
 from integration.policy.states import PartitionState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from integration.delivery.batch_result import BatchResult
     from integration.delivery.context import RunContext
     from integration.delivery.owned import Owned
     from integration.delivery.report import Report
     from integration.delivery.sending.sender import Sender
+    from integration.delivery.sending.values import Past
     from integration.delivery.unit import Unit
 
 
@@ -33,8 +38,14 @@ def forward(
     stop = _hindrance(sender, context)
     if stop is None:
         _read_anew(context, units)
-        _pass_delivered(sender, context, owned, units)
-        return deliver(context, owned, units, report)
+        past = sender.past(context, owned, units)
+        _pass_delivered(past, units)
+        if not (past.doubts or past.doubted_errors):
+            return deliver(context, owned, units, report)
+        beside = _BesideDoubts(
+            sender=sender, context=context, owned=owned, past=past, report=report
+        )
+        return beside.deliver(units)
     results = Results(context, owned, units)
     results.halt(stop)
     batch_outcome, _ = results.close([])
@@ -69,15 +80,66 @@ def _read_anew(context: RunContext, units: Sequence[Unit]) -> None:
             context.reader.fill(unit)
 
 
-def _pass_delivered(
-    sender: Sender, context: RunContext, owned: Owned, units: Sequence[Unit]
-) -> None:
+def _pass_delivered(past: Past, units: Sequence[Unit]) -> None:
     """Pass what another endpoint took, before the queue forwarded, beyond the position."""
-    delivered = sender.past(context, owned, units).delivered
-    for unit in units if delivered else ():
-        is_new = unit.row is None and (unit.known is None or unit.known is UNREAD)
-        if is_new and delivered.get(unit.record.offset) == unit.message_id:
+    for unit in units if past.delivered else ():
+        is_new = unit.row is None and _is_undecided(unit)
+        if is_new and past.delivered.get(unit.record.offset) == unit.message_id:
             unit.known = PASSED
+
+
+def _is_undecided(unit: Unit) -> bool:
+    return unit.known is None or unit.known is UNREAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BesideDoubts:
+    """A batch with messages whose call, before the queue forwarded, may have happened."""
+
+    sender: Sender
+    context: RunContext
+    owned: Owned
+    past: Past
+    report: Report
+
+    def deliver(self, units: Sequence[Unit]) -> Delivered:
+        """Deliver the messages in their order, but hold those that another endpoint may have."""
+        for part in self._parts(units):
+            if self._is_in_doubt(part[0]):
+                delivered = self._hold(part[0])
+            else:
+                delivered = deliver(self.context, self.owned, part, self.report)
+            # Where a stop was set meanwhile, the rest is read again, from the position on.
+            is_cut = part[-1].moves and self.owned.next_offset <= part[-1].at
+            if delivered.fenced or delivered.stopped or is_cut:
+                return delivered
+        return Delivered()
+
+    def _is_in_doubt(self, unit: Unit) -> bool:
+        return _is_undecided(unit) and self.past.doubt_of(unit) is not None
+
+    def _parts(self, units: Sequence[Unit]) -> Iterator[Sequence[Unit]]:
+        """Yield each that is in doubt alone, and those between together."""
+        for is_in_doubt, part in groupby(units, self._is_in_doubt):
+            if is_in_doubt:
+                yield from ([unit] for unit in part)
+            else:
+                yield list(part)
+
+    def _hold(self, unit: Unit) -> Delivered:
+        """Whatever that endpoint promised, it cannot drop what goes into a topic."""
+        context, owned, doubt = self.context, self.owned, self.past.doubt_of(unit)
+        if doubt is None or not self.sender.read_alone(context, owned, unit, self.past):
+            return Delivered(fenced=True)
+        results = Results(context, owned, [unit])
+        results.doubted(doubt, unit, IN_DOUBT)
+        batch_outcome, ended = results.close([])
+        if not _settled(context, owned, batch_outcome.batch_result):
+            return Delivered(fenced=not was_cut(context, owned))
+        context.observer.step(Step.COMMITTED)
+        remember(owned, Settled(ended, batch_outcome))
+        self.report.add(batch_outcome)
+        return Delivered(stopped=must_stop(context, owned, [batch_outcome]))
 
 
 def _settled(context: RunContext, owned: Owned, batch_result: BatchResult) -> bool:

@@ -51,23 +51,20 @@ class Sender:
             ).run()
         for unit in units:
             past = self.past(context, owned, [unit])
-            if not self._read_alone(context, owned, unit, past):
+            if not self.read_alone(context, owned, unit, past):
                 return Delivered(fenced=True)
             delivered = DeliveryBatch(self, context, owned, [unit], past, report=report).run()
             if delivered.fenced or delivered.stopped:
                 return delivered
         return Delivered()
 
-    def _read_alone(self, context: RunContext, owned: Owned, unit: Unit, past: Past) -> bool:
+    def read_alone(self, context: RunContext, owned: Owned, unit: Unit, past: Past) -> bool:
         """Read a message under a marker of its own, or have it held; False when fenced.
 
         While it is called its intent is the marker: a message with one was read, and is judged
         by what its call may have done.
         """
-        in_doubt = past.doubts.get(unit.record.offset)
-        if unit.row is not None:
-            in_doubt = past.doubted_errors.get(unit.row.id)
-        if in_doubt is None:
+        if past.doubt_of(unit) is None:
             hold_crasher(context, owned, unit)
         if unit.known is not UNREAD:
             return True

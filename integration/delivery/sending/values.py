@@ -81,3 +81,9 @@ class Past:
     """by failure, of messages that came from the error table"""
     last: int = -1
     """the highest offset from the position on that its endpoint took already; -1: none"""
+
+    def doubt_of(self, unit: Unit) -> Doubt | None:
+        """Return the call of this message that may have happened, if there is one."""
+        if unit.row is not None:
+            return self.doubted_errors.get(unit.row.id)
+        return self.doubts.get(unit.record.offset)
