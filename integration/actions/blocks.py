@@ -1,5 +1,6 @@
 """The ways on for what a topic's change holds up: gaps, another topic, partitions added."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 from uuid import UUID, uuid4
@@ -70,12 +71,13 @@ def acknowledge_gap(
 def adopt(
     queue_id: int, *, place: Place, facts: TopicFacts | None, actor: str, reason: str = ""
 ) -> int:
-    """Go on with the topic as it is now, from its start or its end; returns partitions moved.
+    """Go on with the topic as it is now, from its start or its end; returns partitions decided.
 
     Every partition blocked for its topic gets the new identity, position and epoch, so that an
     owner that still runs is fenced. What is left untried is recorded as a gap, acknowledged by
-    `actor`. `facts` is what the broker says now. A queue at a JMS broker goes on where it stands,
-    with whatever failed there. Raises TopicAbsentError, QueueMismatchError.
+    `actor`. Partitions that a topic made anew lacks are given up. `facts` is what the broker says
+    now. A queue at a JMS broker goes on where it stands, with whatever failed there. Raises
+    TopicAbsentError, QueueMismatchError.
     """
     queue = Queue.objects.select_related("provider").get(pk=queue_id)
     if facts is None:
@@ -84,10 +86,11 @@ def adopt(
         blocked = _blocked_by_topic(queue_id)
         if not blocked:
             raise QueueMismatchError("No partition is blocked for its topic any more.")
-        moved = [row for row in blocked if row.partition in facts.low]
-        if not moved:
+        decided = [row for row in blocked if _may_decide(row, facts)]
+        if not decided:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
-        for row in moved:
+        _begin_generations(decided, facts)
+        for row in decided:
             if queue.provider.is_jms:
                 effect = _go_on(row)
             else:
@@ -102,7 +105,7 @@ def adopt(
                 partition=row.partition,
             )
     leave_request(queue_id)
-    return len(moved)
+    return len(decided)
 
 
 def begin_sooner(queue_id: int, *, actor: str, reason: str = "") -> None:
@@ -141,6 +144,26 @@ def _blocked_by_topic(queue_id: int) -> list[QueuePartition]:
     )
 
 
+def _may_decide(row: QueuePartition, facts: TopicFacts) -> bool:
+    """Return whether the topic has the partition, or is another one, which has no such partition.
+
+    No topic ever loses a partition: one that is the same has it, and could not tell of it now.
+    """
+    return row.partition in facts.low or row.topic_uuid != facts.topic_uuid
+
+
+def _begin_generations(rows: Sequence[QueuePartition], facts: TopicFacts) -> None:
+    """Count a generation on where offsets are given to other messages, for ids made of them.
+
+    A partition that a topic gets later begins with the highest of its queue. So that is higher than
+    that of any that is given up: the topic may get it back.
+    """
+    gone = [row.generation for row in rows if row.partition not in facts.low]
+    for row in rows:
+        if row.partition in facts.low and _has_other_messages(row, facts):
+            row.generation = max([row.generation, *gone]) + 1
+
+
 def _go_on(row: QueuePartition) -> str:
     """At a JMS broker no other message gets these offsets: what failed at them stays as it is."""
     move_position(row, row.next_offset)
@@ -148,6 +171,8 @@ def _go_on(row: QueuePartition) -> str:
 
 
 def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> str:
+    if row.partition not in facts.low:
+        return _give_up(row)
     low, high = facts.low[row.partition], facts.high[row.partition]
     offset = _start(row, place, facts)
     if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
@@ -165,15 +190,29 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     uuid, given_up = facts.topic_uuid, _give_up_rescued(row)
     ends: dict[str, object] = {"low_watermark": low, "high_watermark": high}
     # What was done ahead of the position may be of messages that the topic lost.
-    more: dict[str, object] = {**ends, **NOTHING_OPEN}
-    if _has_other_messages(row, facts):
-        more["generation"] = F("generation") + 1
+    more: dict[str, object] = {**ends, **NOTHING_OPEN, "generation": row.generation}
     move_position(row, offset, topic_uuid=uuid, rescued_to=None, **more)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
         effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."
     if lost:
         effect += f" {so_many(lost, 'failure is', 'failures are')} of messages that the topic lost."
+    return effect
+
+
+def _give_up(row: QueuePartition) -> str:
+    """Remove the position of a partition that is no more; whoever has the lowest tries its rows.
+
+    Left there, it would be blocked for ever, and be no part of the topic for whoever compares them.
+    Its gaps go with it: of what nobody tried the history tells.
+    """
+    end = max(row.next_offset, row.high_watermark or 0)
+    untried = sum(after - first for first, after in row.untried(row.next_offset, end))
+    effect = f"The topic as it is now has no such partition: the position, {row.next_offset:,}, "
+    effect += f"is given up, with {so_many(untried, 'offset')} before its end that nobody tried."
+    if given_up := _give_up_rescued(row):
+        effect += f" {so_many(given_up, 'rescued message')} of them are given up."
+    row.delete()
     return effect
 
 

@@ -271,7 +271,8 @@ class Watch:
     def _strangeness(self, owned: Owned, facts: TopicFacts | None) -> Strange | None:
         topic = self.context.queue.topic
         if facts is None or owned.partition not in facts.low:
-            return Strange("TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
+            what = topic if facts is None else f"{topic} with a partition {owned.partition}"
+            return Strange("TOPIC_GONE", f"Topic {what} does not exist on the broker.")
         if facts.topic_uuid != owned.topic_uuid:
             text = f"Topic {topic} was deleted and created again; the position means nothing there."
             return Strange("TOPIC_RECREATED", text)

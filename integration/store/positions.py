@@ -38,7 +38,11 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] 
         return None
     after = {str(row.partition): facts.high[row.partition] for row in present}
     first = dict.fromkeys(sorted(new), 0)
-    return store_positions(queue, facts, first, begins_after=after if by_key else None)
+    # One that the topic has had before, and has again, gives its offsets to other messages.
+    generation = max((row.generation for row in present), default=0)
+    return store_positions(
+        queue, facts, first, begins_after=after if by_key else None, generation=generation
+    )
 
 
 def store_positions(
@@ -47,6 +51,7 @@ def store_positions(
     offsets: Mapping[int, int],
     *,
     begins_after: Mapping[str, int] | None = None,
+    generation: int = 0,
 ) -> list[QueuePartition]:
     """A row for each partition in `offsets`, by partition; rows that exist stay as they are.
 
@@ -62,6 +67,7 @@ def store_positions(
             queue=queue,
             partition=partition,
             topic_uuid=facts.topic_uuid,
+            generation=generation,
             next_offset=offset,
             begins_after=begins_after,
             producers_know_at=know_at,

@@ -236,13 +236,34 @@ def test_what_would_be_tried_after_newer_ones_is_held_when_a_topic_is_adopted(
 
 def test_adopting_touches_only_partitions_blocked_for_their_topic_that_exist() -> None:
     queue = a_queue_row("continuous")
-    moved = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
-    gone = a_place(queue, partition=1, state="BLOCKED", state_code="TOPIC_RECREATED")
+    moved = a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    away = a_place(queue, partition=1, state="BLOCKED", state_code="TOPIC_GONE")
     other = a_place(queue, partition=2, state="BLOCKED", state_code="GAP")
-    assert blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto") == 1
-    assert [again(row).state for row in (moved, gone, other)] == ["RUNNING", "BLOCKED", "BLOCKED"]
+    assert blocks.adopt(queue.pk, place=Place.END, facts=SAME, actor="otto") == 1
+    assert [again(row).state for row in (moved, away, other)] == ["RUNNING", "BLOCKED", "BLOCKED"]
     with pytest.raises(QueueMismatchError):
-        blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto")
+        blocks.adopt(queue.pk, place=Place.END, facts=SAME, actor="otto")
+
+
+def test_partitions_that_a_topic_made_anew_lacks_are_given_up_when_it_is_adopted() -> None:
+    queue = a_queue_row("continuous")
+    moved = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
+    gone = a_place(queue, partition=1, generation=4, state="BLOCKED", state_code="TOPIC_GONE")
+    a_gap(gone)
+    failed = a_held(queue, partition=1)
+    assert blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto", reason="smaller") == 2
+    assert (again(moved).state, list(queue.partitions.all())) == ("RUNNING", [moved])
+    assert again(moved).generation == 5, "a partition that it gets back begins with the highest"
+    told = QueueChange.objects.get(partition=1)
+    assert (told.actor, told.reason) == ("otto", "smaller")
+    assert "10" in told.effect
+    assert "5 offsets" in told.effect
+    failed.refresh_from_db()
+    assert failed.state == "HOLD"
+    # One that was left of a topic before is given up by itself.
+    a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE")
+    assert blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto") == 1
+    assert list(queue.partitions.all()) == [moved]
 
 
 def test_a_topic_that_is_not_there_cannot_be_adopted() -> None:

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from integration.actions.blocks import Place, acknowledge_gap, adopt
+from integration.actions.failures import release
 from integration.delivery.steps import Step
 from integration.delivery.watch import SURE_SECONDS
 from integration.kafka import admin
@@ -178,6 +179,36 @@ def test_between_two_runs_a_topic_made_anew_is_noticed_and_can_be_adopted(broker
     assert standing(queue) == (5, "RUNNING", "")
     row = MessageError.objects.get()  # of the topic that is gone, and still releasable
     assert (row.state, row.offset) == ("HOLD", 1)
+
+
+def test_a_queue_goes_on_with_a_topic_made_anew_with_fewer_partitions(broker):
+    queue = a_queue(broker, partitions=2, max_retries=0)
+    broker.send(queue.topic, [{"n": 0, "do": "bug"}], partition=1)
+    drain(queue)
+    recreate(broker, queue, 0)
+    # A producer that still knows two partitions would drop what it has for the second one.
+    broker.send(queue.topic, [{"n": NEW}, {"n": NEW + 1}], partition=0)
+    assert drain(queue).ending == "BLOCKED"
+    codes = queue.partitions.order_by("partition").values_list("state_code", flat=True)
+    assert list(codes) == ["TOPIC_RECREATED", "TOPIC_GONE"]
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+    assert drain(queue).ending == "DRAINED"
+    assert (standing(queue), queue.partitions.count()) == ((2, "RUNNING", ""), 1)
+    # What had failed in the other one is tried by whoever has the lowest.
+    row = MessageError.objects.get()
+    MessageError.objects.update(edited_payload=b'{"n": 100}')
+    release(row.pk, version=row.version, actor="anna")
+    drain(queue)
+    assert effects() == [100, NEW, NEW + 1]
+    assert MessageError.objects.get().state == "RESOLVED"
+    # Partitions that it gets later are read again from their beginning.
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(20)
+    wait_until(lambda: len(admin.topic_facts(queue.provider, queue.topic).low) == 2)
+    broker.send(queue.topic, [{"n": NEW + 2}], partition=1)
+    wait_until(lambda: drain(queue).ending == "DRAINED" and NEW + 2 in effects())
+    # And messages without an id of their own have other ones than those that stood there before.
+    assert list(queue.partitions.values_list("generation", flat=True)) == [1, 1]
 
 
 def test_a_topic_that_is_gone_blocks_and_the_same_topic_is_not_expected_back(broker):

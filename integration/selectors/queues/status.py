@@ -148,8 +148,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Adopt the topic from its start or its end, or leave the queue blocked.",
         ),
         "TOPIC_GONE": Situation(
-            "The topic {topic} is not on the cluster any more.",
-            "Create it again and adopt it here, or pause the queue.",
+            "The topic {topic}, or this partition of it, is not on the cluster any more.",
+            "Create the topic again if it is gone and adopt it here, or pause the queue.",
         ),
         "TOO_MANY_OPEN_ERRORS": Situation(
             "Too many failures are open (the limit is {limit}), so no new message is read. {text}",
