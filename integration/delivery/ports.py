@@ -240,7 +240,8 @@ class Repository(AddedPartitions, Protocol):
         """Read what is known of calls of endpoints; sending only.
 
         Of what has ended that at these offsets, and how far it reaches; of doubts all. `last`, as
-        an earlier answer had it, is not looked for again: that may take long.
+        an earlier answer had it, is not looked for again: that may take long. Where the call in
+        doubt was the probe of an endpoint, another one may be made at once.
         """
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:

@@ -81,6 +81,15 @@ SELECT d.id, d.endpoint_id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE
   AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
 FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
 """
+# While an endpoint is tried again, no call begins but the probe: what an earlier owner left, and
+# what began since, was it. Nobody will hear of it, and the next one need not wait for its time.
+FREE_PROBES: Final = f"""
+UPDATE integration_endpointcircuit c SET state = 'OPEN', version = c.version + 1,
+  resume_at = clock_timestamp(), changed_at = clock_timestamp()
+FROM integration_delivery d
+WHERE {_HERE} AND c.endpoint_id = d.endpoint_id AND c.state = 'HALF_OPEN'
+  AND d.started_at >= c.changed_at
+"""
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" = ANY(%(offsets)s)

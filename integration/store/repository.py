@@ -274,7 +274,10 @@ class DatabaseRepository:
     def past(self, owned: Owned, offsets: Sequence[int] = (), last: int | None = None) -> Past:
         parameters = deliveries.parameters_of(self.queue.id, owned, offsets)
         self._count(deliveries.PASSED_OVER, parameters)
-        return deliveries.past(self._all, parameters, last)
+        past = deliveries.past(self._all, parameters, last)
+        if past.doubts or past.doubted_errors:
+            self._count(deliveries.FREE_PROBES, parameters)
+        return past
 
     def open_keys(self, owned: Owned, keys: Sequence[bytes]) -> Mapping[bytes, int]:
         here = [owned.topic_uuid, owned.partition]

@@ -185,6 +185,27 @@ def test_under_an_open_circuit_no_intent_is_written(tables, owned, endpoint, cir
     assert (other.id, probe.id is None) == (None, False)
 
 
+def test_the_probe_that_an_earlier_owner_died_in_may_be_made_again_at_once(
+    tables, owned, endpoint, circuits
+):
+    repository = tables.repository()
+    opened = Move(Circuit(state=CircuitState.OPEN, probes=3), 0.0)
+    version = circuits.move(endpoint, circuits.look(endpoint).version, opened, "", "")
+    probing = circuits.probe(endpoint, version, 3_600)
+    assert intend(repository, owned, an_intent(endpoint, 10, circuit_version=probing))
+    repository.past(owned)
+    assert circuits.look(endpoint).version == probing, "its own is under way"
+
+    owned = taken_over(tables, owned)
+    assert repository.past(owned).doubts
+    status = circuits.look(endpoint)
+    assert (status.circuit.state, status.circuit.probes) == (CircuitState.OPEN, 3)
+    again = circuits.probe(endpoint, status.version, 3_600)
+    assert again is not None
+    assert repository.past(owned).doubts
+    assert circuits.look(endpoint).version == again, "this one is somebody else's"
+
+
 def test_a_failure_in_flight_is_marked_and_one_that_a_person_moved_is_left_out(
     tables, owned, endpoint
 ):

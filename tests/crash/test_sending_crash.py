@@ -13,11 +13,13 @@ import signal
 import pytest
 from django.db.models import Count
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from integration.actions import failures
 from integration.delivery.steps import Step
 from integration.models import (
     Delivery,
+    EndpointCircuit,
     MessageError,
     MessageTrack,
     PartitionLease,
@@ -219,6 +221,22 @@ def test_a_message_in_doubt_is_not_sent_to_an_endpoint_that_was_chosen_since(
     row = MessageError.objects.get()
     assert (row.state, row.code) == ("HOLD", "DELIVERY_UNKNOWN")
     assert arrived(path) == [0]
+
+
+def test_after_a_kill_in_a_probe_the_next_owner_tries_the_endpoint_at_once(
+    broker, child_environment, tmp_path
+):
+    """The time of a probe that nobody hears of is that of the longest call."""
+    endpoint = an_endpoint(idempotent=True)
+    queue = an_outbound_queue(broker, endpoint=endpoint, stay_seconds=0.1)
+    post(broker, queue, 2)
+    EndpointCircuit.objects.create(endpoint=endpoint, state="OPEN", resume_at=timezone.now())
+    path = tmp_path / "partner"
+    killed = child(queue, child_environment, (path, "arrived", 1, "KILL"))
+    await_kill(killed, "arrived")
+    assert EndpointCircuit.objects.get().state == "HALF_OPEN"
+    assert send(queue, FilePartner(path)).ending == "DRAINED"
+    assert (EndpointCircuit.objects.get().state, arrived(path)) == ("CLOSED", [0, 0, 1])
 
 
 def test_a_message_that_kills_the_sender_is_held_and_the_others_go_on(

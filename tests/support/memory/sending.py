@@ -29,6 +29,7 @@ class CallRow:
     message_id: str
     attempt: int
     epoch: int
+    circuit: int | None = None
     state: DeliveryState = DeliveryState.SENDING
     code: str = ""
 
@@ -93,6 +94,7 @@ class MemoryCalls:
             message_id=unit.message_id,
             attempt=intent.attempt,
             epoch=owned.epoch,
+            circuit=intent.circuit_version,
         )
 
     def past(self, owned: Owned, offsets: Sequence[int]) -> Past:
@@ -108,6 +110,8 @@ class MemoryCalls:
             call.id: Doubt(call.id, call.endpoint, call.attempt, self._repeats(call))
             for call in in_doubt
         }
+        for call in in_doubt:
+            self.circuits.free(call.endpoint, call.circuit)
         closed = (ErrorState.RESOLVED, ErrorState.DELETED)
         here = (owned.topic_uuid, owned.partition)
         beyond = [c.place[2] for c in delivered if c.place[:2] == here]
@@ -168,6 +172,13 @@ class MemoryCircuits:
         half = replace(circuit, state=CircuitState.HALF_OPEN)
         self.rows[endpoint] = (half, known + 1, self.clock.seconds + seconds)
         return known + 1
+
+    def free(self, endpoint: int, version: int | None) -> None:
+        """Whoever made the probe under that version has died in it."""
+        circuit, known, _ = self._row(endpoint)
+        if circuit.state is CircuitState.HALF_OPEN and known == version:
+            opened = replace(circuit, state=CircuitState.OPEN)
+            self.rows[endpoint] = (opened, known + 1, self.clock.seconds)
 
     def move(self, endpoint: int, version: int, move: Move, code: str, text: str) -> int | None:
         _, known, _ = self._row(endpoint)
