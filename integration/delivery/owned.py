@@ -88,6 +88,7 @@ class Owned:
     probes: int = 0
     unclean_ends: int = 0
     suspect_offset: int | None = None
+    suspect_receipt: bytes | None = None
     suspect_crashes: int = 0
     suspect_hung: bool = False
     may_have_head: bool = True

@@ -108,7 +108,7 @@ def hold_crasher(context: RunContext, owned: Owned, unit: Unit) -> None:
     """A message on which the process died too often, alone under its marker, is held."""
     if unit.row is not None:
         crashes, hung = unit.row.crashes, unit.row.code == HUNG
-    elif unit.record.offset == owned.suspect_offset:
+    elif context.repository.is_suspect(owned, unit):
         crashes, hung = owned.suspect_crashes, owned.suspect_hung
     else:
         return

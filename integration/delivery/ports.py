@@ -281,6 +281,12 @@ class Repository(AddedPartitions, Protocol):
         A row that a person moved since it was read gets none; its claim leaves it out then.
         """
 
+    def is_suspect(self, owned: Owned, unit: Unit) -> bool:
+        """Return whether it is the message at whose offset the last owner's marker stood.
+
+        A JMS broker may send another one first, which gets that offset then.
+        """
+
     def ran_alone(self, owned: Owned, count: int) -> bool:
         """Count rows that ran alone and killed nobody; return whether they are a batch by now.
 

@@ -120,6 +120,11 @@ class QueuePartition(models.Model):
         help_text="So many failures ran alone since the last unclean end, and nothing died of one.",
     )
     suspect_offset = models.BigIntegerField(null=True)
+    suspect_receipt = models.BinaryField(
+        null=True,
+        help_text="At a JMS broker: what tells that message from all others. Another one may get "
+        "its offset.",
+    )
     suspect_crashes = models.IntegerField(default=0)
     suspect_hung = models.BooleanField(default=False, db_default=False)
     marked_at = models.DateTimeField(null=True)

@@ -46,7 +46,7 @@ FROM (
 WHERE p.id = died.id AND p.id = %(id)s
 RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation, died.is_lowest,
   p.state, p.state_code, coalesce(p.resume_at <= clock_timestamp(), true) AS due, p.probes,
-  p.unclean_ends, p.suspect_offset, p.suspect_crashes, p.suspect_hung,
+  p.unclean_ends, p.suspect_offset, p.suspect_receipt, p.suspect_crashes, p.suspect_hung,
   (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset) AS failed_until,
@@ -91,9 +91,9 @@ WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
   AND (partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("e")}))
 """
 MARK_OFFSET: Final = (
-    "UPDATE integration_queuepartition SET suspect_crashes = "
-    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
-    "marked_at = clock_timestamp() "
+    "UPDATE integration_queuepartition SET suspect_crashes = CASE WHEN suspect_offset = %(at)s "
+    "AND suspect_receipt IS NOT DISTINCT FROM %(receipt)s::bytea THEN suspect_crashes ELSE 0 END, "
+    "suspect_offset = %(at)s, suspect_receipt = %(receipt)s::bytea, marked_at = clock_timestamp() "
     "WHERE id = %(id)s AND epoch = %(epoch)s"
 )
 # Once as many ran alone as a batch may have, the one that kills was none of them.

@@ -89,16 +89,14 @@ LOOK: Final = (
     "FROM integration_queuepartition WHERE id = %s AND epoch = %s"
 )
 ACKNOWLEDGED: Final = (
-    "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
-    "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL "
-    "AND reason = 'EXPIRED'"
+    "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s AND "
+    "from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL AND reason = 'EXPIRED'"
 )
 # What was released or replayed is on its way: it counts again when it fails again. Rejects of a
 # bulk run, whose topic is the run, say nothing about what the queue reads.
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
-    f"AND state IN {listed(OPEN - {ErrorState.READY})} "
-    f"AND NOT {key_order.WAS_RELEASED} "
+    f"AND state IN {listed(OPEN - {ErrorState.READY})} AND NOT {key_order.WAS_RELEASED} "
     "AND topic_uuid NOT IN (SELECT id::text FROM integration_bulkrun) LIMIT %s) open"
 )
 
@@ -322,13 +320,21 @@ class DatabaseRepository:
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:
-            at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
-            return self._count(partition_lease.MARK_OFFSET, at) == 1
+            at = {"at": unit.at, "receipt": self._receipt(unit)}
+            here = {"id": owned.id, "epoch": owned.epoch}
+            return self._count(partition_lease.MARK_OFFSET, at | here) == 1
         key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
         [(is_ours, is_marked)] = self._all(MARK_ROW, key)
         if is_marked:
             unit.row = replace(unit.row, version=unit.row.version + 1)
         return bool(is_ours)
+
+    def is_suspect(self, owned: Owned, unit: Unit) -> bool:
+        is_there = unit.record.offset == owned.suspect_offset
+        return is_there and self._receipt(unit) == owned.suspect_receipt
+
+    def _receipt(self, unit: Unit) -> bytes | None:
+        return None if self._receipt_of is None else self._receipt_of(unit.record.offset)
 
     def ran_alone(self, owned: Owned, count: int) -> bool:
         counted = [count, self.queue.batch_size, owned.id, owned.epoch]

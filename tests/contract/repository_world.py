@@ -1,5 +1,6 @@
 """What the suite of the repository's contract asks of the world that it is held in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -8,6 +9,7 @@ from integration.delivery.ports import PartitionManager, Repository
 from integration.delivery.snapshot import QueueSnapshot
 
 TOPIC = "topic-1"
+ReceiptOf = Callable[[int], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class World(Protocol):
 
     queue: QueueSnapshot
 
-    def repository(self) -> Repository: ...
+    def repository(self, receipt_of: ReceiptOf | None = None) -> Repository: ...
     def manager(self, workers: int | None = 1) -> PartitionManager: ...
     def help_wanted(self) -> bool: ...
     def configure(self, **fields: Any) -> None: ...

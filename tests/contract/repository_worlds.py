@@ -30,7 +30,7 @@ from integration.store.configuration import snapshot
 from integration.store.partition_manager import DatabasePartitionManager
 from integration.store.repository import DatabaseRepository
 from integration.store.sessions import database_now, django_connection
-from tests.contract.repository_world import TOPIC, Place, Row
+from tests.contract.repository_world import TOPIC, Place, ReceiptOf, Row
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.tables import MemoryDatabase
@@ -50,8 +50,8 @@ class MemoryWorld:
     def queue(self) -> QueueSnapshot:
         return self.database.queue
 
-    def repository(self) -> Repository:
-        return MemoryRepository(self.database)
+    def repository(self, receipt_of: ReceiptOf | None = None) -> Repository:
+        return MemoryRepository(self.database, receipt_of)
 
     def manager(self, workers: int | None = 1) -> PartitionManager:
         return MemoryPartitionManager(self.database, workers)
@@ -185,8 +185,8 @@ class DatabaseWorld:
     def _read(self) -> None:
         self.queue = snapshot(self.record.pk, worker="test")
 
-    def repository(self) -> Repository:
-        return DatabaseRepository(self.queue)
+    def repository(self, receipt_of: ReceiptOf | None = None) -> Repository:
+        return DatabaseRepository(self.queue, receipt_of)
 
     def manager(self, workers: int | None = 1) -> PartitionManager:
         # Told to stop while it waits for its share: nobody gives one up in the meantime here.

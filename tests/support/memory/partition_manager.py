@@ -119,6 +119,7 @@ class MemoryPartitionManager:
             probes=place.probes,
             unclean_ends=place.unclean_ends,
             suspect_offset=place.suspect_offset,
+            suspect_receipt=place.suspect_receipt,
             suspect_crashes=place.suspect_crashes,
             failed_until=self._failed_until(place),
             called_until=self._called_until(place),

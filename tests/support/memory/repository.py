@@ -35,8 +35,11 @@ RETRY_MARKER_GRACE_SECONDS: Final = 30
 class MemoryRepository:
     """See ports.Repository. `effect`, `refuse` and `work` are for the handlers of one run."""
 
-    def __init__(self, database: MemoryDatabase) -> None:
+    def __init__(
+        self, database: MemoryDatabase, receipt_of: Callable[[int], bytes | None] | None = None
+    ) -> None:
         self.database = database
+        self._receipt_of = receipt_of or (lambda _: None)
         self.queue = database.queue
         self._open: dict[int, MemoryUnitOfWork] = {}
 
@@ -262,13 +265,19 @@ class MemoryRepository:
             return False
         if unit.row is None:
             place = self.database.place(owned)
-            if place.suspect_offset != unit.at:
-                place.suspect_offset, place.suspect_crashes = unit.at, 0
+            marked = unit.at, self._receipt_of(unit.at)
+            if (place.suspect_offset, place.suspect_receipt) != marked:
+                place.suspect_crashes = 0
+            place.suspect_offset, place.suspect_receipt = marked
             return True
         marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
         if self.database.change(unit.row.id, unit.row.version, **marker):
             unit.row = replace(unit.row, version=unit.row.version + 1)
         return True
+
+    def is_suspect(self, owned: Owned, unit: Unit) -> bool:
+        at = unit.record.offset
+        return (at, self._receipt_of(at)) == (owned.suspect_offset, owned.suspect_receipt)
 
     def ran_alone(self, owned: Owned, count: int) -> bool:
         self._statement("ran_alone")

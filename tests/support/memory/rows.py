@@ -86,6 +86,7 @@ class PlaceRow:
     rows_alone: int = 0
     unclean_offset: int | None = None
     suspect_offset: int | None = None
+    suspect_receipt: bytes | None = None
     suspect_crashes: int = 0
     owner: object | None = None
     released: bool = True

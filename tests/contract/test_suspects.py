@@ -1,0 +1,20 @@
+"""The contract of crash suspects where offsets are made up, in memory and on PostgreSQL."""
+
+from tests.support.deliveries import a_unit
+
+
+def test_another_message_that_a_jms_broker_sends_in_the_place_of_a_suspect_is_none(tables):
+    killer, other = tables.repository(lambda _: b"killer"), tables.repository(lambda _: b"other")
+    for _ in range(2):
+        manager = tables.manager()
+        assert killer.mark(manager.take()[0], a_unit(10))
+        tables.die(manager)
+    manager = tables.manager()
+    owned = manager.take()[0]
+    assert (owned.suspect_offset, owned.suspect_crashes) == (10, 2)
+    suspects = [killer.is_suspect(owned, a_unit(at)) for at in (9, 10, 11)]
+    assert (suspects, other.is_suspect(owned, a_unit(10))) == ([False, True, False], False)
+    assert other.mark(owned, a_unit(10))
+    tables.die(manager)
+    owned = tables.manager().take()[0]
+    assert (owned.suspect_crashes, killer.is_suspect(owned, a_unit(10))) == (1, False)
