@@ -154,8 +154,11 @@ class Stand:
     def topic_gone(self) -> Told:
         self.broker.delete(self.gone.topic)
         return (
-            f"Blocked … s: The topic {self.gone.topic} is not on the cluster any more.",
-            "Create it again and adopt it here, or pause the queue.",
+            (
+                f"Blocked … s: The topic {self.gone.topic}, or this partition of it, is not on the "
+                "cluster any more."
+            ),
+            "Create the topic again if it is gone and adopt it here, or pause the queue.",
         )
 
     def service_off(self) -> Told:
