@@ -12,6 +12,7 @@ from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
 from integration.actions.transaction import short_transaction
+from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -77,7 +78,7 @@ def adopt(
     owner that still runs is fenced. What is left untried is recorded as a gap, acknowledged by
     `actor`. Partitions that a topic made anew lacks are given up. `facts` is what the broker says
     now. A queue at a JMS broker goes on where it stands, with whatever failed there. Raises
-    TopicAbsentError, QueueMismatchError.
+    TopicAbsentError, QueueMismatchError, StillSendingError, RowBusyError.
     """
     queue = Queue.objects.select_related("provider").get(pk=queue_id)
     if facts is None:
@@ -89,7 +90,7 @@ def adopt(
         decided = [row for row in blocked if _may_decide(row, facts)]
         if not decided:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
-        _begin_generations(decided, facts)
+        _begin_generations(queue_id, decided, facts)
         for row in decided:
             if queue.provider.is_jms:
                 effect = _go_on(row)
@@ -152,16 +153,36 @@ def _may_decide(row: QueuePartition, facts: TopicFacts) -> bool:
     return row.partition in facts.low or row.topic_uuid != facts.topic_uuid
 
 
-def _begin_generations(rows: Sequence[QueuePartition], facts: TopicFacts) -> None:
+def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:
+    """Let those that remain have higher epochs and generations than those that are given up.
+
+    The owner of the lowest works for what is left of these: it takes that for a dead owner's only
+    with a higher epoch. A partition that the topic gets later begins with the highest of both: it
+    may be one of these. Whoever holds one that is raised is fenced. Raises StillSendingError.
+    """
+    epoch, generation = (max(getattr(row, name) for row in gone) for name in ("epoch", "generation"))
+    rest = QueuePartition.objects.filter(queue=queue_id).exclude(pk__in=[row.pk for row in gone])
+    raised = list(rest.filter(epoch__lte=epoch).select_for_update().order_by("partition"))
+    for row in (*gone, *raised):
+        refuse_under_way(row)
+    rest.filter(pk__in=[row.pk for row in raised]).update(epoch=epoch + 1)
+    rest.filter(generation__lte=generation).update(generation=generation + 1)
+
+
+def _begin_generations(queue_id: int, rows: Sequence[QueuePartition], facts: TopicFacts) -> None:
     """Count a generation on where offsets are given to other messages, for ids made of them.
 
-    A partition that a topic gets later begins with the highest of its queue. So that is higher than
-    that of any that is given up: the topic may get it back.
+    Those of partitions that are given up stay below. Raises StillSendingError.
     """
-    gone = [row.generation for row in rows if row.partition not in facts.low]
+    gone = [row for row in rows if row.partition not in facts.low]
+    if gone:
+        _outrank(queue_id, gone)
+    given_up = max((row.generation for row in gone), default=-1)
     for row in rows:
-        if row.partition in facts.low and _has_other_messages(row, facts):
-            row.generation = max([row.generation, *gone]) + 1
+        if row.partition in facts.low:
+            before = max(row.generation, given_up)
+            is_other = _has_other_messages(row, facts)
+            row.generation = before + 1 if is_other else max(row.generation, given_up + 1)
 
 
 def _go_on(row: QueuePartition) -> str:

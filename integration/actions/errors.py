@@ -255,14 +255,14 @@ class OffsetOutsideError(IntegrationError):
 
 
 class StillSendingError(IntegrationError):
-    """A call to the endpoint is under way whose end the position has to wait for."""
+    """A call, or a try of a failure, is under way whose end the position has to wait for."""
 
     code: ClassVar[str] = "STILL_SENDING"
 
     def __init__(self, *, partition: int) -> None:
         super().__init__(
-            f"A message of partition {partition} is being sent at the moment, and nobody would "
-            "know how that ended. Nothing was changed.",
+            f"A message of partition {partition} is being sent or tried at the moment, and nobody "
+            "would know how that ended. Nothing was changed.",
             next_step="Try again in a few seconds.",
         )
 

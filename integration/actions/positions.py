@@ -14,15 +14,14 @@ from integration.actions.errors import (
     PositionMovedError,
     QueueMismatchError,
     ReasonMissingError,
-    StillSendingError,
 )
 from integration.actions.queues import RUNNING, lock, note, refuse_jms, refuse_outbound
 from integration.actions.transaction import short_transaction
+from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
-from integration.models import Delivery, Gap, PartitionLease, Queue, QueuePartition
+from integration.models import Delivery, Gap, Queue, QueuePartition
 from integration.policy.rescue import end_of
-from integration.policy.states import DeliveryState, PartitionState
-from integration.store.sessions import database_now
+from integration.policy.states import PartitionState
 from integration.values import TopicFacts
 
 SEEK: Final = "seek"
@@ -110,22 +109,7 @@ def _check(row: QueuePartition, move: Move, facts: TopicFacts) -> None:
     if not (low <= move.after <= high or is_rescued):
         where = {"partition": row.partition, "offset": move.after}
         raise OffsetOutsideError(**where, low=low, high=high)
-    if _is_sending(row):
-        raise StillSendingError(partition=row.partition)
-
-
-def _is_sending(row: QueuePartition) -> bool:
-    """Return whether a living owner waits for the answer of a call."""
-    owners = PartitionLease.objects.filter(
-        partition=row, released_at__isnull=True, lease_until__gt=database_now()
-    )
-    calls = Delivery.objects.filter(
-        queue=row.queue_id,
-        partition=row.partition,
-        state=DeliveryState.SENDING,
-        epoch=row.epoch,
-    )
-    return calls.exists() and owners.exists()
+    refuse_under_way(row)
 
 
 def _state_of(row: QueuePartition) -> Mapping[str, Any]:

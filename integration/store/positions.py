@@ -38,10 +38,13 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] 
         return None
     after = {str(row.partition): facts.high[row.partition] for row in present}
     first = dict.fromkeys(sorted(new), 0)
-    # One that the topic has had before, and has again, gives its offsets to other messages.
+    # One that the topic has had before, and has again, gives its offsets to other messages; and what
+    # was left there is a dead owner's only to a higher epoch.
     generation = max((row.generation for row in present), default=0)
+    epoch = max((row.epoch for row in present), default=0)
+    waits = after if by_key else None
     return store_positions(
-        queue, facts, first, begins_after=after if by_key else None, generation=generation
+        queue, facts, first, begins_after=waits, generation=generation, epoch=epoch
     )
 
 
@@ -52,6 +55,7 @@ def store_positions(
     *,
     begins_after: Mapping[str, int] | None = None,
     generation: int = 0,
+    epoch: int = 0,
 ) -> list[QueuePartition]:
     """A row for each partition in `offsets`, by partition; rows that exist stay as they are.
 
@@ -68,6 +72,7 @@ def store_positions(
             partition=partition,
             topic_uuid=facts.topic_uuid,
             generation=generation,
+            epoch=epoch,
             next_offset=offset,
             begins_after=begins_after,
             producers_know_at=know_at,

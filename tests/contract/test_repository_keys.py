@@ -246,6 +246,14 @@ def test_an_added_partition_waits_until_producers_know_it_though_the_others_are_
     assert repository.has_begun(added)
 
 
+def test_an_added_partition_begins_with_the_highest_epoch(tables):
+    """The topic may have had it before: what was left in it then is older."""
+    tables.put(1, epoch=70)
+    facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 0}, {0: 12, 1: 10, 2: 5, 3: 6})
+    assert tables.repository().add_partitions(facts)
+    assert [tables.place(partition).epoch for partition in (2, 3)] == [70, 70]
+
+
 def test_no_partition_is_added_where_keys_have_moved_among_the_others(tables):
     facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0}, {0: 12, 1: 10, 2: 5})
     assert not tables.repository().add_partitions(facts)

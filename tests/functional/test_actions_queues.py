@@ -12,11 +12,20 @@ from integration.actions.errors import (
     OutboundQueueError,
     PauseEndError,
     QueueMismatchError,
+    StillSendingError,
     TopicAbsentError,
 )
-from integration.models import Delivery, Gap, Queue, QueueChange, QueuePartition
+from integration.models import (
+    Delivery,
+    Gap,
+    PartitionLease,
+    Queue,
+    QueueChange,
+    QueuePartition,
+)
 from integration.selectors.delivering.open_calls import doubts
 from integration.store import starts
+from integration.store.positions import add_new_partitions
 from integration.values import TopicFacts
 from tests.support.partners import a_call, an_endpoint
 from tests.support.rows import TOPIC_UUID, a_held, a_place, a_queue_row
@@ -264,6 +273,67 @@ def test_partitions_that_a_topic_made_anew_lacks_are_given_up_when_it_is_adopted
     a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE")
     assert blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto") == 1
     assert list(queue.partitions.all()) == [moved]
+
+
+def test_what_is_left_of_a_partition_given_up_is_older_than_every_owner_after() -> None:
+    """Its owner may have died in a call or a try, and one of the others has not come as far."""
+    queue = a_queue_row("continuous")
+    others = [
+        a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED"),
+        a_place(queue, partition=1, topic_uuid=NEW.topic_uuid, epoch=9),
+    ]
+    a_place(queue, partition=2, state="BLOCKED", state_code="TOPIC_GONE", epoch=9, generation=4)
+    smaller = TopicFacts(NEW.topic_uuid, {0: 0, 1: 0}, {0: 7, 1: 7})
+    assert blocks.adopt(queue.pk, place=Place.START, facts=smaller, actor="otto") == 2
+    assert all(again(row).epoch > 9 for row in others)
+    # It gets that partition back.
+    larger = TopicFacts(NEW.topic_uuid, {0: 0, 1: 0, 2: 0}, {0: 7, 1: 7, 2: 7})
+    [back] = add_new_partitions(queue, larger) or []
+    assert (back.epoch > 9, back.generation > 4) == (True, True)
+
+
+def test_a_generation_is_counted_on_though_the_others_are_adopted_later() -> None:
+    queue = a_queue_row("continuous")
+    away = a_place(queue)
+    a_place(queue, partition=1, state="BLOCKED", state_code="TOPIC_GONE", generation=4)
+    for _ in range(2):
+        blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto")
+        QueuePartition.objects.update(state="BLOCKED", state_code="TOPIC_RECREATED")
+    larger = TopicFacts(NEW.topic_uuid, {0: 2, 1: 0}, {0: 7, 1: 7})
+    [back] = add_new_partitions(queue, larger) or []
+    assert again(away).topic_uuid == NEW.topic_uuid
+    assert back.generation > 4
+
+
+@pytest.mark.parametrize("where", [0, 1])
+@pytest.mark.parametrize("what", ["call", "try"])
+def test_no_partition_is_given_up_while_something_is_sent_or_tried(where: int, what: str) -> None:
+    """Here, or where the owner is to be fenced by it: the lowest one works for what is left."""
+    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
+    places = [
+        a_place(queue, topic_uuid=NEW.topic_uuid),
+        a_place(queue, partition=1, state="BLOCKED", state_code="TOPIC_GONE"),
+    ]
+    if what == "call":
+        a_call(queue, 10, state="SENDING", partition=where)
+    else:
+        a_held(queue, partition=where, state="PROCESSING", epoch=3)
+    lease = PartitionLease.objects.create(
+        partition=places[where],
+        owner="worker-1",
+        epoch=3,
+        lock_pid=1,
+        lock_backend_start=timezone.now(),
+        lease_until=timezone.now() + timedelta(seconds=60),
+        taken_at=timezone.now(),
+    )
+    with pytest.raises(StillSendingError):
+        blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto")
+    assert queue.partitions.count() == 2
+    lease.lease_until = timezone.now() - timedelta(seconds=60)
+    lease.save()
+    blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto")
+    assert list(queue.partitions.all()) == places[:1]
 
 
 def test_a_topic_that_is_not_there_cannot_be_adopted() -> None:

@@ -42,10 +42,10 @@ def a_call(queue: Queue, offset: int, **fields: Any) -> Delivery:
         "message_id": f"m{offset}",
         "state": "DELIVERED",
         "epoch": 3,
+        "partition": 0,
     }
     return Delivery.objects.create(
         queue=queue,
-        partition=0,
         offset=offset,
         started_at=timezone.now(),
         **(known | fields),

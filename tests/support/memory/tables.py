@@ -112,11 +112,13 @@ class MemoryDatabase:
         if partition in self.places or strange or self.queue.needs_one_partition or self.removed:
             return
         by_key = self.queue.keeps_keys_in_order
+        epoch = max((place.epoch for place in self.places.values()), default=0)
         self.places[partition] = PlaceRow(
             id=1000 + partition,
             partition=partition,
             topic_uuid=topic_uuid,
             next_offset=offset,
+            epoch=epoch,
             begins_after=after if by_key else None,
             producers_know_at=self.clock.seconds + PRODUCERS_KNOW_SECONDS if by_key else None,
         )
