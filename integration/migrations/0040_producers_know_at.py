@@ -4,7 +4,7 @@ from django.db import migrations, models
 # What waits at this moment was to begin without regard to what producers know.
 WAIT_FOR_PRODUCERS = """
 UPDATE integration_queuepartition
-SET producers_know_at = clock_timestamp() + interval '300 seconds' WHERE begins_after IS NOT NULL
+SET producers_know_at = clock_timestamp() + interval '600 seconds' WHERE begins_after IS NOT NULL
 """
 
 

@@ -6,7 +6,12 @@ from typing import Final
 # Producers ask for a topic's partitions anew once what they know is that old: metadata.max.age.ms
 # of the Java client, topic.metadata.refresh.interval.ms of librdkafka, by default 300,000 both.
 # Until then they write a key to where it lay before partitions were added.
-PRODUCERS_KNOW_SECONDS: Final = 300
+METADATA_SECONDS: Final = 300
+# What was meant for a partition by then is delivered to it so much later at most:
+# delivery.timeout.ms of the Java client, by default 120,000; message.timeout.ms of librdkafka,
+# 300,000.
+DELIVERY_SECONDS: Final = 300
+PRODUCERS_KNOW_SECONDS: Final = METADATA_SECONDS + DELIVERY_SECONDS
 
 
 def untried(first: int, after: int, done: Iterable[int]) -> Iterator[tuple[int, int]]:
