@@ -16,7 +16,7 @@ from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
-from integration.store.positions import wait_no_more_for
+from integration.store.positions import wait_no_more_for, wait_up_to
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 from integration.values import TopicFacts
@@ -213,6 +213,7 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     # What was done ahead of the position may be of messages that the topic lost.
     more: dict[str, object] = {**ends, **NOTHING_OPEN, "generation": row.generation}
     move_position(row, offset, topic_uuid=uuid, rescued_to=None, **more)
+    wait_up_to(row, high)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
     if given_up:
         effect += f" {so_many(given_up, 'rescued message')} of the topic before are given up."
@@ -305,8 +306,9 @@ def move_position(row: QueuePartition, offset: int, **more: object) -> None:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN
     QueuePartition.objects.filter(pk=row.pk).update(**values)
-    # No partition waits for a position that was moved.
-    wait_no_more_for(row)
+    if is_other_topic:
+        # Where it is the same, what an added partition waits for is still to come, or skipped.
+        wait_no_more_for(row)
 
 
 def _moves_before(row: QueuePartition, offset: int) -> list[dict[str, object]] | None:

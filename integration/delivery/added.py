@@ -37,7 +37,7 @@ class AddedPartitions(Protocol):
         """Let an added partition begin after these ends of the others, read once producers knew.
 
         False when fenced, or when it is not yet that time. A partition that it waits for no more,
-        since a person moved it, is left out.
+        since its topic is another one, is left out.
         """
 
     def has_begun(self, owned: Owned) -> bool:

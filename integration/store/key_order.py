@@ -76,7 +76,7 @@ PRODUCERS_KNOW: Final = """
 SELECT p.producers_know_at, p.producers_know_at <= clock_timestamp()
 FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
 WHERE p.id = %s AND p.producers_know_at IS NOT NULL AND q.ordering = 'key'"""
-# For the same partitions as before: a person may have moved one, which is waited for no more.
+# For the same partitions as before: one whose topic is another one is waited for no more.
 NOTE_ENDS: Final = """
 UPDATE integration_queuepartition p SET producers_know_at = NULL, begins_after = coalesce((
     SELECT jsonb_object_agg(b.partition, coalesce(e.at, b.target::bigint))

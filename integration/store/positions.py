@@ -15,6 +15,12 @@ _WAIT_NO_MORE_FOR: Final = """
 UPDATE integration_queuepartition SET begins_after = begins_after - %s::text
 WHERE queue_id = %s AND id <> %s AND begins_after IS NOT NULL
 """
+_WAIT_UP_TO: Final = """
+UPDATE integration_queuepartition
+SET begins_after = jsonb_set(begins_after, ARRAY[%(partition)s::text], to_jsonb(%(end)s::bigint))
+WHERE queue_id = %(queue)s AND id <> %(id)s
+  AND (begins_after ->> %(partition)s::text)::bigint > %(end)s
+"""
 
 
 def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] | None:
@@ -92,3 +98,9 @@ def store_positions(
 def wait_no_more_for(row: QueuePartition) -> None:
     """Let no partition of the queue that was added wait for this one any more."""
     execute(_WAIT_NO_MORE_FOR, [str(row.partition), row.queue_id, row.pk])
+
+
+def wait_up_to(row: QueuePartition, end: int) -> None:
+    """Let no partition of the queue that was added wait for this one beyond its end: it lost it."""
+    here = {"partition": str(row.partition), "queue": row.queue_id, "id": row.pk, "end": end}
+    execute(_WAIT_UP_TO, here)

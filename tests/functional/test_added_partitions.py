@@ -122,14 +122,30 @@ def test_nobody_is_told_of_a_wait_that_ends_by_itself_within_minutes() -> None:
     assert subject in found, "the others are behind"
 
 
-def test_nobody_waits_for_a_position_that_was_moved() -> None:
+def test_a_position_that_is_moved_is_waited_for_as_before() -> None:
+    """Moved back, it has older messages of the same keys to read again."""
     queue = a_queue_row("continuous", ordering="key", paused=True)
-    a_place(queue)
+    old = a_place(queue, next_offset=15)
     added, beside = waits(queue), waits(queue, partition=3)
     facts = TopicFacts(TOPIC_UUID, {0: 0, 1: 0, 3: 0}, {0: 15, 1: 8, 3: 8})
     how = Request(actor="otto", reason="because")
-    positions.seek(queue.pk, [Move(0, 3, 10, 15)], facts=facts, request=how)
-    assert again(added).begins_after == again(beside).begins_after == {"2": 3}
+    positions.seek(queue.pk, [Move(0, 3, 15, 2)], facts=facts, request=how)
+    assert again(old).next_offset == 2
+    assert again(added).begins_after == again(beside).begins_after == {"0": 15, "2": 3}
+    # One that is moved itself begins where a person wants it to.
     positions.seek(queue.pk, [Move(1, 3, 0, 2)], facts=facts, request=how)
     assert (again(added).begins_after, again(added).producers_know_at) == (None, None)
+    assert again(beside).begins_after == {"0": 15, "2": 3}
+
+
+def test_nobody_waits_for_what_a_topic_has_lost_or_for_another_topic() -> None:
+    queue = a_queue_row("continuous", ordering="key")
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    beside = waits(queue)
+    shorter = TopicFacts(TOPIC_UUID, {0: 0, 1: 0}, {0: 7, 1: 8})
+    blocks.adopt(queue.pk, place=blocks.Place.START, facts=shorter, actor="otto")
+    assert again(beside).begins_after == {"0": 7, "2": 3}
+    QueuePartition.objects.filter(partition=0).update(state="BLOCKED", state_code="TOPIC_GONE")
+    other = TopicFacts("second-topic", {0: 0, 1: 0}, {0: 7, 1: 8})
+    blocks.adopt(queue.pk, place=blocks.Place.START, facts=other, actor="otto")
     assert again(beside).begins_after == {"2": 3}
