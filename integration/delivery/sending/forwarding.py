@@ -110,7 +110,7 @@ class _BesideDoubts:
             else:
                 delivered = deliver(self.context, self.owned, part, self.report)
             # Where a stop was set meanwhile, the rest is read again, from the position on.
-            is_cut = part[-1].moves and self.owned.next_offset <= part[-1].at
+            is_cut = any(unit.moves and self.owned.next_offset <= unit.at for unit in part)
             if delivered.fenced or delivered.stopped or is_cut:
                 return delivered
         return Delivered()
