@@ -65,7 +65,8 @@ class Owned:
     besides a head. `called_until` is the highest one from the position on whose call was meant, as
     far as this run knows. `moved_until` is the offset up to which messages before it had failed
     when a person moved the position: what lies there is met again. `waits_for_others` is one that
-    was added to the topic: the keys in it may have moved there from the others. `has_parked` tells
+    was added to the topic: the keys in it may have moved there from the others. `lost_from` is
+    where its topic ended that had lost what was read of it, as far as is noted. `has_parked` tells
     of a sequential queue that failures of it were parked: messages of their keys follow them.
     `stop_at` is the offset before which a person wants it to stop, `stop_told` the last one that
     was found to be reached. `member` is the one of a consumer group that was assigned it, empty
@@ -97,6 +98,7 @@ class Owned:
     called_until: int | None = None
     moved_until: int | None = None
     waits_for_others: bool = False
+    lost_from: int | None = None
     has_parked: bool = False
     stop_at: int | None = None
     stop_told: int | None = None

@@ -246,10 +246,12 @@ class Watch:
             owned.next_offset = next_offset
 
     def _block(self, owned: Owned, code: str, text: str, lost_from: int | None = None) -> None:
-        if owned.state_code != code:
+        is_news = lost_from is not None and (owned.lost_from is None or lost_from < owned.lost_from)
+        if owned.state_code != code or is_news:
             blocked = PartitionState.BLOCKED
             change = StateChange(state=blocked, code=code, text=text, lost_from=lost_from)
             self._state(owned, change)
+            owned.lost_from = lost_from if is_news else owned.lost_from
 
     def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
         strange = self._strangeness(owned, facts)

@@ -56,7 +56,7 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, p.generation,
   (SELECT max(e."offset") + 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
     AND e."offset" >= p.next_offset AND e.first_failed_at < p.moved_at) AS moved_until,
-  p.begins_after IS NOT NULL AS waits_for_others, p.stop_at,
+  p.begins_after IS NOT NULL AS waits_for_others, p.lost_from, p.stop_at,
   p.done_offsets, p.open_from, p.open_until, p.open_arrival,
   EXISTS (SELECT 1 FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.partition = p.partition AND e.parked_at IS NOT NULL

@@ -47,6 +47,11 @@ def test_a_position_that_went_back_knows_up_to_where_something_had_failed(tables
     assert tables.manager().take()[0].failed_until is None
 
 
+def test_where_a_topic_ended_that_lost_its_end_is_known_to_whoever_takes_it(tables):
+    tables.put(lost_from=7)
+    assert [owned.lost_from for owned in tables.manager().take()] == [7, None]
+
+
 def test_a_position_that_was_moved_knows_up_to_where_something_had_failed_before(tables):
     repository, manager = tables.repository(), tables.manager()
     owned = manager.take()[0]

@@ -128,6 +128,7 @@ class MemoryPartitionManager:
             rescued=tuple(one for one in place.rescued if one[1] > place.next_offset),
             open_batch=self._open_batch(place),
             waits_for_others=place.begins_after is not None,
+            lost_from=place.lost_from,
             has_parked=self.database.queue.sequential
             and any(
                 row.parked and row.record.partition == place.partition

@@ -56,6 +56,24 @@ def test_a_partition_that_was_adopted_is_read_by_the_run_that_holds_it():
     assert (world.effects(), world.effects(1)) == ([0, 1, 2], [0, 1, 2])
 
 
+def test_the_lowest_end_of_a_topic_is_noted_though_it_was_blocked_before():
+    """By a release that did not note it, or for an end that was higher."""
+    world = FakeWorld()
+    for _ in range(COUNT):
+        world.send()
+    world.run()
+    world.place().state, world.place().state_code = PartitionState.BLOCKED, "TOPIC_TRUNCATED"
+    part = world.topic.partitions[0]
+    for end in (2, 1):
+        part.records = {at: record for at, record in part.records.items() if at < end}
+        part.end = end
+        world.run()
+        assert world.place().lost_from == end
+    world.send()
+    world.run()
+    assert world.place().lost_from == 1
+
+
 def test_a_head_that_is_parked_when_it_has_expired_keeps_its_key():
     world = FakeWorld(sequential=True, retry=ONCE, on_head_expired="wait")
     world.send("permanent", key=b"a")
