@@ -160,7 +160,8 @@ def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:
     with a higher epoch. A partition that the topic gets later begins with the highest of both: it
     may be one of these. Whoever holds one that is raised is fenced. Raises StillSendingError.
     """
-    epoch, generation = (max(getattr(row, name) for row in gone) for name in ("epoch", "generation"))
+    epoch = max(row.epoch for row in gone)
+    generation = max(row.generation for row in gone)
     rest = QueuePartition.objects.filter(queue=queue_id).exclude(pk__in=[row.pk for row in gone])
     raised = list(rest.filter(epoch__lte=epoch).select_for_update().order_by("partition"))
     for row in (*gone, *raised):
@@ -196,10 +197,7 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         return _give_up(row)
     low, high = facts.low[row.partition], facts.high[row.partition]
     offset = _start(row, place, facts)
-    if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
-        record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
-    if place is Place.END:
-        record_gap(row, facts.topic_uuid, (low, high), by=actor)
+    _record_untried(row, place, facts, actor)
     lost = _set_apart(row, _kept_until(row, facts)) if facts.topic_uuid == row.topic_uuid else 0
     # What is read again is sent again.
     Delivery.objects.filter(
@@ -220,6 +218,18 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     if lost:
         effect += f" {so_many(lost, 'failure is', 'failures are')} of messages that the topic lost."
     return effect
+
+
+def _record_untried(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> None:
+    """Record what nobody will try: the rest of a topic that is no more, and all before an end."""
+    if facts.topic_uuid == row.topic_uuid:
+        # What was done at offsets that other messages have now does not stand for these.
+        row.done_offsets = [at for at in row.done_offsets if at < _kept_until(row, facts)]
+    elif row.high_watermark is not None:
+        record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
+    if place is Place.END:
+        ends = facts.low[row.partition], facts.high[row.partition]
+        record_gap(row, facts.topic_uuid, ends, by=actor)
 
 
 def _give_up(row: QueuePartition) -> str:

@@ -44,8 +44,8 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] 
         return None
     after = {str(row.partition): facts.high[row.partition] for row in present}
     first = dict.fromkeys(sorted(new), 0)
-    # One that the topic has had before, and has again, gives its offsets to other messages; and what
-    # was left there is a dead owner's only to a higher epoch.
+    # One that the topic has had before, and has again, gives its offsets to other messages; and
+    # what was left there is a dead owner's only to a higher epoch.
     generation = max((row.generation for row in present), default=0)
     epoch = max((row.epoch for row in present), default=0)
     waits = after if by_key else None

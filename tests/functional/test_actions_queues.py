@@ -174,6 +174,16 @@ def test_adopting_sets_position_identity_and_epoch_and_records_what_stays_untrie
         blocks.adopt(queue.pk, place=place, facts=facts, actor="otto")
 
 
+def test_what_was_done_at_offsets_that_a_topic_lost_does_not_stand_for_what_has_them_now() -> None:
+    queue = a_queue_row("continuous")
+    done = {"done_offsets": [5, 8], "open_from": 4, "open_until": 10, "open_arrival": 1}
+    cut = {"state": "BLOCKED", "state_code": "TOPIC_TRUNCATED", "lost_from": 6}
+    a_place(queue, next_offset=4, **done, **cut)
+    blocks.adopt(queue.pk, place=Place.END, facts=GROWN, actor="otto")
+    gaps = Gap.objects.order_by("from_offset").values_list("from_offset", "to_offset")
+    assert list(gaps) == [(2, 5), (6, 12)]
+
+
 def test_failures_beyond_the_end_of_a_topic_keep_their_calls_and_give_up_their_offsets() -> None:
     queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
     a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
