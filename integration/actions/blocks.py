@@ -244,6 +244,9 @@ def _give_up(row: QueuePartition) -> str:
     effect += f"is given up, with {so_many(untried, 'offset')} before its end that nobody tried."
     if given_up := _give_up_rescued(row):
         effect += f" {so_many(given_up, 'rescued message')} of them are given up."
+    unknown = row.gaps.filter(acknowledged_at__isnull=True)
+    if lost := unknown.aggregate(count=Sum(F("to_offset") - F("from_offset")))["count"]:
+        effect += f" {so_many(lost, 'offset')} of gaps that nobody had acknowledged go with it."
     row.delete()
     return effect
 

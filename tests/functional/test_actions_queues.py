@@ -268,7 +268,7 @@ def test_partitions_that_a_topic_made_anew_lacks_are_given_up_when_it_is_adopted
     queue = a_queue_row("continuous")
     moved = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
     gone = a_place(queue, partition=1, generation=4, state="BLOCKED", state_code="TOPIC_GONE")
-    a_gap(gone)
+    a_gap(gone, 3, 10)
     failed = a_held(queue, partition=1)
     assert blocks.adopt(queue.pk, place=Place.START, facts=NEW, actor="otto", reason="smaller") == 2
     assert (again(moved).state, list(queue.partitions.all())) == ("RUNNING", [moved])
@@ -277,6 +277,7 @@ def test_partitions_that_a_topic_made_anew_lacks_are_given_up_when_it_is_adopted
     assert (told.actor, told.reason) == ("otto", "smaller")
     assert "10" in told.effect
     assert "5 offsets" in told.effect
+    assert "7 offsets" in told.effect, "of the gap"
     failed.refresh_from_db()
     assert failed.state == "HOLD"
     # One that was left of a topic before is given up by itself.
