@@ -1,6 +1,6 @@
 """The ways on for what a topic's change holds up: gaps, another topic, partitions added."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 from uuid import UUID, uuid4
@@ -16,7 +16,7 @@ from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
-from integration.store.positions import wait_no_more_for, wait_up_to
+from integration.store.positions import store_positions, wait_no_more_for, wait_up_to
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 from integration.values import TopicFacts
@@ -105,6 +105,7 @@ def adopt(
                 effect=effect,
                 partition=row.partition,
             )
+        _begin_further(queue, decided, place, facts, Author(actor, reason))
     leave_request(queue_id)
     return len(decided)
 
@@ -186,6 +187,40 @@ def _begin_generations(queue_id: int, rows: Sequence[QueuePartition], facts: Top
             row.generation = before + 1 if is_other else max(row.generation, given_up + 1)
 
 
+def _begin_further(
+    queue: Queue, decided: Sequence[QueuePartition], place: Place, facts: TopicFacts, by: Author
+) -> None:
+    """Begin further partitions of a topic made anew at the chosen place, as the others of it.
+
+    Only a topic that is the same can have got them since: then they are read from their beginning.
+    """
+    is_same = all(row.topic_uuid == facts.topic_uuid for row in decided)
+    has_others = queue.partitions.exclude(pk__in=[row.pk for row in decided]).exists()
+    if is_same or has_others or queue.needs_one_partition:
+        return
+    starts, known = _starts(place, facts), {row.partition for row in decided}
+    further = store_positions(
+        queue,
+        facts,
+        {partition: starts[partition] for partition in facts.low.keys() - known},
+        generation=max(row.generation for row in decided),
+        epoch=max(row.epoch for row in decided) + 1,
+    )
+    for row in further:
+        if place is Place.END:
+            ends, why = (facts.low[row.partition], row.next_offset), decided[0].state_code
+            record_gap(row, row.topic_uuid, ends, by=by.actor, reason=why)
+        effect = f"The topic before had no such partition: its position is {row.next_offset:,}."
+        note(
+            queue.pk,
+            by.actor,
+            f"adopt from {place}",
+            reason=by.reason,
+            effect=effect,
+            partition=row.partition,
+        )
+
+
 def _go_on(row: QueuePartition) -> str:
     """At a JMS broker no other message gets these offsets: what failed at them stays as it is."""
     move_position(row, row.next_offset)
@@ -257,9 +292,12 @@ def _has_other_messages(row: QueuePartition, facts: TopicFacts) -> bool:
     return is_shorter or facts.topic_uuid != row.topic_uuid
 
 
+def _starts(place: Place, facts: TopicFacts) -> Mapping[int, int]:
+    return facts.low if place is Place.START else facts.high
+
+
 def _start(row: QueuePartition, place: Place, facts: TopicFacts) -> int:
-    ends = facts.low if place is Place.START else facts.high
-    return ends[row.partition]
+    return _starts(place, facts)[row.partition]
 
 
 def _kept_until(row: QueuePartition, facts: TopicFacts) -> int:
