@@ -282,9 +282,9 @@ class Repository(AddedPartitions, Protocol):
         """
 
     def is_suspect(self, owned: Owned, unit: Unit) -> bool:
-        """Return whether it is the message at whose offset the last owner's marker stood.
+        """Return whether it is the message for which the last owner's marker stood.
 
-        A JMS broker may send another one first, which gets that offset then.
+        A JMS broker may send another one first, which gets its offset then.
         """
 
     def ran_alone(self, owned: Owned, count: int) -> bool:

@@ -330,8 +330,8 @@ class DatabaseRepository:
         return bool(is_ours)
 
     def is_suspect(self, owned: Owned, unit: Unit) -> bool:
-        is_there = unit.record.offset == owned.suspect_offset
-        return is_there and self._receipt(unit) == owned.suspect_receipt
+        receipt, is_there = self._receipt(unit), unit.record.offset == owned.suspect_offset
+        return receipt == owned.suspect_receipt and (is_there or receipt is not None)
 
     def _receipt(self, unit: Unit) -> bytes | None:
         return None if self._receipt_of is None else self._receipt_of(unit.record.offset)

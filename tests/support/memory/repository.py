@@ -265,10 +265,11 @@ class MemoryRepository:
             return False
         if unit.row is None:
             place = self.database.place(owned)
-            marked = unit.at, self._receipt_of(unit.at)
-            if (place.suspect_offset, place.suspect_receipt) != marked:
+            receipt = self._receipt_of(unit.at)
+            is_there = receipt is not None or place.suspect_offset == unit.at
+            if not (is_there and place.suspect_receipt == receipt):
                 place.suspect_crashes = 0
-            place.suspect_offset, place.suspect_receipt = marked
+            place.suspect_offset, place.suspect_receipt = unit.at, receipt
             return True
         marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
         if self.database.change(unit.row.id, unit.row.version, **marker):
@@ -277,7 +278,8 @@ class MemoryRepository:
 
     def is_suspect(self, owned: Owned, unit: Unit) -> bool:
         at = unit.record.offset
-        return (at, self._receipt_of(at)) == (owned.suspect_offset, owned.suspect_receipt)
+        receipt, is_there = self._receipt_of(at), at == owned.suspect_offset
+        return receipt == owned.suspect_receipt and (is_there or receipt is not None)
 
     def ran_alone(self, owned: Owned, count: int) -> bool:
         self._statement("ran_alone")
