@@ -1,6 +1,6 @@
-"""Topics that take no record now: a partition has no leader, or too few copies of it are there."""
+"""Topics that cannot be written now: a partition has no leader, or too few copies are in sync."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -16,45 +16,61 @@ LEAST: Final = "min.insync.replicas"
 
 
 def ailing(to: Connection, topics: Iterable[str]) -> dict[str, str]:
-    """Why each of these topics takes no record; those that do are left out, unknown ones too.
+    """Why each of these topics cannot be written; those that can be are missing, unknown ones too.
 
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
     found: dict[str, str] = {}
+    short: dict[str, list[Any]] = {}
     with new_admin(to) as admin:
         for topic in sorted(topics):
-            try:
-                partitions = admin.list_topics(topic, ANSWER_SECONDS).topics[topic].partitions
-            except KafkaException as e:
-                raise unreachable(to.name, e) from e
-            why = _why(admin, to, topic, partitions.values())
-            if why:
-                found[topic] = why
+            partitions = _partitions(admin, to, topic)
+            leaderless = [partition.id for partition in partitions if partition.leader < 0]
+            if leaderless:
+                found[topic] = f"no broker leads its partition {leaderless[0]}"
+                continue
+            lacking = [one for one in partitions if len(one.isrs) < len(one.replicas)]
+            if lacking:
+                short[topic] = lacking
+        # Asked only then: it takes a right that writing does not.
+        least = _least(admin, to, short) if short else {}
+    for topic, lacking in short.items():
+        why = _too_few(lacking, least[topic])
+        if why:
+            found[topic] = why
     return found
 
 
-def _why(admin: AdminClient, to: Connection, topic: str, partitions: Iterable[Any]) -> str:
-    short = []
+def _partitions(admin: AdminClient, to: Connection, topic: str) -> list[Any]:
+    try:
+        return list(admin.list_topics(topic, ANSWER_SECONDS).topics[topic].partitions.values())
+    except KafkaException as e:
+        raise unreachable(to.name, e) from e
+
+
+def _too_few(partitions: Iterable[Any], least: int) -> str:
     for partition in partitions:
-        if partition.leader < 0:
-            return f"no broker leads its partition {partition.id}"
-        if len(partition.isrs) < len(partition.replicas):
-            short.append(partition)
-    # Asked only then: it takes a right that writing does not.
-    least = _least(admin, to, topic) if short else 0
-    for partition in short:
         if len(partition.isrs) < min(least, len(partition.replicas)):
             there = f"{len(partition.isrs)} of {len(partition.replicas)} copies"
             return f"its partition {partition.id} has {there} in sync, and needs {least} ({LEAST})"
     return ""
 
 
-def _least(admin: AdminClient, to: Connection, topic: str) -> int:
-    """So many copies have to be in sync; 0 where the cluster does not tell."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    futures = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
-    try:
-        settings = answer(futures[resource], to.name)
-    except (BrokerUnreachableError, TopicGoneError):
-        return 0
-    return int(str(settings[LEAST].value))
+def _least(admin: AdminClient, to: Connection, topics: Collection[str]) -> dict[str, int]:
+    """By topic how many copies have to be in sync; 0 where the cluster does not tell."""
+    resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
+    futures = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
+    least = {}
+    for topic, resource in resources.items():
+        try:
+            least[topic] = least_of(answer(futures[resource], to.name))
+        except (BrokerUnreachableError, TopicGoneError):
+            least[topic] = 0
+    return least
+
+
+def least_of(settings: Mapping[str, Any] | None) -> int:
+    """How many copies these settings of a topic ask for; 0 unless they have a whole number."""
+    entry = (settings or {}).get(LEAST)
+    text = str(getattr(entry, "value", ""))
+    return int(text) if text.isdecimal() else 0
