@@ -156,8 +156,8 @@ class KafkaPublisher:
             told = self._opened_reader.list_topics(RELAY_TOPIC, OPEN_SECONDS).cluster_id
         except KafkaException as e:
             raise unreachable(self._to.name, e) from e
-        # Not all that speaks Kafka's protocol has an id.
-        return str(told or self._to.properties["bootstrap.servers"])
+        # Not all that speaks Kafka's protocol has an id; its addresses may change and are none.
+        return str(told or "")
 
     def watermark(self) -> str | None:
         reader = self._opened_reader

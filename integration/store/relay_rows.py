@@ -11,7 +11,6 @@ from uuid import UUID
 
 import psycopg
 
-from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.policy.relay_shares import Share
 from integration.store import deployments, relay_marks, relay_sharing
@@ -316,10 +315,10 @@ class RelayOutbox:
     def note_trouble(self, text: str) -> None:
         self._expect(self._run(NOTE_TROUBLE, text=text), 1)
 
-    def went_back(self) -> None:
+    def went_back(self, text: str) -> None:
         try:
             with self._work.cursor() as cursor:
-                deployments.notice(cursor, WENT_BACK, policy.AHEAD_TEXT)
+                deployments.notice(cursor, WENT_BACK, text)
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 

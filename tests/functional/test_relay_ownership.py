@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -259,3 +260,37 @@ def test_a_batch_that_may_be_in_the_cluster_before_is_in_doubt(provider: Provide
     put(provider, b"after")
     relay(provider, second)
     assert sent(second) == [b"after"]
+
+
+def test_a_cluster_that_has_an_older_batch_is_asked_about_once_the_stamped_one_is_decided(
+    provider: Provider,
+) -> None:
+    """After a failback: people decide what the cluster is, and no decision sends a batch twice."""
+    first = MemoryBroker()
+    for value in (b"1", b"2", b"3"):
+        put(provider, value)
+        relay(provider, first)
+    first.lost_answers = 1
+    rows = put(provider, b"4")
+    relay(provider, first, until=lambda: len(first.records) == 4)
+    second = MemoryBroker(watermarks={"relay": str(uuid.uuid4())})
+    in_doubt = RelayLease.objects.filter(in_doubt_since__isnull=False)
+    relay(provider, second, until=in_doubt.exists)
+    assert not Restore.objects.exists()
+    outbox.resolve_in_doubt(in_doubt.get().pk, batch=batch_of(*rows), sent=True, actor="anna")
+    relay(provider, second, until=Restore.objects.exists)
+    assert sent(second) == []
+
+
+def test_a_cluster_that_tells_no_id_is_not_taken_for_another(provider: Provider) -> None:
+    broker = MemoryBroker(cluster="")
+    for value in (b"1", b"2"):
+        put(provider, value)
+        relay(provider, broker)
+    assert RelayLease.objects.get().cluster == ""
+    # The mark of the last batch is lost, and its record.
+    broker.watermarks["relay"] = RelayLease.objects.get().watermark_before
+    del broker.records[-1]
+    put(provider, b"3")
+    relay(provider, broker)
+    assert sent(broker) == [b"1", b"2", b"3"]

@@ -42,10 +42,19 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
     return Finding.SENT if watermark == str(stamped) else Finding.NOT_SENT
 
 
+def has_moved(former: str, cluster: str, *, is_provider_changed: bool) -> bool:
+    """Return whether the last known batch went to another cluster, which was `former`.
+
+    Both are the clusters' own ids, "" where none was told. Where that leaves it open, only a change
+    of the provider within one tenure counts: nothing else tells a restart from a move.
+    """
+    return former != cluster if former and cluster else is_provider_changed
+
+
 def after_move(finding: Finding, *, has_moved: bool) -> Finding:
     """What is left of a finding where the provider names another cluster since.
 
-    That does not have the batch; the one before may.
+    The new cluster does not have the batch; the former one may.
     """
     is_open = has_moved and finding is Finding.NOT_SENT
     return Finding.UNKNOWN if is_open else finding
@@ -145,10 +154,16 @@ class Rests:
         return f"{RESTS}: these topics take nothing now: {told}. What goes to others is sent."
 
 
-AHEAD_TEXT: Final = (
-    "Kafka has a batch of outgoing messages that this database never sent: the database is an "
-    "earlier state of one that went on."
-)
+def ahead_text(*, has_moved: bool) -> str:
+    if has_moved:
+        return (
+            "The provider names another cluster than before, and that has a batch of outgoing "
+            "messages of ours which is not the last one: it was in use before, or is a copy."
+        )
+    return (
+        "Kafka has a batch of outgoing messages that this database never sent: the database is an "
+        "earlier state of one that went on."
+    )
 
 
 def doubt_text(count: int, *, has_moved: bool = False) -> str:

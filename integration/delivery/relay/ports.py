@@ -107,7 +107,7 @@ class Publisher(Protocol):
         """
 
     def cluster(self) -> str:
-        """What tells this cluster from others, for good. Raises BrokerUnreachableError."""
+        """The cluster's own id, "" where it tells none. Raises BrokerUnreachableError."""
 
     def watermark(self) -> str | None:
         """Read what the last committed transaction left: a batch's id, "" for none yet.
@@ -213,10 +213,13 @@ class Outbox(Protocol):
         """The batch that was the last one before that; "" where none is known."""
 
     def cluster(self) -> str:
-        """The cluster that has that batch; "" where none was noted."""
+        """The id of the cluster that has that batch; "" where none was noted."""
 
     def note_cluster(self, name: str) -> None:
-        """Note the cluster that the next batches go to, once all before them is accounted for."""
+        """Note the cluster that the next batches go to, once all before them is accounted for.
+
+        "" where it tells no id: the one before must not pass for it.
+        """
 
     def topics_at_stake(self) -> set[str]:
         """The topics of the last batch known to be in Kafka, and of the stamped one."""
@@ -236,8 +239,11 @@ class Outbox(Protocol):
     def note_trouble(self, text: str) -> None:
         """Note why Kafka takes nothing, so that people are told; "" once it does again."""
 
-    def went_back(self) -> None:
-        """Note that Kafka has a batch which these rows never were in: people have to decide."""
+    def went_back(self, text: str) -> None:
+        """Note that Kafka has a batch which these rows never were in: people have to decide.
+
+        They are told `text`.
+        """
 
     def doubt(self, batch: UUID, text: str) -> None:
         """Note that a person has to say what became of the stamped batch."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from integration.delivery.relay import policy, spans
+from integration.delivery.relay.accounting import Accounting
 from integration.delivery.relay.ports import (
     FencedError,
     OutgoingRow,
@@ -94,8 +95,8 @@ class Relay:
     publisher: Publisher | None = None
     # What the provider was when the publisher was made.
     publisher_as_of: str = ""
-    # Whether it writes to another cluster than the one that has the last batch, all of it.
-    has_moved: bool = False
+    # Whether people have changed the provider since all was accounted for.
+    is_provider_changed: bool = False
     watermark_written: float = 0.0
     sent_at: float = 0.0
     stamped: uuid.UUID | None = None
@@ -135,6 +136,7 @@ class Relay:
             log.info("The provider was changed: the relay connects anew.")
             self._await_marked()
             self.close_publisher()
+            self.is_provider_changed = True
         return self.publisher
 
     def _settle(self) -> Publisher | None:
@@ -161,6 +163,7 @@ class Relay:
             return None
         self._tell(self.rests.text)
         self.publisher, self.publisher_as_of = publisher, as_of
+        self.is_provider_changed = False
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
@@ -177,69 +180,11 @@ class Relay:
             self.is_doubt_logged = True
 
     def _account(self, publisher: Publisher) -> bool:
-        stamped, watermark = self.outbox.stamped(), publisher.watermark()
-        last_batch = self.outbox.watermark()
-        before = self.outbox.watermark_before()
-        cluster, former = publisher.cluster(), self.outbox.cluster()
-        self.has_moved = former not in {"", cluster}
-        is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
-        if is_lost and self.has_moved:
-            # Sent again, the batch would be in both clusters.
-            is_lost, watermark = False, str(last_batch)
-            publisher.write_watermark(watermark)
-        if is_lost or publisher.has_hanging:
-            publisher.abort_hanging(self.outbox.topics_at_stake())
-        if is_lost:
-            watermark = self._mark_again(publisher, str(last_batch))
-        if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):
-            self.outbox.went_back()
-            log.error("Kafka has a batch that this database never sent; people must decide.")
-            return False
-        if not self._account_for(publisher, stamped, watermark):
-            return False
-        if watermark is not None and last_batch is None:
-            self.outbox.note_watermark(watermark)
-        if cluster != former:
-            self.outbox.note_cluster(cluster)
-        return True
-
-    def _mark_again(self, publisher: Publisher, batch: str) -> str:
-        """Send what Kafka confirmed and does not have; leave the watermark it lost, return it.
-
-        Nothing of the batch is undecided any more, so that what can be read is all there is.
-        """
-        rows, since_ms = self.outbox.last_sent()
-        there = publisher.there(rows, since_ms) if rows else set()
-        lost = [row.id for row in rows if row.id not in there]
-        log.warning(
-            "Kafka has lost the mark of batch %s, which it had confirmed, and %s of its %s records",
-            *(batch, len(lost), len(rows)),
+        cluster = publisher.cluster()
+        has_moved = policy.has_moved(
+            self.outbox.cluster(), cluster, is_provider_changed=self.is_provider_changed
         )
-        if lost:
-            self.outbox.send_again(lost)
-        publisher.write_watermark(batch)
-        return batch
-
-    def _account_for(
-        self, publisher: Publisher, stamped: tuple[uuid.UUID, int] | None, watermark: str | None
-    ) -> bool:
-        if stamped is None:
-            if watermark is None:
-                publisher.write_watermark("")
-                self.outbox.note_watermark("")
-            return True
-        batch, count = stamped
-        match policy.after_move(self.judge(batch, watermark), has_moved=self.has_moved):
-            case policy.Finding.SENT:
-                self.outbox.mark_published(batch, count)
-                self.outbox.await_marked()
-            case policy.Finding.NOT_SENT:
-                self.outbox.unstamp(batch, count)
-            case policy.Finding.UNKNOWN:
-                self.outbox.doubt(batch, policy.doubt_text(count, has_moved=self.has_moved))
-                log.error("%s outgoing messages are in doubt; a person must decide.", count)
-                return False
-        return True
+        return Accounting(self.outbox, publisher, self.judge, cluster, has_moved).account()
 
     def _serve(self, publisher: Publisher) -> float:
         """Keep to the share, then send of it; return how long to rest.

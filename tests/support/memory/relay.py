@@ -306,8 +306,8 @@ class MemoryOutbox:
         self.check()
         self._lease.trouble = text
 
-    def went_back(self) -> None:
-        self._lease.in_doubt = "went back"
+    def went_back(self, text: str) -> None:
+        self._lease.in_doubt = text
 
     def doubt(self, batch: UUID, text: str) -> None:
         self.check()
