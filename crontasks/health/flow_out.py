@@ -8,6 +8,7 @@ from django.utils import timezone
 from crontasks.health.checks import Finding
 from crontasks.health.readiness import UNSENT_SECONDS
 from integration.counting import so_many
+from integration.delivery.relay.left_out import leaves_out
 from integration.durations import rough
 from integration.models import Provider, Queue
 from integration.models.forwards import target_of
@@ -59,7 +60,8 @@ def lease(queue: Queue) -> Finding:
             "batch, then say whether they were sent.",
         )
     if relay.trouble:
-        text = f"The relay of {who} waits for Kafka. {relay.trouble}"
+        what = "leaves topics out" if leaves_out(relay.trouble) else "waits for Kafka"
+        text = f"The relay of {who} {what}. {relay.trouble}"
         return Situation(text, "Correct what it says; the relay tries again by itself.")
     if relay.owner:
         return f"{who} is relayed by {relay.owner}."

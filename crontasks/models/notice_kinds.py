@@ -105,7 +105,7 @@ FACTS: Final[Mapping[NoticeKind, KindFacts]] = {
         when="every slot is taken and a queue has waited for one for 30 seconds", is_of_queue=False
     ),
     NoticeKind.NO_RELAY: KindFacts(
-        when="outgoing messages are due and no relay is at work, or it waits for Kafka",
+        when="outgoing messages are due, and no relay is at work or Kafka does not take them",
         is_of_queue=False,
         is_urgent=True,
         measures="the time since they were due",

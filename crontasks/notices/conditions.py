@@ -16,6 +16,7 @@ from crontasks.notices.condition import Condition
 from crontasks.notices.rules import RuleBook
 from crontasks.problems.queues import SOON_SHARE
 from integration.counting import listed, so_many
+from integration.delivery.relay.left_out import leaves_out
 from integration.durations import rough, spoken
 from integration.policy.relay_shares import BUCKETS
 from integration.selectors.masking.partitions import StateText, covered
@@ -109,7 +110,7 @@ _UNREAD: Final = f"""
           < clock_timestamp() - make_interval(secs => %s)"""
 # The shard that holds a topic, or else whose share it is in: as policy.relay_shares.shard_of.
 _SENDER: Final = f"coalesce(l.shard, ((d.bucket + 1) * v.shards - 1) / {BUCKETS})"
-# Nobody relays (the trouble is null), or a relay waits for Kafka; one that is just late is neither.
+# Nobody relays (the trouble is null), or a relay has trouble; one that is just late is neither.
 # Each state has an index of its own; a list of both would have all read that was ever sent.
 _UNSENT: Final = f"""
     WITH unsent AS (
@@ -305,7 +306,8 @@ def _unsent(cursor: Cursor, book: RuleBook) -> Iterator[Condition]:
         why = f"{due} due for over {seconds:,} seconds and"
         text = f"{why} no relay is at work. {NO_RELAY.next_step}"
         if trouble:
-            text = f"{why} the relay waits for Kafka. {trouble}"
+            what = "leaves topics out" if leaves_out(trouble) else "waits for Kafka"
+            text = f"{why} the relay {what}. {trouble}"
         yield Condition(NoticeKind.NO_RELAY, subject, text)
 
 

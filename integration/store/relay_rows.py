@@ -68,10 +68,10 @@ SELECT id, topic, partition, key, value, headers::text, timestamp_ms FROM (
   WHERE {PENDING_LATER} AND {NOT_BEING_MARKED}
   ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
 """
-# The same without the topics that take nothing now. As long as there are none, nothing is compared.
-_OTHERS: Final = f"{MINE} AND topic <> ALL(%(without)s)"
-HAS_OTHERS_DUE: Final = HAS_DUE.replace(MINE, _OTHERS)
-OTHERS_DUE: Final = DUE.replace(MINE, _OTHERS)
+# The same but for the topics that are left out. As long as there are none, nothing is compared.
+_BUT_LEFT_OUT: Final = f"{MINE} AND topic <> ALL(%(left_out)s)"
+HAS_DUE_BUT_LEFT_OUT: Final = HAS_DUE.replace(MINE, _BUT_LEFT_OUT)
+DUE_BUT_LEFT_OUT: Final = DUE.replace(MINE, _BUT_LEFT_OUT)
 # Noted with its owner, before anything of it goes to Kafka. The rows stay as they are until they
 # are there: a row is as large as its message, and writing it costs as much.
 STAMP: Final = """
@@ -211,15 +211,15 @@ class RelayOutbox:
             self._hold(share)
         return is_held
 
-    def has_due(self, without: Collection[str] = ()) -> bool:
-        if without:
-            return bool(self._one(HAS_OTHERS_DUE, without=list(without)))
+    def has_due(self, left_out: Collection[str] = ()) -> bool:
+        if left_out:
+            return bool(self._one(HAS_DUE_BUT_LEFT_OUT, left_out=list(left_out)))
         return bool(self._one(HAS_DUE))
 
     def due(
-        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+        self, *, rows: int, size_bytes: int, left_out: Collection[str] = ()
     ) -> list[OutgoingRow]:
-        candidates = self._candidates(rows, size_bytes, list(without))
+        candidates = self._candidates(rows, size_bytes, list(left_out))
         candidates.sort(key=itemgetter(0))
         chosen = _within(candidates, rows, size_bytes)
         return [
@@ -227,14 +227,14 @@ class RelayOutbox:
             for id_, topic, partition, key, value, headers, timestamp_ms in chosen
         ]
 
-    def _candidates(self, rows: int, size_bytes: int, without: list[str]) -> list[tuple[Any, ...]]:
+    def _candidates(self, rows: int, size_bytes: int, left_out: list[str]) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
         marking = _array(self._being_marked)
         values = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
-        statement = OTHERS_DUE if without else DUE
+        statement = DUE_BUT_LEFT_OUT if left_out else DUE
         try:
             with self._look.cursor(binary=True) as cursor:
-                return cursor.execute(statement, {**values, "without": without}).fetchall()
+                return cursor.execute(statement, {**values, "left_out": left_out}).fetchall()
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 

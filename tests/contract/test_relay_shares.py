@@ -213,9 +213,9 @@ def test_topics_that_are_left_out_wait_in_their_order(world: World) -> None:
     assert tenure.outbox.take(tenure.share)
     for number, topic in enumerate((FIRST, SECOND, FIRST, SECOND)):
         world.put(topic, b"%d" % number)
-    rows = tenure.outbox.due(rows=1, size_bytes=10_000, without={FIRST})
+    rows = tenure.outbox.due(rows=1, size_bytes=10_000, left_out={FIRST})
     assert [(row.topic, row.value) for row in rows] == [(SECOND, b"1")]
     assert tenure.outbox.has_due({FIRST})
     assert not tenure.outbox.has_due({FIRST, SECOND})
-    assert not tenure.outbox.due(rows=100, size_bytes=10_000, without={FIRST, SECOND})
+    assert not tenure.outbox.due(rows=100, size_bytes=10_000, left_out={FIRST, SECOND})
     assert [value for _, value in due(tenure)] == [b"0", b"1", b"2", b"3"]

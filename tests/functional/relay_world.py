@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from django.db import transaction
 from django.utils import timezone
@@ -92,12 +92,12 @@ def nothing_left() -> bool:
 
 def relay(
     provider: Provider,
-    broker: MemoryBroker,
+    broker: MemoryBroker | Mapping[str, MemoryBroker],
     *,
     until: Callable[[], bool] = nothing_left,
     **options: object,
 ) -> RelayEnd:
-    """Relay in this thread until a condition holds."""
+    """Relay in this thread until a condition holds: to one cluster, or by bootstrap servers."""
     deadline = time.monotonic() + ENOUGH_SECONDS
 
     def stop() -> bool:
@@ -105,7 +105,9 @@ def relay(
         return until()
 
     def publisher_for(provider_id: int, shard: int) -> Publisher:
-        return MemoryPublisher(broker)
+        if isinstance(broker, MemoryBroker):
+            return MemoryPublisher(broker)
+        return MemoryPublisher(broker[Provider.objects.get(pk=provider_id).bootstrap_servers])
 
     return run_relay(provider.pk, 0, stop=stop, publisher_for=publisher_for, **options)
 

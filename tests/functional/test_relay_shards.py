@@ -17,6 +17,7 @@ from django.db import IntegrityError, connection, transaction
 from devstack.server import Server
 from devstack.servers import Servers
 from integration.delivery.relay import policy
+from integration.delivery.relay.left_out import LeftOut
 from integration.delivery.relay.run import RelayEnd
 from integration.models import OutboxRow, Provider, RelayLease
 from integration.policy.relay_shares import EVERYTHING, NOTHING, bucket, shard_of, share
@@ -192,6 +193,9 @@ def test_people_see_what_each_shard_does(provider: Provider) -> None:
     RelayLease.objects.filter(shard=1).update(trouble="KAFKA_AWAY: It does not answer.")
     RelayLease.objects.filter(shard=0).update(lease_until=None)
     assert [one.state for one in shown.of_all()] == [ShardState.UNSERVED, ShardState.TROUBLE]
+    told = LeftOut({"orders": "no broker leads its partition 0"}).text
+    RelayLease.objects.filter(shard=1).update(trouble=told)
+    assert [one.state for one in shown.of_all()] == [ShardState.UNSERVED, ShardState.LEAVES_OUT]
 
 
 def taken(provider: Provider, shard: int) -> Any:

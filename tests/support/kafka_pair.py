@@ -1,8 +1,9 @@
 """A second broker beside a test's Kafka, for topics that live on it alone and die with it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -48,12 +49,19 @@ def second_beside(first: Kafka, folder: Path, port: int, session_seconds: int) -
     return second
 
 
-def topic_on_second(first: Kafka, name: str, seconds: float = 60.0) -> None:
-    """Make a topic of which the second broker has the only copy, once that is let serve."""
+def topic_on(
+    first: Kafka,
+    name: str,
+    brokers: Sequence[int],
+    settings: Mapping[str, str] = MappingProxyType({}),
+    seconds: float = 60.0,
+) -> None:
+    """Make a topic of which these brokers have the copies, once they are let serve."""
     admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
     deadline = time.monotonic() + seconds
     while True:
-        made = admin.create_topics([NewTopic(name, 1, replica_assignment=[[NUMBER]])])
+        new = NewTopic(name, 1, replica_assignment=[list(brokers)], config=dict(settings))
+        made = admin.create_topics([new])
         try:
             made[name].result(20)
         except KafkaException:

@@ -1,7 +1,7 @@
 """Pure decisions of the relay: what became of a stamped batch, how much to try next."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -13,11 +13,6 @@ MAX_BYTES: Final = 4 * 2**20
 # The wait for a broker that is down: it doubles from the first to the last.
 FIRST_PAUSE_SECONDS: Final = 0.25
 LAST_PAUSE_SECONDS: Final = 5.0
-# The time until a topic that took nothing is looked at again, which doubles, too.
-FIRST_REST_SECONDS: Final = 10.0
-LAST_REST_SECONDS: Final = 30.0
-# Kafka's own word, also where no copy is left to lead.
-RESTS: Final = "NOT_ENOUGH_REPLICAS"
 
 
 class Finding(StrEnum):
@@ -119,39 +114,6 @@ class Patience:
 
     def reset(self) -> None:
         self.failures = 0
-
-
-@dataclass(slots=True)
-class Rests:
-    """Topics that are left out of the batches, as they take nothing, and why. Times in seconds."""
-
-    why: Mapping[str, str] = field(default_factory=dict)
-    _looks: int = 0
-    _look_at: float = 0.0
-
-    def begin(self, ailing: Mapping[str, str], now: float) -> None:
-        """Let these rest, too."""
-        self._looks = 0
-        self.note({**self.why, **ailing}, now)
-
-    def note(self, ailing: Mapping[str, str], now: float) -> None:
-        """Let these rest and no others: so they were found just now."""
-        self.why = dict(ailing)
-        pause = FIRST_REST_SECONDS * 2.0 ** min(self._looks, 10)
-        self._look_at = now + min(pause, LAST_REST_SECONDS)
-        self._looks += 1
-
-    def are_over(self, now: float) -> bool:
-        """Return whether to look at the topics again."""
-        return bool(self.why) and now >= self._look_at
-
-    @property
-    def text(self) -> str:
-        """What people are told; "" while nothing rests."""
-        if not self.why:
-            return ""
-        told = "; ".join(f"{topic} ({why})" for topic, why in sorted(self.why.items()))
-        return f"{RESTS}: these topics take nothing now: {told}. What goes to others is sent."
 
 
 def ahead_text(*, has_moved: bool) -> str:

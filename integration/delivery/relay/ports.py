@@ -117,7 +117,7 @@ class Publisher(Protocol):
         """
 
     def ailing(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Why some of these topics take no record now, by topic; needs no `open`.
+        """Why some of these topics cannot be written now, by topic; needs no `open`.
 
         Raises BrokerUnreachableError, ProviderUnusableError.
         """
@@ -171,18 +171,18 @@ class Outbox(Protocol):
     def take(self, share: Share) -> bool:
         """Hold `share` from now on, if no other shard holds any of it; return whether it does."""
 
-    def has_due(self, without: Collection[str] = ()) -> bool:
+    def has_due(self, left_out: Collection[str] = ()) -> bool:
         """Return whether anything could be sent now. Writes nothing, so it may be asked often.
 
-        What goes to the topics in `without` does not count.
+        What goes to the topics in `left_out` does not count.
         """
 
     def due(
-        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+        self, *, rows: int, size_bytes: int, left_out: Collection[str] = ()
     ) -> Sequence[OutgoingRow]:
-        """Due rows in id order, at least one whatever its size; none of a batch being marked.
+        """Due rows in id order, at least one whatever its size; empty where nothing is due.
 
-        Nor any to the topics in `without`.
+        None of them is of a batch that is being marked, or goes to a topic in `left_out`.
         """
 
     def stamp(self, batch: UUID, rows: Sequence[OutgoingRow]) -> None:
@@ -237,7 +237,7 @@ class Outbox(Protocol):
         """Note what Kafka has as the last batch, so that a later look can be compared with it."""
 
     def note_trouble(self, text: str) -> None:
-        """Note why Kafka takes nothing, so that people are told; "" once it does again."""
+        """Note why the relay waits for Kafka or what it leaves out, for people; "" = neither."""
 
     def went_back(self, text: str) -> None:
         """Note that Kafka has a batch which these rows never were in: people have to decide.

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Final
 
 from integration.delivery.relay import policy, spans
 from integration.delivery.relay.accounting import Accounting
+from integration.delivery.relay.left_out import LeftOut, hindering_text
 from integration.delivery.relay.ports import (
     FencedError,
     OutgoingRow,
@@ -25,6 +26,7 @@ from integration.delivery.relay.rest import rest
 from integration.delivery.relay.shares import LOOK_EVERY_SECONDS, Shares
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.errors import IntegrationError
+from integration.policy.relay_shares import bucket
 from integration.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
@@ -91,7 +93,11 @@ class Relay:
     tracer: Tracer | None = None
     pace: policy.Pace = field(default_factory=policy.Pace)
     patience: policy.Patience = field(default_factory=policy.Patience)
-    rests: policy.Rests = field(default_factory=policy.Rests)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    # The topics of what did not get there, until Kafka has said which of them can be written.
+    at_stake: set[str] = field(default_factory=set)
+    # What else people are told of the last failure to begin.
+    hint: str = ""
     publisher: Publisher | None = None
     # What the provider was when the publisher was made.
     publisher_as_of: str = ""
@@ -121,7 +127,8 @@ class Relay:
             except (FencedError, RelayLostError):
                 raise
             except IntegrationError as e:
-                pause_seconds = self._wait_for_kafka(f"{e.code}: {e}")
+                pause_seconds = self._wait_for_kafka(f"{e.code}: {e}{self.hint}")
+                self.hint = ""
             rest(pause_seconds, stop)
         self._await_marked()
         return RelayEnd.STOPPED
@@ -148,43 +155,85 @@ class Relay:
         # Asked before the provider is read: a change in between is noticed at the next look.
         as_of = self.tenure.provider_as_of
         publisher = self.make_publisher()
-        # What failed before may have failed for the sake of some topics.
-        at_stake = self.outbox.topics_at_stake() if self.patience.failures else set()
+        if self.patience.failures or self.outbox.stamped() is not None:
+            # What did not get there may have failed for the sake of some topics.
+            self.at_stake |= self.outbox.topics_at_stake()
         try:
-            publisher.open()
-            self.observer(RelayStep.FENCED)
-            is_known = self._account(publisher)
-            self._leave_out(publisher.ailing(at_stake) if at_stake else {})
+            is_known = self._open(publisher)
+            if is_known:
+                self._leave_out(publisher)
         except BaseException:
             publisher.close()
             raise
         if not is_known:
             publisher.close()
             return None
-        self._tell(self.rests.text)
+        self._tell(self.left_out.text)
         self.publisher, self.publisher_as_of = publisher, as_of
         self.is_provider_changed = False
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
 
-    def _leave_out(self, ailing: Mapping[str, str]) -> None:
-        """Let the topics rest for which Kafka took nothing of a batch: all others wait for them."""
-        if ailing:
-            self.rests.begin(ailing, time.monotonic())
-            log.warning("The relay goes on without some topics. %s", self.rests.text)
-
-    def _log_doubt(self) -> None:
-        if not self.is_doubt_logged:
-            log.warning("The relay waits for a person: a batch is in doubt, or a restore open.")
-            self.is_doubt_logged = True
+    def _open(self, publisher: Publisher) -> bool:
+        """Fence earlier owners and account for their batches; return whether all is known."""
+        self.hint = ""
+        try:
+            publisher.open()
+            self.observer(RelayStep.FENCED)
+            return self._account(publisher)
+        except (FencedError, RelayLostError):
+            raise
+        except IntegrationError:
+            # Kafka may be unable to end the transaction before, as it has a record in such a topic.
+            # No topic can be left out then: there is no other transaction before that one's end.
+            self.hint = hindering_text(self._ailing(publisher, self.at_stake) or {})
+            raise
 
     def _account(self, publisher: Publisher) -> bool:
         cluster = publisher.cluster()
         has_moved = policy.has_moved(
             self.outbox.cluster(), cluster, is_provider_changed=self.is_provider_changed
         )
+        if has_moved:
+            # What was found of the former cluster's topics says nothing of these.
+            self.left_out = LeftOut()
         return Accounting(self.outbox, publisher, self.judge, cluster, has_moved).account()
+
+    def _leave_out(self, publisher: Publisher) -> None:
+        """Leave out what cannot be written of the topics at stake: all others wait for them.
+
+        They stay at stake until Kafka has said which these are.
+        """
+        ailing = publisher.ailing(self.at_stake) if self.at_stake else {}
+        self.at_stake = set()
+        if ailing:
+            self.left_out.add(ailing, time.monotonic())
+            log.warning("The relay goes on without some topics. %s", self.left_out.text)
+
+    def _look_at_left_out(self, publisher: Publisher) -> None:
+        """Take up what can be written again. Where Kafka does not say what can, nothing changes."""
+        held = self.outbox.held
+        why = {topic: text for topic, text in self.left_out.why.items() if bucket(topic) in held}
+        ailing = self._ailing(publisher, why)
+        self.left_out.note(why if ailing is None else ailing, time.monotonic())
+        self._tell(self.left_out.text)
+
+    @staticmethod
+    def _ailing(publisher: Publisher, topics: Collection[str]) -> Mapping[str, str] | None:
+        """Why some of these cannot be written now, by topic; None where Kafka does not say."""
+        if not topics:
+            return {}
+        try:
+            return publisher.ailing(topics)
+        except IntegrationError as e:
+            log.warning("Nobody knows which topics can be written: %s", e)
+            return None
+
+    def _log_doubt(self) -> None:
+        if not self.is_doubt_logged:
+            log.warning("The relay waits for a person: a batch is in doubt, or a restore open.")
+            self.is_doubt_logged = True
 
     def _serve(self, publisher: Publisher) -> float:
         """Keep to the share, then send of it; return how long to rest.
@@ -195,9 +244,8 @@ class Relay:
         if self.shares.are_due():
             self._await_marked()
             self.shares.balance()
-        if self.rests.are_over(time.monotonic()):
-            self.rests.note(publisher.ailing(self.rests.why), time.monotonic())
-            self._tell(self.rests.text)
+        if self.left_out.is_look_due(time.monotonic()):
+            self._look_at_left_out(publisher)
         if self.outbox.held:
             return self._send(publisher)
         # Not even asked for: what waits for others would have to be passed to find nothing.
@@ -212,13 +260,13 @@ class Relay:
         whatever ends the relay, the one batch that the lease names is the one to ask Kafka about.
         """
         began = time.monotonic()
-        if not self.is_marking and not self.outbox.has_due(self.rests.why):
+        left_out = self.left_out.why
+        if not self.is_marking and not self.outbox.has_due(left_out):
             self._keep_watermark(publisher)
             quiet_seconds = min(QUIET_SHARE * (began - self.sent_at), QUIET_SECONDS)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
             return max(IDLE_SECONDS, quiet_seconds, 10 * (time.monotonic() - began))
-        without = self.rests.why
-        rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES, without=without)
+        rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES, left_out=left_out)
         if not rows:
             self._await_marked()
             return IDLE_SECONDS
@@ -253,7 +301,7 @@ class Relay:
         self.is_marking = True
         self.pace.after_sent()
         self.patience.reset()
-        self._tell(self.rests.text)
+        self._tell(self.left_out.text)
         self.watermark_written = self.sent_at = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:

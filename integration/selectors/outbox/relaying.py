@@ -59,7 +59,7 @@ class Relaying:
 
     `oldest_due_seconds` is how long the longest waiting due row has been due; None = none is.
     `is_held` is true while all shards are. `takeovers` counts how often a relay took one of them;
-    `trouble` is why one waits for Kafka.
+    `trouble` is why one waits for Kafka, or which topics it leaves out.
     """
 
     provider: str

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
+from integration.delivery.relay.left_out import leaves_out
 from integration.models import Provider, RelayLease
 from integration.policy import relay_shares
 from integration.policy.relay_shares import BUCKETS, Share
@@ -57,6 +58,7 @@ class ShardState(StrEnum):
     MOVING = "changes its share"
     WAITS = "waits for its share"
     TROUBLE = "waits for Kafka"
+    LEAVES_OUT = "leaves topics out"
     IN_DOUBT = "in doubt"
     UNSERVED = "nobody serves it"
 
@@ -82,7 +84,7 @@ class Shard:
 
     @property
     def is_grave(self) -> bool:
-        return self.state in {ShardState.TROUBLE, ShardState.IN_DOUBT, ShardState.UNSERVED}
+        return self.state not in {ShardState.AT_WORK, ShardState.MOVING, ShardState.WAITS}
 
     @property
     def is_extra(self) -> bool:
@@ -122,7 +124,7 @@ def _shard(row: Sequence[Any], held: Mapping[tuple[int, int], Share]) -> Shard:
     elif not is_held:
         state = ShardState.UNSERVED
     elif trouble:
-        state = ShardState.TROUBLE
+        state = ShardState.LEAVES_OUT if leaves_out(trouble) else ShardState.TROUBLE
     elif mine == share:
         state = ShardState.AT_WORK
     else:

@@ -32,8 +32,11 @@ class MemoryBroker:
     topics: set[str] | None = None
     max_bytes: int = 1_000_000
     is_available: bool = True
-    # Topics of which a partition takes nothing, and why.
+    # Topics that cannot be written, and why; and whether the cluster says so.
     ailing: dict[str, str] = field(default_factory=dict)
+    tells_ailing: bool = True
+    # It cannot end the transaction before, and so begins no other.
+    is_pending: bool = False
     # Confirmed, but never ended: nobody can read it.
     hanging: list[OutgoingRow] = field(default_factory=list)
     # How many commits still get lost on the way back: written, but the answer never comes.
@@ -57,6 +60,8 @@ class MemoryPublisher:
 
     def open(self) -> None:
         self._answer()
+        if self.broker.is_pending:
+            raise BrokerUnreachableError("memory", "concurrent transactions")
         self.broker.owners[self._id] = self
         self._is_open = True
 
@@ -74,6 +79,8 @@ class MemoryPublisher:
 
     def ailing(self, topics: Collection[str]) -> Mapping[str, str]:
         self._answer()
+        if not self.broker.tells_ailing:
+            raise BrokerUnreachableError("memory", "no answer in time")
         return {topic: self.broker.ailing[topic] for topic in topics if topic in self.broker.ailing}
 
     def abort_hanging(self, topics: Collection[str]) -> None:
@@ -217,22 +224,22 @@ class MemoryOutbox:
         self._held = self._lease.held = share
         return True
 
-    def has_due(self, without: Collection[str] = ()) -> bool:
-        return bool(self._due(without))
+    def has_due(self, left_out: Collection[str] = ()) -> bool:
+        return bool(self._due(left_out))
 
     def due(
-        self, *, rows: int, size_bytes: int, without: Collection[str] = ()
+        self, *, rows: int, size_bytes: int, left_out: Collection[str] = ()
     ) -> Sequence[OutgoingRow]:
-        return self._due(without)[: min(rows, self._relays.batch_rows)]
+        return self._due(left_out)[: min(rows, self._relays.batch_rows)]
 
-    def _due(self, without: Collection[str]) -> list[OutgoingRow]:
+    def _due(self, left_out: Collection[str]) -> list[OutgoingRow]:
         marked = self._lease.ids if self._marking else []
         return [
             row
             for number, row in self._relays.rows.items()
             if self._relays.states[number] == "PENDING"
             and bucket(row.topic) in self._held
-            and row.topic not in without
+            and row.topic not in left_out
             and number not in marked
         ]
 
