@@ -251,6 +251,16 @@ def refuse_more(roles: Iterable[Group], by: User | AnonymousUser) -> None:
         )
 
 
+def refuse_taking(role: Group, by: User | AnonymousUser) -> None:
+    """Nobody takes rights from a role with others that they lack. Raises PersonProtectedError."""
+    if _rights(Q(group=role)) - _own(by):
+        raise PersonProtectedError(
+            f"The role {role.name} has rights that you do not have, so you cannot take any from "
+            "it.",
+            next_step="Ask somebody who has them, or a superuser.",
+        )
+
+
 def _rights(whose: Q) -> frozenset[str]:
     rights = Permission.objects.filter(whose).values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{code}" for app, code in rights)

@@ -15,6 +15,7 @@ from console.layout.answers import see
 from console.people import roles
 from console.people.accounts import PersonProtectedError
 from console.people.pages import refuse_limited
+from console.people.second import factors
 from integration.actions.errors import ChangedMeanwhileError
 from integration.selectors import changes
 
@@ -38,7 +39,7 @@ class RoleForm(forms.Form):
         required=False,
         label="Whoever has this role may",
         widget=RightBoxes,
-        help_text="It counts for everybody who has the role, from their next click on.",
+        help_text="A change takes effect for everybody with this role at their next click.",
     )
     reason = reason_field("Kept in the history of changes.")
 
@@ -87,6 +88,8 @@ def role_page(request: HttpRequest, role_id: int) -> HttpResponse:
         "form": form,
         "role": known,
         "seen": seen,
+        "groups": roles.groups_giving(known),
+        "needs_factor": factors.needs_one(known),
         "history": changes.history_of(roles.KIND, known.pk),
     }
     page = "console/people/role.html"

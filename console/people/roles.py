@@ -5,10 +5,11 @@ from typing import ClassVar, Final, cast
 
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from console.layout.access import Right, has, require, scope_of
-from console.people.accounts import PersonProtectedError, account_model
+from console.people.accounts import PersonProtectedError, account_model, refuse_taking
+from console.people.company import rules
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
 from integration.actions.errors import ChangedMeanwhileError
@@ -41,6 +42,11 @@ def role(number: int) -> Group | None:
     return roles().filter(pk=number).first()
 
 
+def groups_giving(known: Group) -> list[str]:
+    """The groups of the company's login that give the role, by the rules there are."""
+    return [one.group for one in rules.rules() if one.role_id == known.pk]
+
+
 def rights_of(known: Group) -> frozenset[Right]:
     """The rights that the role has; what else a project lets it do is not ours to tell."""
     codes = {(one.content_type.app_label, one.codename) for one in known.permissions.all()}
@@ -70,19 +76,24 @@ def change(
     """Let a role have these rights and no others, with a row of audit; False if it has them.
 
     `seen` is the stamp() of what the change was made from. Raises PermissionDenied for who may not
-    manage people; PersonProtectedError for who is limited, for a right that `by` lacks, and where
-    `by` could not manage people any more; ChangedMeanwhileError.
+    manage people; PersonProtectedError for who is limited, for a right that `by` lacks, where a
+    right is taken from a role that has others which `by` lacks, and where `by` would lose what is
+    taken; ChangedMeanwhileError.
     """
     require(by, Right.PEOPLE)
     _refuse_limited(by)
     with transaction.atomic():
-        stored = _every().select_for_update().filter(pk=known.pk).first()
+        stored = _locked(known)
+        # Somebody else may just have taken it: two people could lock each other out.
+        require(_anew(by), Right.PEOPLE)
         had = frozenset() if stored is None else rights_of(stored)
         if stored is None or configuration.stamp_of(_facts(had)) != seen:
             raise ChangedMeanwhileError(f"The role {known.name}", stored)
         _refuse_foreign(had ^ wanted, by)
+        if had - wanted:
+            refuse_taking(stored, by)
         is_new = _write(stored, wanted, Author(by.get_username(), reason))
-        _refuse_lockout(by)
+        _refuse_loss(had - wanted, by)
         return is_new
 
 
@@ -98,6 +109,18 @@ def compared(known: Group, wanted: Iterable[Right]) -> tuple[Facts, Facts]:
 
 def _every() -> QuerySet[Group]:
     return Group.objects.prefetch_related("permissions__content_type")
+
+
+def _locked(known: Group) -> Group | None:
+    """The stored role. Nobody else changes it meanwhile, nor any role that manages people."""
+    app, code = Right.PEOPLE.permission.split(".")
+    managing = Group.objects.filter(
+        permissions__content_type__app_label=app, permissions__codename=code
+    )
+    wanted = _every().filter(Q(pk=known.pk) | Q(pk__in=managing.values("pk")))
+    # In one order, so that nobody waits for somebody who waits for them.
+    rows = wanted.order_by("pk").select_for_update(no_key=True)
+    return next((one for one in rows if one.pk == known.pk), None)
 
 
 def _facts(rights: Iterable[Right]) -> Facts:
@@ -133,16 +156,22 @@ def _refuse_foreign(changed: Iterable[Right], by: User | AnonymousUser) -> None:
         words = "; ".join(right.words for right in lacking)
         raise PersonProtectedError(
             f"You do not have this right yourself, so you cannot give or take it: {words}.",
-            next_step="Ask a superuser, or whoever may run `manage.py give_right`.",
+            next_step="Ask somebody who has it, or a superuser.",
         )
 
 
-def _refuse_lockout(by: User | AnonymousUser) -> None:
-    """Raises PersonProtectedError where the change has taken from `by` what it took to make it."""
-    if by.is_superuser:
-        return
-    if not has(account_model()._default_manager.get(pk=cast("User", by).pk), Right.PEOPLE):
+def _refuse_loss(taken: Iterable[Right], by: User | AnonymousUser) -> None:
+    """Nobody takes from themselves what they could not give back. Raises PersonProtectedError."""
+    after = _anew(by)
+    lost = [right for right in Right if right in frozenset(taken) and not has(after, right)]
+    if lost:
+        words = "; ".join(right.words for right in lost)
         raise PersonProtectedError(
-            "This would remove your own right to manage people, and you could not undo it.",
+            f"This would take a right from yourself, and you could not undo it: {words}.",
             next_step="Let another administrator do it.",
         )
+
+
+def _anew(by: User | AnonymousUser) -> User:
+    """The person as they are stored now: rights are kept with the object."""
+    return account_model()._default_manager.get(pk=cast("User", by).pk)

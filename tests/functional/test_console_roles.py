@@ -2,20 +2,23 @@
 
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError, connection
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from console.layout.access import Right, has
-from console.models import Limit
+from console.models import GroupRule, Limit
 from console.people import roles
 from console.people.accounts import PersonProtectedError
 from integration.actions.errors import ChangedMeanwhileError
 from integration.models import ConfigurationChange
+from integration.store.sessions import raw_connection
 from tests.support.rows import a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -35,9 +38,17 @@ def rights(name: str) -> frozenset[Right]:
     return roles.rights_of(role(name))
 
 
+def permission(right: Right) -> Permission:
+    return Permission.objects.get(codename=right.permission.split(".")[1])
+
+
+def foreign() -> Permission:
+    """What the project lets a role do, and Sluice does not ask for."""
+    return Permission.objects.get(content_type__app_label="auth", codename="add_group")
+
+
 def without(name: str, right: Right) -> None:
-    code = right.permission.split(".")[1]
-    role(name).permissions.remove(Permission.objects.get(codename=code))
+    role(name).permissions.remove(permission(right))
 
 
 def saved(client: Client, name: str, *given: Right, **more: str) -> HttpResponse:
@@ -87,10 +98,9 @@ def test_rights_are_given_and_taken_with_one_row_of_audit_and_count_at_once() ->
 
 
 def test_what_else_a_project_lets_a_role_do_stays() -> None:
-    foreign = Permission.objects.get(content_type__app_label="auth", codename="add_group")
-    role("Viewers").permissions.add(foreign)
-    assert saved(logged_in(a_person("Administrators")), "Viewers").status_code == 303
-    assert [*role("Viewers").permissions.all()] == [foreign]
+    role("Viewers").permissions.add(foreign())
+    assert saved(logged_in(User.objects.create_superuser("root")), "Viewers").status_code == 303
+    assert [*role("Viewers").permissions.all()] == [foreign()]
 
 
 def test_nobody_gives_or_takes_a_right_that_they_do_not_have() -> None:
@@ -112,12 +122,74 @@ def test_nobody_gives_or_takes_a_right_that_they_do_not_have() -> None:
     assert rights("Keepers") == {Right.VIEW, Right.REVEAL}
 
 
-def test_nobody_takes_the_right_to_manage_people_from_themselves() -> None:
+def test_nobody_takes_a_right_from_a_role_that_has_others_which_they_lack() -> None:
+    """As with people: whoever has fewer rights changes nothing about who has more."""
+    without("Administrators", Right.REVEAL)
+    auditors, partners = (Group.objects.create(name=name) for name in ("Auditors", "Partners"))
+    view, reveal = (permission(right) for right in (Right.VIEW, Right.REVEAL))
+    auditors.permissions.add(view, reveal)
+    partners.permissions.add(view, foreign())
     client = logged_in(a_person("Administrators"))
-    kept = [right for right in Right if right is not Right.PEOPLE]
+    for name in ("Auditors", "Partners"):
+        before = rights(name)
+        answer = saved(client, name, *(before - {Right.VIEW}))
+        assert (answer.status_code, rights(name)) == (422, before)
+        assert list(answer.context["form"].errors) == ["__all__"]
+    root = logged_in(User.objects.create_superuser("root"))
+    assert saved(root, "Auditors", Right.REVEAL).status_code == 303
+    assert rights("Auditors") == {Right.REVEAL}
+
+
+@pytest.mark.parametrize("right", [Right.PEOPLE, Right.CONFIGURE, Right.VIEW_PAYLOAD])
+def test_nobody_takes_a_right_from_themselves(right: Right) -> None:
+    """They could not give it back."""
+    adam = a_person("Administrators")
+    client, kept = logged_in(adam), frozenset(Right) - {right}
     assert saved(client, "Administrators", *kept).status_code == 422
     assert rights("Administrators") == frozenset(Right)
     assert not ConfigurationChange.objects.exists()
+    spare = Group.objects.create(name="Spare")
+    spare.permissions.add(permission(right))
+    adam.groups.add(spare)
+    assert saved(client, "Administrators", *kept).status_code == 303, "another role gives it"
+
+
+def test_a_right_that_was_taken_meanwhile_does_not_count() -> None:
+    adam, viewers = a_person("Administrators"), role("Viewers")
+    assert has(adam, Right.PEOPLE)
+    without("Administrators", Right.PEOPLE)
+    with pytest.raises(PermissionDenied):
+        roles.change(viewers, frozenset(), adam, "", seen=roles.stamp(viewers))
+    assert rights("Viewers") == {Right.VIEW}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_administrators_cannot_lock_each_other_out() -> None:
+    """Whoever changes a role holds every role by which somebody manages people."""
+    adam, viewers = a_person("Administrators"), role("Viewers")
+    held = "SELECT FROM auth_group WHERE name = 'Administrators' FOR NO KEY UPDATE"
+    with raw_connection("the other one") as other, other.transaction(), connection.cursor() as mine:
+        other.execute(held)
+        mine.execute("SET lock_timeout = '200ms'")
+        try:
+            with pytest.raises(OperationalError):
+                roles.change(viewers, frozenset(), as_read(adam), "", seen=roles.stamp(viewers))
+        finally:
+            mine.execute("RESET lock_timeout")
+    assert rights("Viewers") == {Right.VIEW}
+
+
+def test_it_is_told_which_groups_give_a_role_and_whether_it_needs_a_second_factor(
+    settings: Any,
+) -> None:
+    settings.SLUICE_SECOND_FACTOR_ROLES = ("Operators",)
+    for group in ("/night-shift", "/day-shift"):
+        GroupRule.objects.create(group=group, role=role("Operators"))
+    client = logged_in(a_person("Administrators"))
+    for name, groups in (("Operators", ["/day-shift", "/night-shift"]), ("Viewers", [])):
+        page = client.get(reverse("role", args=[role(name).pk]))
+        assert (page.context["groups"], page.context["needs_factor"]) == (groups, bool(groups))
+        assert all(group in page.text for group in groups)
 
 
 def test_an_old_form_does_not_give_back_what_a_newer_one_took() -> None:

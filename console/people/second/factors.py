@@ -53,6 +53,11 @@ def is_due(person: User) -> bool:
     return person.is_superuser or person.groups.filter(name__in=roles).exists()
 
 
+def needs_one(role: Group) -> bool:
+    """Whether whoever has the role must have a second factor."""
+    return role.name in settings.SLUICE_SECOND_FACTOR_ROLES
+
+
 def unknown_roles() -> list[str]:
     """Those that are to have a second factor, and are no role here: nobody would be asked."""
     named = settings.SLUICE_SECOND_FACTOR_ROLES
