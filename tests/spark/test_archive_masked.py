@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from bench.object_storage import BUCKET, ObjectStorage
 from crontasks.bulk.asking import ask
+from integration.masking.mask import HIDDEN
 from integration.models import (
     BulkRun,
     ErrorAttempt,
@@ -75,7 +76,9 @@ def planted_failures(queue: Queue, number: int) -> list[MessageError]:
     rows = some_failures(
         queue, number, text=f"No card {SECRET}", detail=SECRET, headers=[["card", SECRET]]
     )
-    MessageError.objects.update(payload=RECORD, edited_payload=RECORD, key=SECRET.encode())
+    MessageError.objects.update(
+        payload=RECORD, edited_payload=RECORD, key=SECRET.encode(), fingerprint="0123456789abcdef"
+    )
     ErrorAttempt.objects.update(text=f"No card {SECRET}")
     ErrorChange.objects.update(payload_before=RECORD, reason=f"it is {SECRET}")
     return rows
@@ -111,6 +114,7 @@ def test_failures_are_archived_without_it_and_go(
     for row, told in kept:
         assert json.loads(row["payload"]) == {"order": 1, "card": "⟦masked 1⟧"}
         assert (row["code"], told[b"sluice.masked"]) == ("X", b"true")
+        assert row["fingerprint"] == HIDDEN, "by it a guess at the text could be tried"
         assert json.loads(row["errorattempt"])[0]["number"] == 1
 
 
