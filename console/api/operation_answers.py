@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field, StringConstraints
 
 from console.api.routes import Decision, Given, Reason, Text, Version
-from console.failures.filters import without_secrets
+from console.failures.filters import with_cause_id, without_secrets
 from console.layout.asked import ACTION_ROWS
 from console.operations.forms import MOST_A_SECOND
 from integration.models import Operation
@@ -100,6 +100,7 @@ class OperationLine(Schema):
     @classmethod
     def of(cls, row: Operation, *, sees_payloads: bool) -> "OperationLine":
         line = cls.model_validate(row, from_attributes=True)
+        line.query = with_cause_id(line.query)
         if not sees_payloads:
             line.query = without_secrets(line.query)
         return line

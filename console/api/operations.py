@@ -22,6 +22,7 @@ from console.api.operation_answers import (
     Start,
 )
 from console.api.routes import Decision, acting, operation, reading
+from console.failures.filters import with_cause_id
 from console.layout.access import Right, has, require, scope_of
 from console.layout.answers import actor_of
 from console.operations.pages import wanted
@@ -162,7 +163,7 @@ def plan_again(request: HttpRequest, operation_id: UUID, again: Again) -> Operat
         scope_of(request.user),
         verb=again.verb,
         actor=actor_of(request),
-        query=found.query,
+        query=with_cause_id(found.query),
         retry_of=found.pk,
     )
     return _shown(request, successor)

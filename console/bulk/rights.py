@@ -19,6 +19,7 @@ from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.masking import EXPORT
 from crontasks.parameters import Described, describe
 from integration.models import BulkRun
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.masking.rules import masks
 from spark_jobs.contract import Sample
 
@@ -28,6 +29,8 @@ PLAIN: Final = frozenset(
     | {"columns", "encoding", "delimiter", "into", "into_queue", "source", "target"}
     | {"begin", "end", "as_of"}
 )
+# The field of a repair that names a cause of failures.
+CAUSE: Final = "cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:
     sees_all = has(person, Right.VIEW_PAYLOAD) or has(person, Right.EDIT_PAYLOAD)
     fields = {one.name: one for one in describe(entry.job_request)}
     values = {
-        name: storage.shown(str(value)) if name in entry.files else value
+        name: _shown(name, value, entry)
         for name, value in run.job_request.items()
         if name in fields and (sees_all or _is_plain(fields[name], entry))
     }
@@ -107,6 +110,13 @@ def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:
     )
     kept = {name: value for name, value in values.items() if name not in secret}
     return Requested(kept, facts, is_cut=len(kept) < len(run.job_request))
+
+
+def _shown(name: str, value: Any, entry: Entry) -> Any:
+    if name in entry.files:
+        return storage.shown(str(value))
+    # A run of an earlier release may have a raw fingerprint.
+    return cause_id(value) if name == CAUSE and isinstance(value, str) else value
 
 
 def _is_plain(one: Described, entry: Entry) -> bool:

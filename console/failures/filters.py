@@ -13,7 +13,7 @@ from console.layout.asked import BadFilterError
 from console.layout.list_filter import ListFilterForm, MomentField
 from console.layout.words import FAILURES
 from integration.policy.states import OPEN
-from integration.selectors.failures.cause_ids import ID_LENGTH, UNKNOWN, fingerprint_of
+from integration.selectors.failures.cause_ids import ID_LENGTH, UNKNOWN, cause_id, fingerprint_of
 from integration.selectors.failures.failures import Choices, FailureFilter
 
 STATES: Final = (
@@ -111,6 +111,16 @@ class FailureFilterForm(ListFilterForm):
         if self.cleaned_data.get("state") == "":
             given["state"] = ""
         return FailureFilter(**given)
+
+
+def with_cause_id(query: str) -> str:
+    """A stored filter as it is shown: one of an earlier release may have a raw fingerprint."""
+    given = QueryDict(query, mutable=True)
+    shown = cause_id(given.get("fingerprint", ""))
+    if shown == given.get("fingerprint", ""):
+        return query
+    given["fingerprint"] = shown
+    return given.urlencode()
 
 
 def without_secrets(query: str) -> str:

@@ -54,7 +54,8 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
     by = By(asked["by"]) if asked.get("by") in set(By) else By.CAUSE
     form = FailureFilterForm(_without(asked, "by"), failures.choices(scope_of(request.user)))
     wanted = form.wanted()
-    if wanted.state not in OPEN_ONES:
+    # Where it cannot be read, the list says so at the field.
+    if form.errors or wanted.state not in OPEN_ONES:
         return see_list("failure-list", form.query())
     grouped = causes(wanted, scope_of(request.user), by=by)
     narrows = {name: value for name, value in form.words().items() if name != "state"}

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
-from console.failures.filters import FailureFilterForm
+from console.failures.filters import FailureFilterForm, with_cause_id
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import (
     actor_of,
@@ -189,7 +189,8 @@ def again(request: HttpRequest, operation: Operation) -> HttpResponse | None:
         return None
     _need_right_of(request, verb)
     chosen, scope = selector.again(operation, Show(part)), scope_of(request.user)
-    asked = {"verb": verb, "actor": actor_of(request), "query": operation.query}
+    query = with_cause_id(operation.query)
+    asked = {"verb": verb, "actor": actor_of(request), "query": query}
     try:
         successor = operations.plan_chosen(chosen, scope, **asked, retry_of=operation.pk)
     except NothingChosenError as problem:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -178,7 +178,7 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
     lines = [
         CauseLine(
             code,
-            cause_id(fingerprint),
+            fingerprint,
             cause_words(texts[code, fingerprint], sum(numbers)),
             tuple(numbers),
         )
@@ -189,11 +189,12 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
 
 
 def _shown(lines: Sequence[CauseLine]) -> Sequence[CauseLine]:
-    if len(lines) <= CAUSES + 1:
-        return lines
-    rest = lines[CAUSES:]
-    others = CauseLine("", "", f"{len(rest):,} other causes", _sums(rest))
-    return [*lines[:CAUSES], others]
+    """The largest by their ids; an id takes its time, and there may be thousands of causes."""
+    if len(lines) > CAUSES + 1:
+        rest = lines[CAUSES:]
+        others = CauseLine("", "", f"{len(rest):,} other causes", _sums(rest))
+        lines = [*lines[:CAUSES], others]
+    return [replace(line, fingerprint=cause_id(line.fingerprint)) for line in lines]
 
 
 def _sums(lines: Sequence[CauseLine]) -> tuple[int, ...]:

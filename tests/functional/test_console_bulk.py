@@ -26,6 +26,7 @@ from integration.models import (
     Queue,
 )
 from integration.selectors.bulk import runs
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.scope import EVERYTHING
 from tests.support.bulk_pages import a_file, a_reject, a_run, a_running, act, assets, logged_in, see
 from tests.support.rows import a_held, a_person, a_queue_row
@@ -202,8 +203,8 @@ class TestRun:
         assert groups.context["grouped"].total == 2
         assert f"run={run.pk}" in groups.context["lines"][0][2]
         assert reverse("bulk-run", args=[run.pk]) in groups.text
-        odd = client.get(reverse("failures"), {"by": "cause", "run": "'"})
-        assert odd.status_code == 200
+        odd = client.get(reverse("failures"), {"by": "cause", "run": "'"}, follow=True)
+        assert list(odd.context["form"].errors) == ["run"]
         MessageError.objects.filter(topic_uuid=str(run.pk)).update(state="RESOLVED")
         assert "All 10 rows came to a good end" in see(client, run)
 
@@ -256,6 +257,15 @@ class TestRun:
         hidden = see(operator, run)
         assert "A=a" not in hidden
         assert "Not all of it is shown" in hidden
+
+    def test_a_cause_that_was_stored_as_it_is_in_failures_is_shown_by_its_id(
+        self, queue: Queue
+    ) -> None:
+        stored = "0123456789abcdef"
+        run = a_run(queue, job="repair", job_request={"recipe": "[]", "cause": stored})
+        page = see(logged_in("Editors"), run)
+        assert stored not in page
+        assert cause_id(stored) in page
 
 
 def cancelled(run: BulkRun) -> BulkRun:

@@ -184,6 +184,14 @@ class TestPage:
         a_held(a_queue_row("continuous"))
         assert "BAD_VALUE" in client.get(reverse("failures"), {"by": by}).text
 
+    def test_a_filter_that_cannot_be_read_is_told_where_its_field_is(self, client: Client) -> None:
+        a_held(a_queue_row("continuous"))
+        for name, value in (("fingerprint", "0" * 32), ("run", "no-id"), ("state", "GONE")):
+            answer = client.get(reverse("failures"), {"by": "cause", name: value}, follow=True)
+            [(address, status)] = answer.redirect_chain
+            assert (address.split("?")[0], status) == (reverse("failure-list"), 303)
+            assert list(answer.context["form"].errors) == [name]
+
     def test_no_failure_is_good_news_and_nothing_found_is_not(self, client: Client) -> None:
         assert "Good news" in client.get(reverse("failures")).text
         page = client.get(reverse("failures"), {"by": "cause", "queue": "nowhere"})

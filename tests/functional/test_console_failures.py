@@ -18,6 +18,7 @@ from integration.models import (
     Queue,
 )
 from integration.selectors.failures import failures
+from integration.selectors.failures.cause_ids import cause_id
 from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
 from tests.support.rows import (
@@ -104,7 +105,7 @@ class TestList:
             ({"state": "DELETED"}, {4}),
             ({"code": "OTHER"}, {2}),
             ({"interface": "MXPO"}, {2}),
-            ({"fingerprint": "ffff"}, {3}),
+            ({"fingerprint": cause_id("f" * 16)}, {3}),
             ({"message_id": "plant/EAM/1"}, {1}),
             ({"queue": "elsewhere"}, set()),
             ({"since": "2020-01-01T00:00", "until": "2020-01-02T00:00"}, {5}),
@@ -115,7 +116,7 @@ class TestList:
         now = timezone.now()
         a_held(queue, 1)
         a_held(queue, 2, code="OTHER", interface="MXPO")
-        a_held(queue, 3, state="RETRY", not_before=now, fingerprint="ffff")
+        a_held(queue, 3, state="RETRY", not_before=now, fingerprint="f" * 16)
         a_held(queue, 4, state="DELETED")
         if "since" in query:
             a_held(queue, 5, last_failed_at=now.replace(year=2020, month=1, day=1))

@@ -15,6 +15,7 @@ from crontasks.running.operating import run_operation
 from integration.actions import operation_trials, operations, queue_removal
 from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Operation
+from integration.selectors.failures.cause_ids import cause_id
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
 
@@ -210,10 +211,13 @@ def test_the_failed_part_is_grouped_and_can_be_planned_anew():
     )
     page = shown(client, operation)
     assert "Failed again: 1" in page
+    # As a release before ids of causes has stored it.
+    Operation.objects.update(query="state=OPEN&fingerprint=0123456789abcdef")
     answer = act(client, operation, "again", part="failed", verb="release")
     second = Operation.objects.get(retry_of=operation)
     assert answer["Location"] == reverse("operation", args=[second.pk])
     assert second.total == 1
+    assert second.query == f"state=OPEN&fingerprint={cause_id('0123456789abcdef')}"
     answer = client.post(
         reverse("operation-again", args=[operation.pk]),
         {"part": "skipped", "verb": "release"},

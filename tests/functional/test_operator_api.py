@@ -24,6 +24,7 @@ from integration.models import (
     MessageError,
     Operation,
 )
+from integration.selectors.failures.cause_ids import cause_id
 from tests.support.http_api import problem
 from tests.support.operator_api import Program, a_program, facts
 from tests.support.rows import a_blocked_queue, a_held, a_queue_row
@@ -286,6 +287,14 @@ class TestOperations:
         for line in seen:
             assert line["query"] == planned["query"].replace("&key=K-4711", "")
         assert "K-4711" in facts(editor.get("/operations"))["operations"][0]["query"]
+
+    def test_a_cause_that_a_filter_was_stored_with_is_told_by_its_id(self) -> None:
+        a_blocked_queue()
+        editor = a_program("Editors")
+        planned = facts(editor.post("/operations", {"verb": "release", "filter": {}}), 201)
+        Operation.objects.update(query="fingerprint=0123456789abcdef")
+        told = facts(editor.get(f"/operations/{planned['id']}"))["query"]
+        assert told == f"fingerprint={cause_id('0123456789abcdef')}"
 
     def test_an_edit_needs_the_right_to_edit(self) -> None:
         a_blocked_queue()

@@ -18,6 +18,8 @@ from django.utils.crypto import salted_hmac
 ID_LENGTH: Final = 32
 # No fingerprint: failures of a cause that nobody was told of are not found.
 UNKNOWN: Final = "?"
+# What a filter may ask for instead of an id: any cause, and failures that have none.
+_NO_IDS: Final = frozenset({"", "-"})
 _SALT: Final = "integration.selectors.failures.cause_ids"
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -34,11 +36,11 @@ def cause_id(fingerprint: str) -> str:
 
 
 def fingerprint_of(asked: str) -> str:
-    """Return the fingerprint of a cause's id; UNKNOWN for an id that is none of ours."""
-    if _FINGERPRINT.fullmatch(asked):
-        return UNKNOWN
-    if not _ID.fullmatch(asked):
+    """Return the fingerprint of a cause's id; UNKNOWN for what is no id of ours."""
+    if asked in _NO_IDS:
         return asked
+    if not _ID.fullmatch(asked):
+        return UNKNOWN
     for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
         opening = _cipher(secret).decryptor()
         block = opening.update(bytes.fromhex(asked)) + opening.finalize()
