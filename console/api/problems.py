@@ -12,14 +12,13 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from console.api.errors import BadInputError, NotThereError, RightMissingError
 from console.http_api import answers
-from console.http_api.entrance import what_and_where
+from console.http_api.entrance import is_outage, what_and_where
 from console.layout import trail
 from console.people.personal_tokens import NoPersonalTokenError
 from console.server.limits import FORM_BYTES
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.reading import ConfigFileError
 from crontasks.errors import BadParametersError, WorkersUnreachableError
-from crontasks.running.outage import is_of_database
 from integration.actions.errors import (
     BadRecipeError,
     PauseEndError,
@@ -77,11 +76,11 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
     assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
     # A value that it does not take, or a row that is in the way, is no outage: sent again, the
     # same request would fail again.
-    if is_of_database(failure):
+    if is_outage(failure):
         log.warning("the operator API cannot store: %s at %s", *what_and_where(failure))
         return answers.no_database(request, failure)
     log.error("the operator API failed: %s at %s", *what_and_where(failure))
-    return answers.broken()
+    return answers.broken(request)
 
 
 def _refusal(request: HttpRequest, failure: Exception | type[Exception]) -> IntegrationError | None:

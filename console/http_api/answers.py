@@ -64,7 +64,7 @@ def trouble(failure: IntegrationError) -> HttpResponse:
 
 def no_database(request: HttpRequest, failure: Exception) -> HttpResponse:
     """Nothing can be stored, so nothing is accepted; but a commit may have lost its answer."""
-    sentence = "The database does not answer, so nothing was stored."
+    sentence = "The database does not answer, or cannot serve for now, so nothing was stored."
     next_step = "Send the request again later, with the same Idempotency-Key."
     if request.method not in SAFE and may_have_committed(failure):
         sentence = f"The database does not answer any more. {MAY_BE_STORED}"
@@ -95,14 +95,13 @@ def refused_by_database() -> HttpResponse:
     )
 
 
-def broken() -> HttpResponse:
-    """A mistake of ours; the log names the place."""
-    return written(
-        500,
-        INTERNAL,
-        "An error in Sluice itself prevented an answer to this request.",
-        "Send it again later, with the same Idempotency-Key; tell an administrator if it persists.",
-    )
+def broken(request: HttpRequest) -> HttpResponse:
+    """A mistake of ours, maybe after something was stored; the log names the place."""
+    sentence = "An error in Sluice itself prevented an answer to this request."
+    next_step = "Send it again later."
+    if request.method not in SAFE:
+        sentence, next_step = f"{sentence} {MAY_BE_STORED}", AGAIN_BY_ITS_KEY
+    return written(500, INTERNAL, sentence, f"{next_step} Tell an administrator if it persists.")
 
 
 def written(

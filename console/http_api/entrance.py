@@ -18,8 +18,14 @@ from integration.http_api.errors import HttpApiError, NoSuchAddressError
 from integration.policy.failure import FailureClass
 
 log = logging.getLogger(__name__)
-# Beside conflicts: what the database gave up because of others at work in it.
-IN_THE_WAY: Final = frozenset({"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT"})
+# Beside conflicts: what the database gave up because of others at work in it. What a row refers to
+# may have been deleted, and what it is to be may have been stored, since it was looked up.
+IN_THE_WAY: Final = frozenset(
+    {"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT", "FOREIGN_KEY_VIOLATION", "UNIQUE_VIOLATION"}
+)
+# Errors of the server that pass: it has no memory, disk or connection left, is stopped, cannot read
+# its files, or has ended a session that was idle for too long.
+PASSING: Final = ("53", "57P", "58", "25P03", "25P04")
 ADDRESSES: Final = "console.http_api.urls"
 
 
@@ -57,7 +63,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
         return _of_database(request, failure)
     except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
         log.error("the HTTP API failed: %s at %s", *what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
-        return answers.broken()
+        return answers.broken(request)
 
 
 def _of_database(request: HttpRequest, failure: AnyDatabaseError) -> HttpResponse:
@@ -65,7 +71,7 @@ def _of_database(request: HttpRequest, failure: AnyDatabaseError) -> HttpRespons
 
     Its text may quote what was to be stored, so the log has the place alone.
     """
-    if is_of_database(failure):
+    if is_outage(failure):
         log.warning("the HTTP API cannot store: %s at %s", *what_and_where(failure))
         return answers.no_database(request, failure)
     judged = classify(failure)
@@ -86,6 +92,12 @@ def _answer(request: HttpRequest) -> HttpResponse:
         raise NoSuchAddressError from None
     response: HttpResponse = match.func(request, *match.args, **match.kwargs)
     return response
+
+
+def is_outage(failure: BaseException) -> bool:
+    """Return whether the database is away, or says that it cannot serve anybody for now."""
+    sqlstate: str | None = getattr(failure.__cause__, "sqlstate", None)
+    return is_of_database(failure) or (sqlstate or "").startswith(PASSING)
 
 
 def what_and_where(failure: Exception) -> tuple[str, str]:

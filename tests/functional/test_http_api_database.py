@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection
 
+from integration.http_api.errors import MAY_BE_STORED
 from integration.models import OutboxRow, Receipt
 from integration.store.sessions import raw_connection
 from tests.support.http_api import Partner, a_partner, problem
@@ -71,10 +72,61 @@ def test_a_row_that_is_refused_is_no_outage_and_nothing_is_stored(
     assert (again.status_code, again.json()["repeated"]) == (202, False)
 
 
+@contextmanager
+def failing(sqlstate: str) -> Iterator[None]:
+    """The database answers every message for the outbox with this error."""
+    told(
+        "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"RAISE EXCEPTION 'it fails' USING ERRCODE = '{sqlstate}'; END $$"
+    )
+    told(
+        "CREATE TRIGGER fails BEFORE INSERT ON integration_outboxrow "
+        "FOR EACH ROW EXECUTE FUNCTION fails()"
+    )
+    try:
+        yield
+    finally:
+        told("DROP TRIGGER fails ON integration_outboxrow")
+        told("DROP FUNCTION fails")
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "code"),
+    [
+        ("53200", "DATABASE_DOWN"),  # out of memory
+        ("53400", "DATABASE_DOWN"),  # a limit of the configuration
+        ("58030", "DATABASE_DOWN"),  # an error of input or output
+        ("25P03", "DATABASE_DOWN"),  # a session that was idle in its transaction
+        ("25P04", "DATABASE_DOWN"),  # a transaction that took too long
+        ("57014", "STATEMENT_TIMEOUT"),
+        ("23503", "FOREIGN_KEY_VIOLATION"),  # as when a queue is deleted after its look-up
+        ("23505", "UNIQUE_VIOLATION"),
+    ],
+)
+def test_what_passes_is_told_to_be_sent_again(partner: Partner, sqlstate: str, code: str) -> None:
+    with failing(sqlstate):
+        answer = partner.post({"n": 1}, headers=OWN)
+    said = problem(answer, 503, code)
+    assert "nothing was stored" in said["detail"]
+    assert int(answer["Retry-After"]) > 0
+    assert not Receipt.objects.exists()
+    again = partner.post({"n": 1}, headers=OWN)
+    assert (again.status_code, again.json()["repeated"]) == (202, False)
+
+
 def test_a_value_that_cannot_be_read_is_no_outage(partner: Partner) -> None:
     message_id = partner.post({"n": 1}).json()["message_id"]
     told("UPDATE integration_receipt SET received_at = '10000-01-01 UTC'")
     problem(partner.ask(message_id), 500, "INTERNAL_ERROR")
+
+
+def test_after_a_mistake_of_ours_a_post_may_be_stored(partner: Partner) -> None:
+    partner.post({"n": 1}, headers=OWN)
+    told("UPDATE integration_receipt SET answer = '[]'")
+    answer = partner.post({"n": 1}, headers=OWN)
+    said = problem(answer, 500, "INTERNAL_ERROR")
+    assert MAY_BE_STORED in said["detail"]
+    assert "Idempotency-Key" in said["next_step"]
 
 
 def test_who_is_held_up_by_others_may_send_it_again(partner: Partner) -> None:
