@@ -124,8 +124,9 @@ class TransactionalSender(Sender):
             self.ledger.note(messages, fate, f"{self.name}: begun")
             try:
                 self._settle(messages, is_aborted=is_aborted)
-            except KafkaException:
+            except KafkaException as e:
                 # The next one with the same id ends what this one has left, either way.
+                self.ledger.note(messages, Fate.UNSURE, f"{self.name}: {e}")
                 self._producer = self._made()
 
     def _settle(self, messages: Sequence[Sent], *, is_aborted: bool) -> None:
