@@ -168,7 +168,7 @@ def _refuse_loss(taken: Iterable[Right], by: User | AnonymousUser) -> None:
         words = "; ".join(right.words for right in lost)
         raise PersonProtectedError(
             f"This would take a right from yourself, and you could not undo it: {words}.",
-            next_step="Let another administrator do it.",
+            next_step="Ask a superuser, or somebody who has this right by another role.",
         )
 
 
