@@ -106,14 +106,7 @@ def _pages(rig: Rig, person: Person) -> Mapping[str, str]:
     since, until = now - timedelta(days=3), now - timedelta(days=2)
     window = f"since={since:%Y-%m-%dT%H:%M}&until={until:%Y-%m-%dT%H:%M}"
     system = rig.value("SELECT name FROM integration_externalsystem")
-    held = rig.value(
-        "SELECT id FROM integration_messageerror WHERE state = 'HOLD' "
-        "ORDER BY last_failed_at DESC OFFSET 500 LIMIT 1"
-    )
-    done = rig.value(
-        "SELECT id FROM integration_messageerror WHERE state = 'RESOLVED' "
-        "ORDER BY last_failed_at DESC OFFSET 5000 LIMIT 1"
-    )
+    held, done = _failure(rig, "HOLD", 500), _failure(rig, "RESOLVED", 5_000)
     cause = json.loads(person.read(f"operator/v1/failures/{held}"))["fingerprint"]
     filters = {
         "open": "state=OPEN",
@@ -147,6 +140,14 @@ def _pages(rig: Rig, person: Person) -> Mapping[str, str]:
         "failure, held": f"failures/{held}/",
         "failure, resolved": f"failures/{done}/",
     }
+
+
+def _failure(rig: Rig, state: str, place: int) -> object:
+    """The id of a failure in this state, so many places behind the one that failed last."""
+    return rig.value(
+        f"SELECT id FROM integration_messageerror WHERE state = '{state}' "
+        f"ORDER BY last_failed_at DESC OFFSET {place} LIMIT 1"
+    )
 
 
 def _timed(person: Person, pages: Mapping[str, str]) -> dict[str, float]:
