@@ -5,6 +5,7 @@ The keys in them lay in others before, and producers notice only after minutes t
 
 from collections.abc import Callable, Mapping
 from datetime import UTC
+from enum import StrEnum
 from typing import Protocol
 
 from integration.delivery.batch_result import RUNNING, StateChange
@@ -16,14 +17,25 @@ from integration.values import ProducersKnow, TopicFacts
 Ends = Callable[[], Mapping[int, int] | None]
 
 
+class Addition(StrEnum):
+    """What became of the partitions that a topic got since."""
+
+    DONE = "done"
+    # A living owner still works for what is left of one that the topic has had before.
+    LATER = "later"
+    # Keys keep their order, and have moved among the partitions that were there.
+    KEYS_MOVED = "keys moved"
+
+
 class AddedPartitions(Protocol):
     """What the database knows of them; part of ports.Repository."""
 
-    def add_partitions(self, facts: TopicFacts) -> bool:
+    def add_partitions(self, facts: TopicFacts) -> Addition:
         """Note partitions that the topic got since: they start at the beginning, free to take.
 
-        Does nothing for a queue that was deleted, and nothing, and returns False, where keys keep
-        their order and have moved among the partitions that were there.
+        All of them or, unless it is DONE, none; of a queue that was deleted none either. Where
+        failures are left of one that the topic has had before, the owner of the lowest partition,
+        who has tried them so far, is fenced.
         """
 
     def producers_know(self, owned: Owned) -> ProducersKnow | None:

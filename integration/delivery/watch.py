@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from integration.counting import so_many
 from integration.delivery import added, stopping
+from integration.delivery.added import Addition
 from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.owned import CopiedHead, Owned
@@ -202,8 +203,10 @@ class Watch:
 
     def _compare_all(self, facts: TopicFacts | None) -> None:
         if facts is not None and facts.partitions != self._partitions:
-            self._do_keys_stay = self.context.repository.add_partitions(facts)
-            self._partitions = facts.partitions
+            addition = self.context.repository.add_partitions(facts)
+            self._do_keys_stay = addition is not Addition.KEYS_MOVED
+            # Those that are to be added later are asked for again by the next look.
+            self._partitions = 0 if addition is Addition.LATER else facts.partitions
         for owned in self.held:
             self._compare(owned, facts)
         self._apart = frozenset(o.id for o in self.held if o.rescued_until is not None)

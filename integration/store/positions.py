@@ -1,14 +1,19 @@
 """The first position of a queue's partitions, and what a partition that was added waits for."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from integration.models import Queue, QueuePartition
+from integration.delivery.added import Addition
+from integration.models import Delivery, MessageError, PartitionLease, Queue, QueuePartition
 from integration.policy.positions import PRODUCERS_KNOW_SECONDS, do_keys_stay
-from integration.store.sessions import alias, database_time, execute
+from integration.policy.states import OPEN, DeliveryState, ErrorState
+from integration.store.sessions import alias, database_now, database_time, execute
+from integration.store.starts import leave_request
 from integration.values import TopicFacts
 
 _WAIT_NO_MORE_FOR: Final = """
@@ -23,35 +28,76 @@ WHERE queue_id = %(queue)s AND id <> %(id)s
 """
 
 
-def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition] | None:
+def add_partitions(queue_id: int, facts: TopicFacts) -> Addition:
+    """Add them to the queue, unless it was deleted."""
+    queue = Queue.objects.filter(pk=queue_id).first()
+    return Addition.DONE if queue is None else add_new_partitions(queue, facts)
+
+
+def add_new_partitions(queue: Queue, facts: TopicFacts) -> Addition:
     """Rows for partitions that the topic got since; they start at the beginning, offset 0.
 
     What they held and has expired by now was for this queue, too: its run records the gap.
 
     Where keys keep their order they wait until the others are read up to where they end once all
-    producers know of them: the messages of a key may have moved. None where keys have moved among
-    the others.
+    producers know of them: the messages of a key may have moved.
 
     A sequential queue gets none (its order would be lost), nor does a queue whose topic was
     recreated: these are for the engine to block.
     """
-    present = list(queue.partitions.all())
+    present = list(queue.partitions.order_by("partition"))
     if queue.needs_one_partition or any(row.topic_uuid != facts.topic_uuid for row in present):
-        return []
+        return Addition.DONE
     new = facts.low.keys() - {row.partition for row in present}
     by_key = queue.keeps_keys_in_order
     if by_key and new and present and not do_keys_stay(len(present), facts.partitions):
-        return None
+        return Addition.KEYS_MOVED
+    if not new:
+        return Addition.DONE
     after = {str(row.partition): facts.high[row.partition] for row in present}
-    first = dict.fromkeys(sorted(new), 0)
-    # One that the topic has had before, and has again, gives its offsets to other messages; and
-    # what was left there is a dead owner's only to a higher epoch.
-    generation = max((row.generation for row in present), default=0)
+    with transaction.atomic(using=alias()):
+        epoch = _epoch_of_new(present, new)
+        if epoch is None:
+            return Addition.LATER
+        # One that the topic has had before, and has again, gives its offsets to other messages.
+        generation = max((row.generation for row in present), default=0)
+        first, waits = dict.fromkeys(sorted(new), 0), after if by_key else None
+        store_positions(queue, facts, first, begins_after=waits, generation=generation, epoch=epoch)
+    return Addition.DONE
+
+
+def _epoch_of_new(present: Sequence[QueuePartition], new: Collection[int]) -> int | None:
+    """The epoch that they begin with: what is left of one is a dead owner's only to a higher one.
+
+    The owner of the lowest partition works for what is left; None while it has begun something,
+    or while its row is held. Where something is left, that owner is fenced, and another run asked
+    for: what it has chosen, but not begun, is not its own any more. To be called in a transaction.
+    """
     epoch = max((row.epoch for row in present), default=0)
-    waits = after if by_key else None
-    return store_positions(
-        queue, facts, first, begins_after=waits, generation=generation, epoch=epoch
+    if not present:
+        return epoch
+    left = Q(queue=present[0].queue_id, partition__in=new)
+    calls = Delivery.objects.filter(left, state=DeliveryState.SENDING)
+    if not (MessageError.objects.filter(left, state__in=OPEN).exists() or calls.exists()):
+        return epoch
+    here = QueuePartition.objects.filter(pk=present[0].pk).order_by("pk")
+    lowest = here.select_for_update(no_key=True, skip_locked=True).first()
+    if lowest is None or _is_at_work(lowest, left):
+        return None
+    here.update(epoch=lowest.epoch + 1)
+    leave_request(lowest.queue_id)
+    return max(epoch, lowest.epoch + 1)
+
+
+def _is_at_work(row: QueuePartition, left: Q) -> bool:
+    """Return whether its living owner has begun something, be it for what is left elsewhere."""
+    owners = PartitionLease.objects.filter(
+        partition=row, released_at__isnull=True, lease_until__gt=database_now()
     )
+    here = Q(queue=row.queue_id, partition=row.partition)
+    calls = Delivery.objects.filter(here | left, epoch=row.epoch, state=DeliveryState.SENDING)
+    tries = MessageError.objects.filter(here | left, epoch=row.epoch, state=ErrorState.PROCESSING)
+    return owners.exists() and (calls.exists() or tries.exists())
 
 
 def store_positions(

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from integration.delivery.added import Addition
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import LostError, QueueGoneError, nothing
@@ -39,7 +40,7 @@ from integration.store import (
 from integration.store.batch_sessions import BatchSessions
 from integration.store.branches import TwoPhaseWork
 from integration.store.partition_state import STATE, state_parameters
-from integration.store.positions import add_new_partitions
+from integration.store.positions import add_partitions
 from integration.store.second_database import SecondTransaction
 from integration.store.sessions import (
     alias,
@@ -380,10 +381,9 @@ class DatabaseRepository:
     def expire_head(self, owned: Owned, *, passes: bool) -> bool:
         return self._count(heads.EXPIRE, [passes, owned.id, owned.epoch]) == 1
 
-    def add_partitions(self, facts: TopicFacts) -> bool:
+    def add_partitions(self, facts: TopicFacts) -> Addition:
         with guarded():
-            queue = Queue.objects.filter(pk=self.queue.id).first()
-            return queue is None or add_new_partitions(queue, facts) is not None
+            return add_partitions(self.queue.id, facts)
 
     def open_errors(self) -> int:
         counted = self._all(

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from integration.delivery.added import Addition
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.key_order import order_key
 from integration.delivery.owned import Owned
@@ -211,7 +212,7 @@ def test_the_key_with_most_parked_is_counted_up_to_the_limit(tables, owned):
 
 def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
     facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 4}, {0: 12, 1: 10, 2: 5, 3: 6})
-    assert tables.repository().add_partitions(facts)
+    assert tables.repository().add_partitions(facts) is Addition.DONE
     first, _, added, late = tables.manager().take()
     assert (added.next_offset, late.next_offset) == (0, 0), "what has expired was for it, too"
     repository = tables.repository()
@@ -228,7 +229,7 @@ def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
 
 def test_an_added_partition_waits_until_producers_know_it_though_the_others_are_read(tables):
     facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 10, 2: 0, 3: 0})
-    assert tables.repository().add_partitions(facts)
+    assert tables.repository().add_partitions(facts) is Addition.DONE
     first, _, added, _ = tables.manager().take()
     repository = tables.repository()
     assert repository.producers_know(first) is None
@@ -250,13 +251,29 @@ def test_an_added_partition_begins_with_the_highest_epoch(tables):
     """The topic may have had it before: what was left in it then is older."""
     tables.put(1, epoch=70)
     facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0, 3: 0}, {0: 12, 1: 10, 2: 5, 3: 6})
-    assert tables.repository().add_partitions(facts)
+    assert tables.repository().add_partitions(facts) is Addition.DONE
     assert [tables.place(partition).epoch for partition in (2, 3)] == [70, 70]
+
+
+def test_no_partition_is_added_while_what_is_left_of_it_is_tried(tables, owned):
+    """The topic had it before; the owner of the lowest one works for what failed there."""
+    repository = tables.repository()
+    [left] = fail(repository, owned, failed(10, b"k", ErrorState.RETRY, delay_seconds=0.0))
+    tables.alter(left, partition=2)
+    [row] = repository.due_rows(owned, 10)
+    unit = a_unit(10, row=row)
+    assert repository.mark(owned, unit)
+    facts = TopicFacts(TOPIC, dict.fromkeys(range(4), 0), {0: 12, 1: 10, 2: 5, 3: 6})
+    assert repository.add_partitions(facts) is Addition.LATER
+    repository.unmark(owned, unit)
+    assert repository.add_partitions(facts) is Addition.DONE
+    assert not repository.mark(owned, unit), "what was chosen before is the new owner's"
+    assert [tables.place(partition).epoch for partition in (0, 2, 3)] == [owned.epoch + 1] * 3
 
 
 def test_no_partition_is_added_where_keys_have_moved_among_the_others(tables):
     facts = TopicFacts(TOPIC, {0: 0, 1: 0, 2: 0}, {0: 12, 1: 10, 2: 5})
-    assert not tables.repository().add_partitions(facts)
+    assert tables.repository().add_partitions(facts) is Addition.KEYS_MOVED
     assert len(tables.manager().take()) == 2
 
 

@@ -14,14 +14,17 @@ from crontasks.notices import conditions
 from integration.actions import blocks, positions
 from integration.actions.errors import QueueMismatchError
 from integration.actions.positions import Move, Request
-from integration.models import Queue, QueuePartition
+from integration.delivery.added import Addition
+from integration.models import PartitionLease, Queue, QueuePartition
 from integration.runs.queues import run_queue
+from integration.store.positions import add_new_partitions
 from integration.store.sessions import database_time
 from integration.values import TopicFacts
 from tests.support.added import producers_know
 from tests.support.builders import a_brief_queue
 from tests.support.kafka_world import Kafka
-from tests.support.rows import TOPIC_UUID, a_person, a_place, a_queue_row
+from tests.support.partners import a_call, an_endpoint
+from tests.support.rows import TOPIC_UUID, a_held, a_person, a_place, a_queue_row
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -149,3 +152,38 @@ def test_nobody_waits_for_what_a_topic_has_lost_or_for_another_topic() -> None:
     other = TopicFacts("second-topic", {0: 0, 1: 0}, {0: 7, 1: 8})
     blocks.adopt(queue.pk, place=blocks.Place.START, facts=other, actor="otto")
     assert again(beside).begins_after == {"2": 3}
+
+
+@pytest.mark.parametrize("what", ["call", "try"])
+def test_a_partition_that_a_topic_gets_back_waits_for_what_is_under_way_there(what: str) -> None:
+    """It is the work of whoever has the lowest one, until that owner is through or dead."""
+    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
+    lowest = a_place(queue)
+    if what == "call":
+        a_call(queue, 4, state="SENDING", partition=1)
+    else:
+        a_held(queue, 4, partition=1, state="PROCESSING", epoch=lowest.epoch)
+    lease = a_lease(lowest)
+    facts = TopicFacts(TOPIC_UUID, {0: 0, 1: 0}, {0: 15, 1: 8})
+    assert add_new_partitions(queue, facts) is Addition.LATER
+    assert list(queue.partitions.all()) == [lowest]
+    PartitionLease.objects.filter(pk=lease.pk).update(lease_until=database_time() - MINUTE)
+    assert add_new_partitions(queue, facts) is Addition.DONE
+    back = queue.partitions.get(partition=1)
+    assert min(back.epoch, again(lowest).epoch) > lowest.epoch, "what was left is older"
+    queue.refresh_from_db()
+    assert queue.start_requested_at is not None
+
+
+def a_lease(place: QueuePartition) -> PartitionLease:
+    """A living owner of the partition, as its row tells."""
+    now = database_time()
+    return PartitionLease.objects.create(
+        partition=place,
+        owner="worker-1",
+        epoch=place.epoch,
+        lock_pid=1,
+        lock_backend_start=now,
+        lease_until=now + MINUTE,
+        taken_at=now,
+    )

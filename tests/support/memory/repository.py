@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 from django.db import DatabaseError
 
+from integration.delivery.added import Addition
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import LostError, QueueGoneError, nothing
@@ -21,7 +22,6 @@ from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
-from integration.policy.positions import do_keys_stay
 from integration.policy.states import CLOSED, DUE, OPEN, Ended, ErrorState, PartitionState
 from integration.values import ProducersKnow, Record, TopicFacts
 from tests.support.memory import added, failures, strict_order
@@ -371,16 +371,9 @@ class MemoryRepository:
         self.database.errors[row.id] = replace(row, expired=True, **held)
         return True
 
-    def add_partitions(self, facts: TopicFacts) -> bool:
+    def add_partitions(self, facts: TopicFacts) -> Addition:
         self._statement("add_partitions")
-        places = self.database.places
-        by_key = self.queue.keeps_keys_in_order and not self.queue.needs_one_partition
-        if by_key and not do_keys_stay(len(places), facts.partitions):
-            return False
-        after = {p: facts.high[p] for p in places if p in facts.high}
-        for partition in facts.low:
-            self.database.add_partition(partition, 0, facts.topic_uuid, after)
-        return True
+        return added.add_partitions(self.database, facts)
 
     def open_errors(self) -> int:
         self._statement("open_errors")

@@ -17,7 +17,6 @@ from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.dependency import object_hash
-from integration.policy.positions import PRODUCERS_KNOW_SECONDS
 from integration.policy.states import (
     CLOSED,
     OPEN,
@@ -99,29 +98,6 @@ class MemoryDatabase:
         self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
         self.others_first: Callable[[], None] = _nobody_else
-
-    def add_partition(
-        self, partition: int, offset: int, topic_uuid: str, after: Mapping[int, int]
-    ) -> None:
-        """A partition that the topic got since; a sequential queue and another topic get none.
-
-        Where keys keep their order it begins after what the others held then, or once it is noted
-        after what they held when producers knew of it.
-        """
-        strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
-        if partition in self.places or strange or self.queue.needs_one_partition or self.removed:
-            return
-        by_key = self.queue.keeps_keys_in_order
-        epoch = max((place.epoch for place in self.places.values()), default=0)
-        self.places[partition] = PlaceRow(
-            id=1000 + partition,
-            partition=partition,
-            topic_uuid=topic_uuid,
-            next_offset=offset,
-            epoch=epoch,
-            begins_after=after if by_key else None,
-            producers_know_at=self.clock.seconds + PRODUCERS_KNOW_SECONDS if by_key else None,
-        )
 
     def remove(self) -> None:
         """Somebody deletes the queue: whoever still works on it owns nothing any more."""

@@ -1,13 +1,17 @@
 """Partitions that are added while keys keep their order, over the fakes: when they are begun."""
 
+from dataclasses import replace
+
 import pytest
 
 from integration.delivery.added import look
 from integration.delivery.batch_result import RUNNING
+from integration.delivery.steps import Step
 from integration.kafka.errors import BrokerUnreachableError
 from integration.policy.positions import PRODUCERS_KNOW_SECONDS
-from integration.policy.states import PartitionState
-from tests.support.fake_world import FakeWorld
+from integration.policy.states import ErrorState, PartitionState
+from integration.values import Record
+from tests.support.fake_world import FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.source import MemoryPartition
@@ -83,3 +87,28 @@ def test_it_begins_at_once_where_no_key_keeps_its_order_any_more(world):
     world.configure(keeps_keys_in_order=False)
     world.run()
     assert world.effects(1) == [0]
+
+
+def test_one_that_may_not_be_added_yet_is_added_by_a_later_look_of_the_same_run():
+    """The topic had it before, and what had failed there is being tried."""
+    world = FakeWorld(stay_seconds=10.0)
+    world.send(do="permanent")
+    world.run()
+    held = world.row(0)
+    left = replace(held, record=Record(1, 0, None, None, held.record.value, None))
+    errors = world.database.errors
+
+    def mark(_: Step) -> None:
+        errors[left.id] = replace(left, state=ErrorState.PROCESSING, epoch=world.place().epoch)
+
+    is_added = []
+
+    def unmark(*, quiet_seconds: float = 0.0) -> None:
+        is_added.append(1 in world.database.places)
+        if len(is_added) == 3:
+            errors[left.id] = left
+
+    world.topic.partitions[1] = MemoryPartition()
+    world.run(Script(1, mark), stop=unmark)
+    assert not any(is_added[:3])
+    assert is_added[-1]
