@@ -52,22 +52,23 @@ class AddedPartitions(Protocol):
         since its topic is another one, is left out.
         """
 
-    def has_begun(self, owned: Owned) -> bool:
+    def has_begun(self, owned: Owned, ends: Mapping[int, int]) -> bool:
         """Return whether the others have reached where an added partition may begin; noted then.
 
-        Never before `note_ends`, unless no key keeps its order any more.
+        Or where their logs end now, as far as `ends` tells. Never before `note_ends`, unless no key
+        keeps its order any more.
         """
 
 
 def look(repository: AddedPartitions, ends: Ends, owned: Owned) -> StateChange | None:
     """Return the state that an added partition gets now, RUNNING once it is begun; None: none.
 
-    The others' ends are asked for once, when all producers know of it: no message of its keys is
-    written to them any more.
+    The others' ends are noted once, when all producers know of it: no message of its keys is
+    written to them any more. After that a log may still lose what it had up to there.
     """
     know = repository.producers_know(owned)
     is_noted = know is not None and know.is_now and _notes_ends(repository, ends, owned)
-    if (know is None or is_noted) and repository.has_begun(owned):
+    if (know is None or is_noted) and _has_begun(repository, ends, owned):
         return RUNNING
     if owned.state_code == "KEYS_MOVED" and not is_noted:
         return None
@@ -75,12 +76,20 @@ def look(repository: AddedPartitions, ends: Ends, owned: Owned) -> StateChange |
 
 
 def _notes_ends(repository: AddedPartitions, ends: Ends, owned: Owned) -> bool:
+    found = _found(ends)
+    return repository.note_ends(owned, found) if found else False
+
+
+def _has_begun(repository: AddedPartitions, ends: Ends, owned: Owned) -> bool:
+    return repository.has_begun(owned, {}) or repository.has_begun(owned, _found(ends))
+
+
+def _found(ends: Ends) -> Mapping[int, int]:
     try:
-        found = ends()
+        return ends() or {}
     except IntegrationError:
         # It waits on; what is wrong with the broker the next look tells, of all partitions.
-        return False
-    return repository.note_ends(owned, found) if found else False
+        return {}
 
 
 def _waiting(owned: Owned, know: ProducersKnow | None) -> StateChange:

@@ -62,7 +62,8 @@ SELECT coalesce(max(n.parked), 0) FROM unnest(%s::bytea[]) k (key) CROSS JOIN LA
     WHERE e.queue_id = %s AND e.order_key = k.key AND e.state = 'PARKED'
       AND e.parked_at IS NOT NULL LIMIT %s) few) n"""
 # The messages of a key may have moved to a partition that was added: those in the others, written
-# before, come first. Nobody knows which these are as long as producers write there.
+# before, come first. Nobody knows which these are as long as producers write there. What a log has
+# lost up to there never comes: where it ends now nothing is left.
 BEGIN: Final = """
 UPDATE integration_queuepartition p SET begins_after = NULL, producers_know_at = NULL
 FROM integration_queue q
@@ -71,7 +72,8 @@ WHERE p.id = %s AND p.epoch = %s AND q.id = p.queue_id AND (q.ordering <> 'key'
     SELECT 1 FROM jsonb_each_text(p.begins_after) b (partition, target)
     JOIN integration_queuepartition o ON o.queue_id = p.queue_id
       AND o.partition = b.partition::int AND o.topic_uuid = p.topic_uuid
-    WHERE o.next_offset < b.target::bigint))"""
+    LEFT JOIN unnest(%s::int[], %s::bigint[]) e (partition, at) ON e.partition = o.partition
+    WHERE o.next_offset < b.target::bigint AND o.next_offset IS DISTINCT FROM e.at))"""
 PRODUCERS_KNOW: Final = """
 SELECT p.producers_know_at, p.producers_know_at <= clock_timestamp()
 FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id

@@ -12,7 +12,7 @@ from integration.delivery.added import Addition
 from integration.models import Delivery, MessageError, PartitionLease, Queue, QueuePartition
 from integration.policy.positions import PRODUCERS_KNOW_SECONDS, do_keys_stay
 from integration.policy.states import OPEN, DeliveryState, ErrorState
-from integration.store.sessions import alias, database_now, database_time, execute
+from integration.store.sessions import alias, database_now, database_time, execute, guarded
 from integration.store.starts import leave_request
 from integration.values import TopicFacts
 
@@ -29,9 +29,10 @@ WHERE queue_id = %(queue)s AND id <> %(id)s
 
 
 def add_partitions(queue_id: int, facts: TopicFacts) -> Addition:
-    """Add them to the queue, unless it was deleted."""
-    queue = Queue.objects.filter(pk=queue_id).first()
-    return Addition.DONE if queue is None else add_new_partitions(queue, facts)
+    """Add them to the queue of a run, unless it was deleted. Raises LostError."""
+    with guarded():
+        queue = Queue.objects.filter(pk=queue_id).first()
+        return Addition.DONE if queue is None else add_new_partitions(queue, facts)
 
 
 def add_new_partitions(queue: Queue, facts: TopicFacts) -> Addition:

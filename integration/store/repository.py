@@ -296,8 +296,9 @@ class DatabaseRepository:
         noted = [list(ends), list(ends.values()), owned.id, owned.epoch]
         return self._count(key_order.NOTE_ENDS, noted) == 1
 
-    def has_begun(self, owned: Owned) -> bool:
-        return self._count(key_order.BEGIN, [owned.id, owned.epoch]) == 1
+    def has_begun(self, owned: Owned, ends: Mapping[int, int]) -> bool:
+        here = [owned.id, owned.epoch, list(ends), list(ends.values())]
+        return self._count(key_order.BEGIN, here) == 1
 
     def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
         if batch_result.arrivals:
@@ -382,8 +383,7 @@ class DatabaseRepository:
         return self._count(heads.EXPIRE, [passes, owned.id, owned.epoch]) == 1
 
     def add_partitions(self, facts: TopicFacts) -> Addition:
-        with guarded():
-            return add_partitions(self.queue.id, facts)
+        return add_partitions(self.queue.id, facts)
 
     def open_errors(self) -> int:
         counted = self._all(

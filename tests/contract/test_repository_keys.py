@@ -217,14 +217,14 @@ def test_an_added_partition_begins_when_the_others_have_come_as_far(tables):
     assert (added.next_offset, late.next_offset) == (0, 0), "what has expired was for it, too"
     repository = tables.repository()
     assert (first.waits_for_others, added.waits_for_others) == (False, True)
-    assert not repository.has_begun(added)
+    assert not repository.has_begun(added, {})
     tables.later(PRODUCERS_KNOW_SECONDS)
     assert repository.note_ends(added, {0: 14, 1: 10, 2: 5, 3: 6})
     settle(repository, first, BatchResult(13))
-    assert not repository.has_begun(added)
+    assert not repository.has_begun(added, {})
     settle(repository, first, BatchResult(14))
-    assert repository.has_begun(added)
-    assert not repository.has_begun(replace(added, epoch=added.epoch + 1))
+    assert repository.has_begun(added, {})
+    assert not repository.has_begun(replace(added, epoch=added.epoch + 1), {})
 
 
 def test_an_added_partition_waits_until_producers_know_it_though_the_others_are_read(tables):
@@ -237,14 +237,30 @@ def test_an_added_partition_waits_until_producers_know_it_though_the_others_are_
         know = repository.producers_know(added)
         assert know is not None
         assert know.is_now is is_now
-        assert not repository.has_begun(added), "nobody knows up to where"
+        assert not repository.has_begun(added, {}), "nobody knows up to where"
         fenced = added if not is_now else replace(added, epoch=added.epoch + 1)
         assert not repository.note_ends(fenced, facts.high)
         tables.later(PRODUCERS_KNOW_SECONDS)
     assert repository.note_ends(added, facts.high)
     assert repository.producers_know(added) is None
     assert not repository.note_ends(added, {0: 99}), "they are noted once"
-    assert repository.has_begun(added)
+    assert repository.has_begun(added, {})
+
+
+def test_an_added_partition_waits_for_no_other_beyond_the_end_of_its_log(tables):
+    """Another leader has less than was there when the ends were noted."""
+    facts = TopicFacts(TOPIC, dict.fromkeys(range(4), 0), {0: 12, 1: 10, 2: 5, 3: 6})
+    assert tables.repository().add_partitions(facts) is Addition.DONE
+    first, _, added, _ = tables.manager().take()
+    repository = tables.repository()
+    assert not repository.has_begun(added, {0: 10}), "nobody knows where it ends"
+    tables.later(PRODUCERS_KNOW_SECONDS)
+    assert repository.note_ends(added, {0: 14, 1: 10, 2: 5, 3: 6})
+    settle(repository, first, BatchResult(12))
+    # Where the position lies beyond the end, a person decides what is read.
+    for end in (11, 13, 14):
+        assert not repository.has_begun(added, {0: end, 1: 10})
+    assert repository.has_begun(added, {0: 12, 1: 10})
 
 
 def test_an_added_partition_begins_with_the_highest_epoch(tables):

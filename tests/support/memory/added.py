@@ -75,11 +75,12 @@ def note_ends(database: MemoryDatabase, owned: Owned, ends: Mapping[int, int]) -
     return True
 
 
-def has_begun(database: MemoryDatabase, owned: Owned) -> bool:
+def has_begun(database: MemoryDatabase, owned: Owned, ends: Mapping[int, int]) -> bool:
     """Whether nothing of its keys can wait in the others; noted then."""
     place = database.place(owned)
     after = (place.begins_after or {}).items()
-    is_before = any(database.places[p].next_offset < at for p, at in after)
+    reached = {p: place.next_offset for p, place in database.places.items()}
+    is_before = any(reached[p] < at and reached[p] != ends.get(p) for p, at in after)
     waits = database.queue.keeps_keys_in_order and (is_before or place.producers_know_at)
     if not database.is_owned(owned) or waits:
         return False

@@ -243,9 +243,9 @@ class MemoryRepository:
         self._statement("note_ends")
         return added.note_ends(self.database, owned, ends)
 
-    def has_begun(self, owned: Owned) -> bool:
+    def has_begun(self, owned: Owned, ends: Mapping[int, int]) -> bool:
         self._statement("has_begun")
-        return added.has_begun(self.database, owned)
+        return added.has_begun(self.database, owned, ends)
 
     def wake_waiting(self, owned: Owned, batch_result: BatchResult) -> None:
         self._statement("wake_waiting")

@@ -80,6 +80,22 @@ def test_it_waits_on_as_long_as_nobody_can_say_where_the_others_end(world):
     assert look(MemoryRepository(world.database), lambda: {0: 1, 1: 0}, added) is RUNNING
 
 
+def test_it_waits_for_nothing_that_another_has_lost_since_its_end_was_noted(world):
+    world.topic.begin()
+    world.send(key=b"k")
+    world.send(key=b"k", partition=1)
+    world.database.clock.advance(PRODUCERS_KNOW_SECONDS)
+    world.run()
+    log = world.topic.partitions[0]
+    assert world.place(1).begins_after == {0: log.end}
+    # Another leader took over, which never had that message.
+    log.records.popitem()
+    log.end, log.open_from = log.end - 1, None
+    world.run()
+    world.run()
+    assert (world.effects(0), world.effects(1)) == ([0], [0])
+
+
 def test_it_begins_at_once_where_no_key_keeps_its_order_any_more(world):
     world.send(key=b"k", partition=1)
     world.run()
