@@ -10,7 +10,7 @@ from django.db.models import F, Sum
 from integration.actions import failures
 from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
-from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, note
+from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, WAITS_NO_MORE, note
 from integration.actions.transaction import short_transaction
 from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
@@ -245,6 +245,9 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     ends: dict[str, object] = {"low_watermark": low, "high_watermark": high}
     # What was done ahead of the position may be of messages that the topic lost.
     more: dict[str, object] = {**ends, **NOTHING_OPEN, "generation": row.generation}
+    if uuid == row.topic_uuid:
+        # As the table has it now: another partition that is adopted may have changed it.
+        more |= {name: F(name) for name in WAITS_NO_MORE}
     move_position(row, offset, topic_uuid=uuid, rescued_to=None, **more)
     wait_up_to(row, high)
     effect = f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
@@ -345,14 +348,12 @@ def _give_up_rescued(row: QueuePartition) -> int:
 
 
 def move_position(row: QueuePartition, offset: int, **more: object) -> None:
-    """Go on at another offset, with no stop before it, and fence whoever still runs."""
-    values = {**RUNNING, **NO_STOP, **more, "next_offset": offset, "epoch": F("epoch") + 1}
-    values["lost_from"] = None
-    values["moved_at"] = database_now()
+    """Go on at another offset, with no stop or wait before it, and fence whoever still runs."""
+    values = {**RUNNING, **NO_STOP, **WAITS_NO_MORE, **more, "next_offset": offset}
+    values |= {"epoch": F("epoch") + 1, "lost_from": None, "moved_at": database_now()}
     is_other_topic = more.get("topic_uuid", row.topic_uuid) != row.topic_uuid
     values["moved_from"] = None if is_other_topic else row.next_offset
     values["moves_before"] = None if is_other_topic else _moves_before(row, offset)
-    values |= {"begins_after": None, "producers_know_at": None}
     if offset < row.next_offset or is_other_topic:
         # What was done ahead of the position is done again with the rest.
         values |= NOTHING_OPEN

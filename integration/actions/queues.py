@@ -35,6 +35,8 @@ RUNNING: Final[Mapping[str, Any]] = {
 
 # The columns of a partition that nobody told to stop.
 NO_STOP: Final[Mapping[str, Any]] = {"stop_at": None, "stop_request": None}
+# Those of one that was added, and waits for no other any more.
+WAITS_NO_MORE: Final[Mapping[str, Any]] = {"begins_after": None, "producers_know_at": None}
 # Those of one where nothing is through beyond the position.
 NOTHING_OPEN: Final[Mapping[str, Any]] = {
     "done_offsets": [],

@@ -141,6 +141,21 @@ def test_a_position_that_is_moved_is_waited_for_as_before() -> None:
     assert again(beside).begins_after == {"0": 15, "2": 3}
 
 
+@pytest.mark.parametrize("place", list(blocks.Place))
+def test_one_that_waits_for_the_others_still_does_where_the_same_topic_is_adopted(place) -> None:
+    queue = a_queue_row("continuous", ordering="key")
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
+    added = waits(queue, state="BLOCKED", state_code="TOPIC_GONE")
+    back = TopicFacts(TOPIC_UUID, {0: 0, 1: 0}, {0: 7, 1: 8})
+    assert blocks.adopt(queue.pk, place=place, facts=back, actor="otto") == 2
+    assert again(added).begins_after == {"0": 7, "2": 3}, "the first one has lost its end"
+    assert again(added).producers_know_at == added.producers_know_at
+    QueuePartition.objects.filter(pk=added.pk).update(state="BLOCKED", state_code="TOPIC_GONE")
+    other = TopicFacts("second-topic", {0: 0, 1: 0}, {0: 7, 1: 8})
+    blocks.adopt(queue.pk, place=place, facts=other, actor="otto")
+    assert (again(added).begins_after, again(added).producers_know_at) == (None, None)
+
+
 def test_nobody_waits_for_what_a_topic_has_lost_or_for_another_topic() -> None:
     queue = a_queue_row("continuous", ordering="key")
     a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED")
