@@ -259,15 +259,16 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
 
 
 def _record_untried(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> None:
-    """Record what nobody will try: the rest of a topic that is no more, and all before an end."""
+    """Record what nobody will try: the rest of a topic that is no more, and what an end passes."""
+    first, high = facts.low[row.partition], facts.high[row.partition]
     if facts.topic_uuid == row.topic_uuid:
+        first = max(first, min(row.next_offset, _kept_until(row, facts)))
         # What was done at offsets that other messages have now does not stand for these.
         row.done_offsets = [at for at in row.done_offsets if at < _kept_until(row, facts)]
     elif row.high_watermark is not None:
         record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
     if place is Place.END:
-        ends = facts.low[row.partition], facts.high[row.partition]
-        record_gap(row, facts.topic_uuid, ends, by=actor)
+        record_gap(row, facts.topic_uuid, (first, high), by=actor)
 
 
 def _give_up(row: QueuePartition) -> str:
