@@ -10,9 +10,9 @@ from django.db.models import F, Sum
 from integration.actions import failures
 from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
+from integration.actions.generations import begin_generations
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, WAITS_NO_MORE, note
 from integration.actions.transaction import short_transaction
-from integration.actions.underway import refuse_under_way
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -90,7 +90,7 @@ def adopt(
         decided = [row for row in blocked if _may_decide(row, facts)]
         if not decided:
             raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
-        _begin_generations(queue_id, decided, facts)
+        begin_generations(queue_id, decided, facts)
         for row in decided:
             if queue.provider.is_jms:
                 effect = _go_on(row)
@@ -152,39 +152,6 @@ def _may_decide(row: QueuePartition, facts: TopicFacts) -> bool:
     No topic ever loses a partition: one that is the same has it, and could not tell of it now.
     """
     return row.partition in facts.low or row.topic_uuid != facts.topic_uuid
-
-
-def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:
-    """Let those that remain have higher epochs and generations than those that are given up.
-
-    The owner of the lowest works for what is left of these: it takes that for a dead owner's only
-    with a higher epoch. A partition that the topic gets later begins with the highest of both: it
-    may be one of these. Whoever holds one that is raised is fenced. Raises StillSendingError.
-    """
-    epoch = max(row.epoch for row in gone)
-    generation = max(row.generation for row in gone)
-    rest = QueuePartition.objects.filter(queue=queue_id).exclude(pk__in=[row.pk for row in gone])
-    raised = list(rest.filter(epoch__lte=epoch).select_for_update().order_by("partition"))
-    for row in (*gone, *raised):
-        refuse_under_way(row)
-    rest.filter(pk__in=[row.pk for row in raised]).update(epoch=epoch + 1)
-    rest.filter(generation__lte=generation).update(generation=generation + 1)
-
-
-def _begin_generations(queue_id: int, rows: Sequence[QueuePartition], facts: TopicFacts) -> None:
-    """Count a generation on where offsets are given to other messages, for ids made of them.
-
-    Those of partitions that are given up stay below. Raises StillSendingError.
-    """
-    gone = [row for row in rows if row.partition not in facts.low]
-    if gone:
-        _outrank(queue_id, gone)
-    given_up = max((row.generation for row in gone), default=-1)
-    for row in rows:
-        if row.partition in facts.low:
-            before = max(row.generation, given_up)
-            is_other = _has_other_messages(row, facts)
-            row.generation = before + 1 if is_other else max(row.generation, given_up + 1)
 
 
 def _begin_further(
@@ -288,12 +255,6 @@ def _give_up(row: QueuePartition) -> str:
         effect += f" {so_many(lost, 'offset')} of gaps that nobody had acknowledged go with it."
     row.delete()
     return effect
-
-
-def _has_other_messages(row: QueuePartition, facts: TopicFacts) -> bool:
-    """Return whether offsets that were read are, or will be, those of other messages."""
-    is_shorter = row.state_code == "TOPIC_TRUNCATED" or facts.high[row.partition] < row.next_offset
-    return is_shorter or facts.topic_uuid != row.topic_uuid
 
 
 def _starts(place: Place, facts: TopicFacts) -> Mapping[int, int]:

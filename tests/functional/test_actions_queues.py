@@ -297,6 +297,7 @@ def test_what_is_left_of_a_partition_given_up_is_older_than_every_owner_after() 
     smaller = TopicFacts(NEW.topic_uuid, {0: 0, 1: 0}, {0: 7, 1: 7})
     assert blocks.adopt(queue.pk, place=Place.START, facts=smaller, actor="otto") == 2
     assert all(again(row).epoch > 9 for row in others)
+    assert again(others[1]).generation == 0, "its messages stay, and their ids with them"
     # It gets that partition back.
     larger = TopicFacts(NEW.topic_uuid, {0: 0, 1: 0, 2: 0}, {0: 7, 1: 7, 2: 7})
     add_new_partitions(queue, larger)

@@ -44,3 +44,24 @@ def test_other_partitions_that_are_added_begin_as_always(
     a_place(queue, state="BLOCKED", state_code=code)
     blocks.adopt(queue.pk, place=Place.END, facts=facts, actor="otto")
     assert queue.partitions.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "generations"),
+    [
+        # One has another topic's messages as yet: nobody's ids change.
+        ([LARGER.topic_uuid, TOPIC_UUID, LARGER.topic_uuid], [0, 5, 0]),
+        ([LARGER.topic_uuid] * 3, [5, 0, 0]),
+    ],
+)
+def test_no_more_generations_are_counted_on_than_outrank_a_partition_given_up(
+    topics: list[str], generations: list[int]
+) -> None:
+    """Ids are made of them: where the messages stay, these are to keep theirs."""
+    queue = a_queue_row("continuous")
+    for partition, topic in enumerate(topics):
+        a_place(queue, partition=partition, topic_uuid=topic)
+    a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE", generation=4)
+    assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
+    found = queue.partitions.order_by("partition").values_list("generation", flat=True)
+    assert list(found) == generations

@@ -1,0 +1,58 @@
+"""What tells messages apart that get the same offsets: generations, where a topic is adopted."""
+
+from collections.abc import Sequence
+
+from integration.actions.underway import refuse_under_way
+from integration.models import QueuePartition
+from integration.values import TopicFacts
+
+
+def begin_generations(queue_id: int, rows: Sequence[QueuePartition], facts: TopicFacts) -> None:
+    """Count a generation on where offsets are given to other messages, for ids made of them.
+
+    Some partition gets a higher one than those that are given up. Raises StillSendingError.
+    """
+    kept = [row for row in rows if row.partition in facts.low]
+    gone = [row for row in rows if row.partition not in facts.low]
+    given_up = max((row.generation for row in gone), default=-1)
+    if gone:
+        _outrank(queue_id, gone)
+    for row in kept:
+        if _has_other_messages(row, facts):
+            row.generation = max(row.generation, given_up) + 1
+    decided = [row.pk for row in rows]
+    others = QueuePartition.objects.filter(queue=queue_id).exclude(pk__in=decided)
+    present = [*kept, *others.order_by("partition")]
+    if all(row.generation <= given_up for row in present):
+        _raise_one(present, given_up + 1, facts)
+
+
+def _raise_one(rows: Sequence[QueuePartition], generation: int, facts: TopicFacts) -> None:
+    """A partition that the topic gets later begins with the highest: it may be one given up.
+
+    Where messages stay, they get other ids by it: so one that still has those of another topic.
+    """
+    first = min(rows, key=lambda row: row.topic_uuid == facts.topic_uuid, default=None)
+    if first is not None:
+        first.generation = generation
+        QueuePartition.objects.filter(pk=first.pk).update(generation=generation)
+
+
+def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:
+    """Let those that remain have higher epochs than those that are given up.
+
+    The owner of the lowest works for what is left of these: it takes that for a dead owner's only
+    with a higher epoch. Whoever holds one that is raised is fenced. Raises StillSendingError.
+    """
+    epoch = max(row.epoch for row in gone)
+    rest = QueuePartition.objects.filter(queue=queue_id).exclude(pk__in=[row.pk for row in gone])
+    raised = list(rest.filter(epoch__lte=epoch).select_for_update().order_by("partition"))
+    for row in (*gone, *raised):
+        refuse_under_way(row)
+    rest.filter(pk__in=[row.pk for row in raised]).update(epoch=epoch + 1)
+
+
+def _has_other_messages(row: QueuePartition, facts: TopicFacts) -> bool:
+    """Return whether offsets that were read are, or will be, those of other messages."""
+    is_shorter = row.state_code == "TOPIC_TRUNCATED" or facts.high[row.partition] < row.next_offset
+    return is_shorter or facts.topic_uuid != row.topic_uuid
