@@ -261,9 +261,9 @@ class StillSendingError(IntegrationError):
 
     def __init__(self, *, partition: int) -> None:
         super().__init__(
-            f"A message of partition {partition} is being sent or tried at the moment, and nobody "
-            "would know how that ended. Nothing was changed.",
-            next_step="Try again in a few seconds.",
+            f"Whoever works on partition {partition} is sending or trying a message at the moment, "
+            "and nobody would know how that ended. Nothing was changed.",
+            next_step="Try again in a few seconds. While the queue is paused, nothing new begins.",
         )
 
 

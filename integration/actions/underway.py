@@ -13,11 +13,15 @@ def refuse_under_way(row: QueuePartition) -> None:
 
     To be called with the row locked: no call begins until that is over. Raises StillSendingError.
     """
+    here, present = Q(partition=row.partition), QueuePartition.objects.filter(queue=row.queue_id)
+    if not present.filter(partition__lt=row.partition).exists():
+        # The owner of the lowest works for what is left of those that are gone.
+        here |= ~Q(partition__in=present.values("partition"))
     owners = PartitionLease.objects.filter(
         partition=row, released_at__isnull=True, lease_until__gt=database_now()
     )
-    here = Q(queue=row.queue_id, partition=row.partition, epoch=row.epoch)
-    calls = Delivery.objects.filter(here, state=DeliveryState.SENDING)
-    tries = MessageError.objects.filter(here, state=ErrorState.PROCESSING)
+    begun = Q(queue=row.queue_id, epoch=row.epoch) & here
+    calls = Delivery.objects.filter(begun, state=DeliveryState.SENDING)
+    tries = MessageError.objects.filter(begun, state=ErrorState.PROCESSING)
     if (calls.exists() or tries.exists()) and owners.exists():
         raise StillSendingError(partition=row.partition)

@@ -207,22 +207,25 @@ def test_what_was_delivered_is_sent_again_only_when_somebody_says_so() -> None:
     assert dict(Delivery.objects.values_list("offset", "topic_uuid")) == {4: TOPIC_UUID, 7: ""}
 
 
-def test_a_call_under_way_is_waited_for_as_long_as_its_owner_lives() -> None:
+@pytest.mark.parametrize("partition", [0, 7])
+def test_a_call_under_way_is_waited_for_as_long_as_its_owner_lives(partition: int) -> None:
+    """Of a partition that is gone, too: whoever has the lowest one works for what is left of it."""
     queue = paused(direction="outbound", endpoint=an_endpoint())
-    place = a_place(queue)
-    a_call(queue, 10, state="SENDING")
+    place, other = a_place(queue), a_place(queue, partition=1, high_watermark=8, next_offset=8)
+    a_call(queue, 10, state="SENDING", partition=partition)
     lease = PartitionLease.objects.create(
         partition=place,
         owner="worker-1",
         epoch=3,
         lock_pid=1,
         lock_backend_start=timezone.now(),
-        lease_until=timezone.now() + timedelta(seconds=20),
+        lease_until=timezone.now() + timedelta(seconds=60),
         taken_at=timezone.now(),
     )
     with pytest.raises(StillSendingError):
         seek(queue, Move(0, 3, 10, 11))
+    seek(queue, Move(1, 3, 8, 7))
     lease.lease_until = timezone.now() - timedelta(seconds=1)
     lease.save()
     seek(queue, Move(0, 3, 10, 11))
-    assert again(place).next_offset == 11
+    assert (again(place).next_offset, again(other).next_offset) == (11, 7)

@@ -319,9 +319,11 @@ def test_a_generation_is_counted_on_though_the_others_are_adopted_later() -> Non
     assert back.generation > 4
 
 
-@pytest.mark.parametrize("where", [0, 1])
+@pytest.mark.parametrize(("owner", "where"), [(0, 0), (1, 1), (0, 7)])
 @pytest.mark.parametrize("what", ["call", "try"])
-def test_no_partition_is_given_up_while_something_is_sent_or_tried(where: int, what: str) -> None:
+def test_no_partition_is_given_up_while_something_is_sent_or_tried(
+    owner: int, where: int, what: str
+) -> None:
     """Here, or where the owner is to be fenced by it: the lowest one works for what is left."""
     queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
     places = [
@@ -333,7 +335,7 @@ def test_no_partition_is_given_up_while_something_is_sent_or_tried(where: int, w
     else:
         a_held(queue, partition=where, state="PROCESSING", epoch=3)
     lease = PartitionLease.objects.create(
-        partition=places[where],
+        partition=places[owner],
         owner="worker-1",
         epoch=3,
         lock_pid=1,
