@@ -13,6 +13,7 @@ from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.generations import begin_generations
 from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, WAITS_NO_MORE, note
 from integration.actions.transaction import short_transaction
+from integration.actions.underway import fence_left
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -160,18 +161,22 @@ def _begin_further(
     """Begin further partitions of a topic made anew at the chosen place, as the others of it.
 
     Only a topic that is the same can have got them since: then they are read from their beginning.
+    Where partitions are adopted one by one, the last one tells. Raises StillSendingError.
     """
+    present = list(queue.partitions.all())
+    numbers = facts.low.keys() - {row.partition for row in present}
     is_same = all(row.topic_uuid == facts.topic_uuid for row in decided)
-    has_others = queue.partitions.exclude(pk__in=[row.pk for row in decided]).exists()
+    has_others = any(row.topic_uuid != facts.topic_uuid for row in present)
     if is_same or has_others or queue.needs_one_partition:
         return
-    starts, known = _starts(place, facts), {row.partition for row in decided}
+    fence_left(queue.pk, numbers)
+    starts, ranks = _starts(place, facts), [*decided, *queue.partitions.all()]
     further = store_positions(
         queue,
         facts,
-        {partition: starts[partition] for partition in facts.low.keys() - known},
-        generation=max(row.generation for row in decided),
-        epoch=max(row.epoch for row in decided) + 1,
+        {partition: starts[partition] for partition in numbers},
+        generation=max(row.generation for row in ranks),
+        epoch=max(row.epoch for row in ranks),
     )
     for row in further:
         if place is Place.END:

@@ -1,10 +1,12 @@
 """What a living owner of a partition has begun, and nobody else could tell the end of."""
 
+from collections.abc import Collection
+
 from django.db.models import Q
 
 from integration.actions.errors import StillSendingError
 from integration.models import Delivery, MessageError, PartitionLease, QueuePartition
-from integration.policy.states import DeliveryState, ErrorState
+from integration.policy.states import OPEN, DeliveryState, ErrorState
 from integration.store.sessions import database_now
 
 
@@ -25,3 +27,19 @@ def refuse_under_way(row: QueuePartition) -> None:
     tries = MessageError.objects.filter(begun, state=ErrorState.PROCESSING)
     if (calls.exists() or tries.exists()) and owners.exists():
         raise StillSendingError(partition=row.partition)
+
+
+def fence_left(queue_id: int, partitions: Collection[int]) -> None:
+    """Let the owner of the lowest partition begin no failure that is left of these any more.
+
+    To be called before they begin: their own owners try it. Raises StillSendingError.
+    """
+    left = Q(queue=queue_id, partition__in=partitions)
+    calls = Delivery.objects.filter(left, state=DeliveryState.SENDING)
+    if not (MessageError.objects.filter(left, state__in=OPEN).exists() or calls.exists()):
+        return
+    rows = QueuePartition.objects.select_for_update().filter(queue=queue_id)
+    lowest = rows.order_by("partition").first()
+    if lowest is not None:
+        refuse_under_way(lowest)
+        QueuePartition.objects.filter(pk=lowest.pk).update(epoch=lowest.epoch + 1)

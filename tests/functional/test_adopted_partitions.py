@@ -1,12 +1,16 @@
 """A topic made anew with more partitions than the one before: where the further ones begin."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from integration.actions import blocks
 from integration.actions.blocks import Place
-from integration.models import Gap, QueueChange
+from integration.actions.errors import StillSendingError
+from integration.models import Gap, PartitionLease, Queue, QueueChange, QueuePartition
 from integration.values import TopicFacts
-from tests.support.rows import TOPIC_UUID, a_place, a_queue_row
+from tests.support.rows import TOPIC_UUID, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 LARGER = TopicFacts("second-topic", {0: 0, 1: 0, 2: 1}, {0: 7, 1: 7, 2: 9})
@@ -28,6 +32,57 @@ def test_further_partitions_of_a_topic_made_anew_begin_where_the_others_do(
     skipped = [(1, 9)] if place is Place.END else []
     assert list(gaps.values_list("from_offset", "to_offset")) == skipped
     assert QueueChange.objects.get(partition=2).reason == "larger"
+
+
+def half_adopted(place: Place) -> tuple[Queue, QueuePartition]:
+    """A queue whose second partition was blocked later than the first, which is at work again."""
+    queue = a_queue_row("continuous", ordering="key")
+    first = a_place(queue, epoch=9, state="BLOCKED", state_code="TOPIC_RECREATED")
+    second = a_place(queue, partition=1)
+    blocks.adopt(queue.pk, place=place, facts=LARGER, actor="otto")
+    assert queue.partitions.count() == 2, "the other one may be of a topic before"
+    QueuePartition.objects.filter(pk=first.pk).update(epoch=12, generation=4)
+    blocked = {"state": "BLOCKED", "state_code": "TOPIC_RECREATED"}
+    QueuePartition.objects.filter(pk=second.pk).update(**blocked)
+    return queue, first
+
+
+@pytest.mark.parametrize(("place", "offset"), [(Place.START, 1), (Place.END, 9)])
+def test_further_partitions_begin_there_though_the_others_are_adopted_one_by_one(
+    place: Place, offset: int
+) -> None:
+    queue, _ = half_adopted(place)
+    assert blocks.adopt(queue.pk, place=place, facts=LARGER, actor="otto") == 1
+    further = queue.partitions.get(partition=2)
+    assert (further.next_offset, further.begins_after) == (offset, None)
+    assert (further.topic_uuid, further.epoch, further.generation) == ("second-topic", 12, 4)
+    skipped = [(1, 9)] if place is Place.END else []
+    gaps = Gap.objects.filter(partition=further)
+    assert list(gaps.values_list("from_offset", "to_offset")) == skipped
+    assert QueueChange.objects.filter(queue=queue).count() == 3
+
+
+def test_a_further_partition_does_not_begin_while_what_was_left_of_it_is_tried() -> None:
+    """Whoever has the lowest one works for what is left of one that was given up before."""
+    queue, first = half_adopted(Place.START)
+    a_held(queue, partition=2, state="PROCESSING", epoch=12)
+    lease = PartitionLease.objects.create(
+        partition=first,
+        owner="worker-1",
+        epoch=12,
+        lock_pid=1,
+        lock_backend_start=timezone.now(),
+        lease_until=timezone.now() + timedelta(seconds=60),
+        taken_at=timezone.now(),
+    )
+    with pytest.raises(StillSendingError):
+        blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto")
+    assert queue.partitions.count() == 2
+    lease.lease_until = timezone.now() - timedelta(seconds=60)
+    lease.save()
+    assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
+    epochs = queue.partitions.order_by("partition").values_list("epoch", flat=True)
+    assert list(epochs) == [13, 4, 13], "whoever had chosen it is fenced"
 
 
 @pytest.mark.parametrize(
