@@ -54,5 +54,6 @@ def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:
 
 def _has_other_messages(row: QueuePartition, facts: TopicFacts) -> bool:
     """Return whether offsets that were read are, or will be, those of other messages."""
-    is_shorter = row.state_code == "TOPIC_TRUNCATED" or facts.high[row.partition] < row.next_offset
+    has_lost = row.state_code == "TOPIC_TRUNCATED" or row.lost_from is not None
+    is_shorter = has_lost or facts.high[row.partition] < row.next_offset
     return is_shorter or facts.topic_uuid != row.topic_uuid

@@ -288,12 +288,14 @@ class Watch:
             text = f"It has {facts.partitions} now, which is no multiple of what it had."
             return Strange("KEYS_REMAPPED", text)
         end = facts.high[owned.partition]
+        if owned.lost_from is not None:
+            # However far it has grown or expired since: a person has to know what it lost.
+            end = min(end, owned.lost_from)
         # What is known ahead of the position was read, too: where the topic ends before it, other
         # messages get its offsets, and would be passed as done, or taken for a failure.
         if (reached := owned.reached) > end:
-            text = f"The topic ends at {end}, it was read up to {reached}: data is gone."
-            if reached == owned.next_offset:
-                text = f"The topic ends at {end}, the position is {reached}: data is gone."
+            what = "the position is" if reached == owned.next_offset else "it was read up to"
+            text = f"The topic ended at {end}, {what} {reached}: data is gone."
             return Strange("TOPIC_TRUNCATED", text, end)
         return None
 

@@ -145,6 +145,14 @@ def test_a_topic_that_was_away_and_lost_nothing_keeps_the_ids_of_its_messages() 
     assert again(row).generation == 0
 
 
+def test_what_a_topic_had_lost_before_it_was_away_gives_its_messages_other_ids() -> None:
+    queue = a_queue_row()
+    row = a_place(queue, state="BLOCKED", state_code="TOPIC_GONE", lost_from=6)
+    grown = TopicFacts(TOPIC_UUID, {0: 2}, {0: 12})
+    blocks.adopt(queue.pk, place=Place.START, facts=grown, actor="otto")
+    assert (again(row).generation, again(row).lost_from) == (1, None)
+
+
 @pytest.mark.parametrize(
     ("code", "facts", "place", "offset", "gaps"),
     [

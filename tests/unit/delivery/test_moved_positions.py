@@ -74,6 +74,29 @@ def test_the_lowest_end_of_a_topic_is_noted_though_it_was_blocked_before():
     assert world.place().lost_from == 1
 
 
+@pytest.mark.parametrize("code", ["TOPIC_TRUNCATED", "TOPIC_GONE"])
+@pytest.mark.parametrize("on_gap", ["block", "advance"])
+def test_a_topic_that_was_cut_waits_for_a_person_though_it_has_expired_past_the_position(
+    code: str, on_gap: str
+):
+    """Others had offsets that were read: as a gap alone, nobody would hear of them."""
+    world = FakeWorld(on_gap=on_gap)
+    for _ in range(COUNT):
+        world.send()
+    world.run()
+    part = world.topic.partitions[0]
+    part.records, part.end = {}, 1
+    world.run()
+    world.place().state_code = code
+    for _ in range(COUNT + 1):
+        world.send()
+    world.topic.expire(COUNT + 1)
+    world.run()
+    place = world.place()
+    assert (place.state, place.state_code) == (PartitionState.BLOCKED, "TOPIC_TRUNCATED")
+    assert (place.next_offset, place.lost_from, world.database.gaps) == (COUNT, 1, [])
+
+
 def test_a_head_that_is_parked_when_it_has_expired_keeps_its_key():
     world = FakeWorld(sequential=True, retry=ONCE, on_head_expired="wait")
     world.send("permanent", key=b"a")
