@@ -278,6 +278,8 @@ class Repository(AddedPartitions, Protocol):
     def mark(self, owned: Owned, unit: Unit) -> bool:
         """Commit a crash suspect's marker; False when fenced.
 
+        The crashes that were counted when the partition was taken stay with the message they are
+        of, whichever were marked before it.
         A row that a person moved since it was read gets none; its claim leaves it out then.
         """
 

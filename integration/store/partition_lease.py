@@ -90,13 +90,10 @@ UPDATE integration_messageerror e SET crashes = crashes + 1, attempts = attempts
 WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
   AND (partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("e")}))
 """
-# A message with a receipt is known by it, whatever offset it gets this time.
+# How often work died on the message itself: the row may tell of another one, marked before it.
 MARK_OFFSET: Final = (
-    "UPDATE integration_queuepartition SET suspect_crashes = CASE "
-    "WHEN (suspect_offset = %(at)s OR %(receipt)s::bytea IS NOT NULL) "
-    "AND suspect_receipt IS NOT DISTINCT FROM %(receipt)s::bytea THEN suspect_crashes ELSE 0 END, "
-    "suspect_offset = %(at)s, suspect_receipt = %(receipt)s::bytea, marked_at = clock_timestamp() "
-    "WHERE id = %(id)s AND epoch = %(epoch)s"
+    "UPDATE integration_queuepartition SET suspect_crashes = %s, suspect_offset = %s, "
+    "suspect_receipt = %s::bytea, marked_at = clock_timestamp() WHERE id = %s AND epoch = %s"
 )
 # Once as many ran alone as a batch may have, the one that kills was none of them.
 RAN_ALONE: Final = """

@@ -322,9 +322,9 @@ class DatabaseRepository:
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:
-            at = {"at": unit.at, "receipt": self._receipt(unit)}
-            here = {"id": owned.id, "epoch": owned.epoch}
-            return self._count(partition_lease.MARK_OFFSET, at | here) == 1
+            crashes = owned.suspect_crashes if self.is_suspect(owned, unit) else 0
+            marker = [crashes, unit.at, self._receipt(unit), owned.id, owned.epoch]
+            return self._count(partition_lease.MARK_OFFSET, marker) == 1
         key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
         [(is_ours, is_marked)] = self._all(MARK_ROW, key)
         if is_marked:

@@ -30,6 +30,19 @@ def test_a_suspect_that_a_jms_broker_sends_in_another_place_is_the_same(tables):
     assert all(killer.is_suspect(owned, a_unit(at)) for at in (10, 11, 12))
 
 
+def test_the_crashes_of_a_suspect_stay_counted_though_others_are_marked_before_it(tables):
+    killer, other = tables.repository(lambda _: b"killer"), tables.repository(lambda _: b"other")
+    for expected in (0, 1, 2):
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert owned.suspect_crashes == expected
+        assert other.mark(owned, a_unit(10))
+        assert killer.mark(owned, a_unit(11))
+        tables.die(manager)
+    owned = tables.manager().take()[0]
+    assert (owned.suspect_crashes, killer.is_suspect(owned, a_unit(12))) == (3, True)
+
+
 def test_a_suspect_without_a_receipt_is_known_by_its_offset(tables):
     repository, manager = tables.repository(), tables.manager()
     assert repository.mark(manager.take()[0], a_unit(10))

@@ -265,11 +265,9 @@ class MemoryRepository:
             return False
         if unit.row is None:
             place = self.database.place(owned)
-            receipt = self._receipt_of(unit.at)
-            is_there = receipt is not None or place.suspect_offset == unit.at
-            if not (is_there and place.suspect_receipt == receipt):
-                place.suspect_crashes = 0
-            place.suspect_offset, place.suspect_receipt = unit.at, receipt
+            is_suspect = self.is_suspect(owned, unit)
+            place.suspect_crashes = owned.suspect_crashes if is_suspect else 0
+            place.suspect_offset, place.suspect_receipt = unit.at, self._receipt_of(unit.at)
             return True
         marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
         if self.database.change(unit.row.id, unit.row.version, **marker):
