@@ -32,6 +32,7 @@ LOOK: Final = (
 )
 # What a client is made of, and more; the time at which idle queues were looked at changes always.
 AS_OF: Final = "md5((to_jsonb(p) - '{name,shards,idle_watched_at}'::text[])::text)"
+NOW: Final = f"SELECT {AS_OF} FROM integration_provider p WHERE p.id = %s"
 # Both tell how many shards people want and what the provider is, so that nobody has to ask for it.
 RAISE: Final = f"""
 UPDATE integration_relaylease l SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
@@ -82,6 +83,13 @@ class RelayTenure:
         self._last_sign = time.monotonic()
         self._thread = threading.Thread(target=self._renew, name="relay lease", daemon=True)
         self._thread.start()
+
+    def provider_now(self) -> str:
+        try:
+            [as_of] = _first(self._session, NOW, [self._ownership.provider])
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
+        return str(as_of)
 
     def sign(self) -> None:
         if self._is_lost:

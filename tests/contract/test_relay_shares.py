@@ -190,10 +190,14 @@ def test_a_change_of_the_provider_is_noticed(world: World) -> None:
         assert time.monotonic() < until
         time.sleep(0.02)
     assert tenure.provider_as_of == before, "the number of shards says nothing of the cluster"
+    assert tenure.provider_now() == before
     world.change_provider()
+    changed = tenure.provider_now()
+    assert changed != before, "who asks is told at once"
     while tenure.provider_as_of == before:
         assert time.monotonic() < until
         time.sleep(0.02)
+    assert tenure.provider_as_of == changed
 
 
 def test_a_later_owner_knows_the_cluster_that_was_noted(world: World) -> None:

@@ -24,7 +24,15 @@ from integration.runs.relay import relay_all, run_relay
 from integration.store import locks, relay_lease
 from integration.store.relay_lease import take
 from integration.store.sessions import raw_connection
-from tests.functional.relay_world import a_provider, batch_of, put, relay, sent, states
+from tests.functional.relay_world import (
+    a_provider,
+    batch_of,
+    nothing_left,
+    put,
+    relay,
+    sent,
+    states,
+)
 from tests.support.celery_world import eventually
 from tests.support.killed import await_free_locks
 from tests.support.memory.relay import MemoryBroker, MemoryPublisher
@@ -294,3 +302,44 @@ def test_a_cluster_that_tells_no_id_is_not_taken_for_another(provider: Provider)
     put(provider, b"3")
     relay(provider, broker)
     assert sent(broker) == [b"1", b"2", b"3"]
+
+
+def test_a_batch_that_a_cluster_without_an_id_may_have_is_not_sent_to_the_next(
+    provider: Provider,
+) -> None:
+    """The provider is changed while its cluster does not answer: no publisher is open then."""
+    first, second = (MemoryBroker(cluster="", watermarks={"relay": ""}) for _ in range(2))
+    clusters = {provider.bootstrap_servers: first, "127.0.0.1:2": second}
+    first.lost_answers = 1
+    rows = put(provider, b"once")
+    in_doubt = RelayLease.objects.filter(in_doubt_since__isnull=False)
+
+    def until() -> bool:
+        if first.records and first.is_available:
+            first.is_available = False
+            Provider.objects.update(bootstrap_servers="127.0.0.1:2")
+        return in_doubt.exists()
+
+    relay(provider, clusters, until=until)
+    assert (sent(second), states(*rows)) == ([], ["STAMPED"])
+
+
+def test_a_changed_provider_does_not_hide_what_a_cluster_without_an_id_has_lost(
+    provider: Provider,
+) -> None:
+    """It may be the same cluster with other credentials."""
+    broker, lost = MemoryBroker(cluster=""), list[object]()
+    put(provider, b"1")
+    relay(provider, broker)
+    put(provider, b"2")
+
+    def until() -> bool:
+        if not lost and nothing_left():
+            lost.append(broker.records.pop())
+            broker.watermarks["relay"] = RelayLease.objects.get().watermark_before
+            Provider.objects.update(bootstrap_servers="127.0.0.1:2")
+        return len(broker.records) == 2 and bool(lost) and nothing_left()
+
+    relay(provider, broker, until=until)
+    assert sent(broker) == [b"1", b"2"]
+    assert not Restore.objects.exists()

@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 class Accounting:
     """One comparison, by a publisher that has fenced every earlier owner.
 
-    `cluster` is what the publisher writes to, "" where it tells no id. `has_moved`: the last known
-    batch went to another one.
+    `cluster` is what the publisher writes to, "" where it tells no id. `has_moved`: a stamped batch
+    may have gone to another one.
     """
 
     outbox: Outbox
@@ -33,8 +33,9 @@ class Accounting:
         last_batch = self.outbox.watermark()
         before = self.outbox.watermark_before()
         is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
-        if is_lost and self.has_moved:
-            # Sent again, the batch would be in both clusters.
+        if is_lost and policy.is_another(self.outbox.cluster(), self.cluster):
+            # Sent again, the batch would be in both clusters. Ids alone tell: where it is the same
+            # cluster after all, what it lost would be lost for good.
             is_lost, watermark = False, str(last_batch)
             self.publisher.write_watermark(watermark)
         if is_lost or self.publisher.has_hanging:

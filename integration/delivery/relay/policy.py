@@ -37,13 +37,18 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
     return Finding.SENT if watermark == str(stamped) else Finding.NOT_SENT
 
 
+def is_another(former: str, cluster: str) -> bool:
+    """Return whether these are the ids of two clusters; "" where one told none."""
+    return bool(former and cluster) and former != cluster
+
+
 def has_moved(former: str, cluster: str, *, is_provider_changed: bool) -> bool:
-    """Return whether the last known batch went to another cluster, which was `former`.
+    """Return whether a stamped batch may have gone to another cluster, which was `former`.
 
     Both are the clusters' own ids, "" where none was told. Where that leaves it open, only a change
     of the provider within one tenure counts: nothing else tells a restart from a move.
     """
-    return former != cluster if former and cluster else is_provider_changed
+    return is_another(former, cluster) if former and cluster else is_provider_changed
 
 
 def after_move(finding: Finding, *, has_moved: bool) -> Finding:

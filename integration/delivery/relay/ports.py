@@ -267,6 +267,9 @@ class Tenure(Protocol):
         Asks nobody.
         """
 
+    def provider_now(self) -> str:
+        """The same, but as of now: asks the database. Raises RelayLostError."""
+
     def sign(self) -> None:
         """Show progress. Raises RelayLostError when the shard is somebody else's."""
 

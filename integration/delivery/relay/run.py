@@ -99,10 +99,8 @@ class Relay:
     # What else people are told of the last failure to begin.
     hint: str = ""
     publisher: Publisher | None = None
-    # What the provider was when the publisher was made.
-    publisher_as_of: str = ""
-    # Whether people have changed the provider since all was accounted for.
-    is_provider_changed: bool = False
+    # What the provider was when all was accounted for; before that, when the tenure began.
+    publisher_as_of: str = field(init=False)
     watermark_written: float = 0.0
     sent_at: float = 0.0
     stamped: uuid.UUID | None = None
@@ -113,6 +111,7 @@ class Relay:
 
     def __post_init__(self) -> None:
         self.outbox = self.tenure.outbox
+        self.publisher_as_of = self.tenure.provider_as_of
         self.shares = Shares(self.tenure, self.observer)
 
     def run(self, stop: Stop) -> RelayEnd:
@@ -143,7 +142,6 @@ class Relay:
             log.info("The provider was changed: the relay connects anew.")
             self._await_marked()
             self.close_publisher()
-            self.is_provider_changed = True
         return self.publisher
 
     def _settle(self) -> Publisher | None:
@@ -170,7 +168,6 @@ class Relay:
             return None
         self._tell(self.left_out.text)
         self.publisher, self.publisher_as_of = publisher, as_of
-        self.is_provider_changed = False
         self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
         return publisher
@@ -191,13 +188,13 @@ class Relay:
             raise
 
     def _account(self, publisher: Publisher) -> bool:
-        cluster = publisher.cluster()
-        has_moved = policy.has_moved(
-            self.outbox.cluster(), cluster, is_provider_changed=self.is_provider_changed
-        )
-        if has_moved:
+        former, cluster = self.outbox.cluster(), publisher.cluster()
+        if policy.is_another(former, cluster):
             # What was found of the former cluster's topics says nothing of these.
             self.left_out = LeftOut()
+        # Asked once the publisher is there: it may be of a provider that was changed just now.
+        is_changed = self.tenure.provider_now() != self.publisher_as_of
+        has_moved = policy.has_moved(former, cluster, is_provider_changed=is_changed)
         return Accounting(self.outbox, publisher, self.judge, cluster, has_moved).account()
 
     def _leave_out(self, publisher: Publisher) -> None:

@@ -336,6 +336,9 @@ class MemoryTenure:
         self.provider_as_of = self._relays.provider_as_of
         self.share = relay_shares.share(self._shard, self._relays.shards)
 
+    def provider_now(self) -> str:
+        return self._relays.provider_as_of
+
     def sign(self) -> None:
         self.outbox.check()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.delivery.relay.policy import has_moved
+from integration.delivery.relay.policy import has_moved, is_another
 
 pytestmark = pytest.mark.fast
 
@@ -23,3 +23,11 @@ def test_without_an_id_a_change_of_the_provider_under_way_decides(
     former: str, now: str, *, is_changed: bool
 ) -> None:
     assert has_moved(former, now, is_provider_changed=is_changed) is is_changed
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "another"),
+    [("a", "b", True), ("a", "a", False), ("", "b", False), ("a", "", False), ("", "", False)],
+)
+def test_two_clusters_are_told_apart_by_ids_alone(former: str, now: str, *, another: bool) -> None:
+    assert is_another(former, now) is another
