@@ -169,11 +169,27 @@ def resolve_in_doubt(
             why_before=lease.in_doubt_text,
             reason=cut(reason),
         )
+        known = _as_last_sent(lease, batch) if sent else {}
         RelayLease.objects.filter(pk=lease_id).update(
-            in_doubt_since=None, in_doubt_text="", epoch=F("epoch") + 1
+            in_doubt_since=None, in_doubt_text="", epoch=F("epoch") + 1, **known
         )
     log.warning("%s said that %s rows in doubt were %s", actor, count, "sent" if sent else "not")
     return count
+
+
+def _as_last_sent(lease: RelayLease, batch: UUID | None) -> dict[str, object]:
+    """Let the lease know the batch as Kafka may: as the last one, in a cluster that has it.
+
+    Unknown, it would pass for one of another state of the database. A cluster that has the one
+    before is told of it; its rows are not noted, as nobody is to look for them again.
+    """
+    if lease.watermark is None:
+        return {}
+    return {
+        "watermark": str(batch),
+        "watermark_before": lease.watermark,
+        "watermark_rows": None,
+    }
 
 
 def _one(verb: Verb, row: int, batch: UUID | None, actor: str, reason: str) -> None:

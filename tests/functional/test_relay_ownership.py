@@ -270,6 +270,28 @@ def test_a_batch_that_may_be_in_the_cluster_before_is_in_doubt(provider: Provide
     assert sent(second) == [b"after"]
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "lost since"])
+def test_what_people_said_of_a_batch_is_no_earlier_state_of_the_database(
+    provider: Provider, is_there: bool
+) -> None:
+    """Another cluster was named by mistake; the batch was found in the one before."""
+    first, second = MemoryBroker(), MemoryBroker()
+    put(provider, b"0")
+    relay(provider, first)
+    before, first.lost_answers = dict(first.watermarks), 1
+    rows = put(provider, b"once")
+    relay(provider, first, until=lambda: len(first.records) == 2)
+    in_doubt = RelayLease.objects.filter(in_doubt_since__isnull=False)
+    relay(provider, second, until=in_doubt.exists)
+    outbox.resolve_in_doubt(in_doubt.get().pk, batch=batch_of(*rows), sent=True, actor="anna")
+    put(provider, b"after")
+    if not is_there:
+        first.watermarks |= before
+    relay(provider, first, until=lambda: nothing_left() or Restore.objects.exists())
+    assert not Restore.objects.exists()
+    assert (sent(first), sent(second)) == ([b"0", b"once", b"after"], [])
+
+
 def test_a_cluster_that_has_an_older_batch_is_asked_about_once_the_stamped_one_is_decided(
     provider: Provider,
 ) -> None:
