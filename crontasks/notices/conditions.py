@@ -26,6 +26,7 @@ from integration.selectors.outbox.branches import (
     commits_in_doubt,
     held_by_others,
 )
+from integration.selectors.outbox.shards import waits_sql
 from integration.selectors.queues.rescued import GET_GOING, REASONS, stopped_as
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
 from integration.store import locks
@@ -111,7 +112,8 @@ _UNREAD: Final = f"""
 # The shard that holds a topic, or else whose share it is in: as policy.relay_shares.shard_of.
 _SENDER: Final = f"coalesce(l.shard, ((d.bucket + 1) * v.shards - 1) / {BUCKETS})"
 # Nobody relays (the trouble is null), or a relay has trouble; one that is just late is neither.
-# Each state has an index of its own; a list of both would have all read that was ever sent.
+# Each state has an index of its own; a list of both would have all read that was ever sent. Of
+# several shards, one that leaves topics out is told of last: what it has to send else is sent.
 _UNSENT: Final = f"""
     WITH unsent AS (
         SELECT * FROM integration_outboxrow WHERE state = 'PENDING'
@@ -129,7 +131,9 @@ _UNSENT: Final = f"""
         LEFT JOIN integration_relaylease l ON l.provider_id = d.provider_id
           AND d.bucket >= l.first_bucket AND d.bucket < l.end_bucket
     )
-    SELECT v.name, sum(met.count)::bigint, max(met.trouble)
+    SELECT v.name, sum(met.count)::bigint,
+           coalesce(max(met.trouble) FILTER (WHERE {waits_sql("met.trouble")}),
+                    CASE WHEN bool_and(met.trouble IS NOT NULL) THEN max(met.trouble) END)
     FROM met JOIN integration_provider v ON v.id = met.provider_id
     WHERE met.trouble IS DISTINCT FROM '' GROUP BY v.name"""
 

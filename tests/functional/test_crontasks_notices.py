@@ -13,6 +13,7 @@ from crontasks.models import CronInstance, Heartbeat, Notice, NoticeDelivery
 from crontasks.models.notice import NoticeKind
 from crontasks.models.notice_kinds import FACTS
 from crontasks.notices import book, conditions
+from integration.delivery.relay.left_out import LeftOut
 from integration.models import (
     Deployment,
     Gap,
@@ -24,6 +25,8 @@ from integration.models import (
     QueuePartition,
     RelayLease,
 )
+from integration.policy.relay_shares import bucket, share
+from integration.selectors.outbox.relaying import relays
 from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.sessions import database_now, raw_connection
@@ -209,6 +212,38 @@ def test_outgoing_messages_without_a_relay_are_told(row):
         session.close()
     OutboxRow.objects.update(not_before=timezone.now() + 60 * SECOND)
     assert look() == set()
+
+
+LEFT_OUT = LeftOut({"ill": "no broker leads its partition 0"}).text
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [(LEFT_OUT, LEFT_OUT), ("BROKER_RIGHTS: It may not.", "It may not."), (None, "no relay")],
+    ids=["of both", "waits for Kafka", "nobody relays"],
+)
+def test_topics_that_one_shard_leaves_out_hide_no_trouble_of_another(row, trouble, told):
+    provider = row.queue.provider
+    Provider.objects.update(shards=2)
+    for shard, text in enumerate((LEFT_OUT, trouble or "")):
+        held = share(shard, 2)
+        RelayLease.objects.create(
+            provider=provider,
+            shard=shard,
+            trouble=text,
+            first_bucket=held.first,
+            end_bucket=held.end,
+        )
+        topic = next(t for n in range(99) if bucket(t := f"t-{n}") in held)
+        due = timezone.now() - 90 * SECOND
+        OutboxRow.objects.create(provider=provider, topic=topic, kind="MESSAGE", created_at=due)
+    with raw_connection("relays") as session:
+        for shard in range(1 if trouble is None else 2):
+            assert locks.take(session, [LockClass.RELAY, locks.relay_key(provider.pk, shard)])
+        (found,) = conditions.seen_by_workers(is_settled=True)
+        assert "2 outgoing messages are due" in found.text
+        assert told in found.text
+    assert [one.trouble for one in relays()] == [trouble or LEFT_OUT]
 
 
 def test_a_dead_beat_is_told_by_the_workers_and_dead_workers_by_beat(row):

@@ -8,7 +8,7 @@ from typing import Final
 FIRST_LOOK_SECONDS: Final = 10.0
 LAST_LOOK_SECONDS: Final = 30.0
 # Kafka's own word, also where no copy is left to lead. Others write it, too: so the words after it.
-_LEAVES_OUT: Final = "NOT_ENOUGH_REPLICAS: The relay leaves out "
+LEAVES_OUT: Final = "NOT_ENOUGH_REPLICAS: The relay leaves out "
 
 
 @dataclass(slots=True)
@@ -42,12 +42,12 @@ class LeftOut:
             return ""
         what = "a topic" if len(self.why) == 1 else "topics"
         told = f"{what} that cannot be written now: {_listed(self.why)}"
-        return f"{_LEAVES_OUT}{told}. What goes to others is sent."
+        return f"{LEAVES_OUT}{told}. What goes to others is sent."
 
 
 def leaves_out(trouble: str) -> bool:
     """Return whether a relay's trouble is no more than that it leaves topics out."""
-    return trouble.startswith(_LEAVES_OUT)
+    return trouble.startswith(LEAVES_OUT)
 
 
 def hindering_text(ailing: Mapping[str, str]) -> str:

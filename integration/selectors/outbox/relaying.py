@@ -9,7 +9,7 @@ from django.db.models import Q
 from integration.models import OutboxRow, Queue
 from integration.policy.relay_shares import shard_of
 from integration.policy.states import OutboxKind, OutboxState
-from integration.selectors.outbox.shards import lease_of, leases_of
+from integration.selectors.outbox.shards import lease_of, leases_of, waits_sql
 from integration.selectors.paging import capped_count
 from integration.store.sessions import fetch_all
 
@@ -17,6 +17,7 @@ PENDING_CAP: Final = 100_000
 COUNT_CAP: Final = 10_000
 # That of each row, whichever shard of the relay sends it.
 SHARD: Final = 0
+_IS_SERVED: Final = "(x.shard < v.shards OR x.first_bucket < x.end_bucket)"
 # The index of pending rows begins with (provider, shard, not_before): rows without a time are
 # asked for by the lowest id, those with one by the earliest time. Both are one probe.
 _RELAYS: Final = f"""
@@ -28,7 +29,8 @@ _RELAYS: Final = f"""
     CROSS JOIN LATERAL (SELECT
         count(*) FILTER (WHERE x.shard < v.shards AND x.lease_until > clock_timestamp()) AS held,
         min(x.in_doubt_since) AS in_doubt_since, sum(x.epoch)::bigint AS takes,
-        max(x.trouble) FILTER (WHERE x.shard < v.shards OR x.first_bucket < x.end_bucket) AS trouble
+        coalesce(max(x.trouble) FILTER (WHERE {_IS_SERVED} AND {waits_sql("x.trouble")}),
+                 max(x.trouble) FILTER (WHERE {_IS_SERVED})) AS trouble
         FROM integration_relaylease x WHERE x.provider_id = v.id) l
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_outboxrow o
@@ -59,7 +61,7 @@ class Relaying:
 
     `oldest_due_seconds` is how long the longest waiting due row has been due; None = none is.
     `is_held` is true while all shards are. `takeovers` counts how often a relay took one of them;
-    `trouble` is why one waits for Kafka, or which topics it leaves out.
+    `trouble` is why one waits for Kafka; where none does, which topics one leaves out.
     """
 
     provider: str

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
-from integration.delivery.relay.left_out import leaves_out
+from integration.delivery.relay.left_out import LEAVES_OUT, leaves_out
 from integration.models import Provider, RelayLease
 from integration.policy import relay_shares
 from integration.policy.relay_shares import BUCKETS, Share
@@ -49,6 +49,11 @@ _SHARDS: Final = f"""
        OR %(provider)s::bigint IS NULL AND EXISTS (
             SELECT 1 FROM ({SERVED}) o (provider, shard) WHERE o.provider = v.id AND o.shard > 0)
     ORDER BY v.name, s.shard"""
+
+
+def waits_sql(trouble: str) -> str:
+    """SQL condition: the trouble of this SQL expression is more than that topics are left out."""
+    return f"({trouble} <> '' AND NOT starts_with({trouble}, '{LEAVES_OUT}'))"
 
 
 class ShardState(StrEnum):
