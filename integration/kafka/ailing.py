@@ -13,9 +13,12 @@ from integration.kafka.facts import ANSWER_SECONDS, TopicGoneError, answer
 from integration.kafka.troubles import unreachable
 
 LEAST: Final = "min.insync.replicas"
+# Of more topics than this all of the cluster are asked for at once: thousands of questions would
+# take longer than the relay's lease lasts without a sign of it.
+MOST_ASKED: Final = 10
 
 
-def ailing(to: Connection, topics: Iterable[str]) -> dict[str, str]:
+def ailing(to: Connection, topics: Collection[str]) -> dict[str, str]:
     """Why each of these topics cannot be written; those that can be are missing, unknown ones too.
 
     Raises BrokerUnreachableError, ProviderUnusableError.
@@ -23,8 +26,7 @@ def ailing(to: Connection, topics: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     short: dict[str, list[Any]] = {}
     with new_admin(to) as admin:
-        for topic in sorted(topics):
-            partitions = _partitions(admin, to, topic)
+        for topic, partitions in _partitions(admin, to, topics).items():
             leaderless = [partition.id for partition in partitions if partition.leader < 0]
             if leaderless:
                 found[topic] = f"no broker leads its partition {leaderless[0]}"
@@ -41,11 +43,18 @@ def ailing(to: Connection, topics: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _partitions(admin: AdminClient, to: Connection, topic: str) -> list[Any]:
+def _partitions(
+    admin: AdminClient, to: Connection, topics: Collection[str]
+) -> dict[str, list[Any]]:
+    """The partitions by topic; what is not there may be missing."""
     try:
-        return list(admin.list_topics(topic, ANSWER_SECONDS).topics[topic].partitions.values())
+        if len(topics) > MOST_ASKED:
+            told = admin.list_topics(timeout=ANSWER_SECONDS).topics
+        else:
+            told = {one: admin.list_topics(one, ANSWER_SECONDS).topics[one] for one in topics}
     except KafkaException as e:
         raise unreachable(to.name, e) from e
+    return {one: list(told[one].partitions.values()) for one in sorted(topics) if one in told}
 
 
 def _too_few(partitions: Iterable[Any], least: int) -> str:

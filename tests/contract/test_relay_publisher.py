@@ -22,6 +22,7 @@ from integration.delivery.relay.ports import (
 from integration.delivery.relay.steps import RelayStep, unobserved
 from integration.kafka import hanging
 from integration.kafka import publisher as kafka_publisher
+from integration.kafka.ailing import MOST_ASKED
 from integration.kafka.client import connection
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.publisher import KafkaPublisher
@@ -217,8 +218,12 @@ def test_a_cluster_is_known_by_the_same_name_whoever_asks(
     other.close()
 
 
-def test_topics_that_can_be_written_or_are_not_there_are_not_ailing(broker: Broker) -> None:
-    assert not broker.publisher().ailing([broker.topic, "nobody-made-it"])
+@pytest.mark.parametrize("others", [1, MOST_ASKED])
+def test_topics_that_can_be_written_or_are_not_there_are_not_ailing(
+    broker: Broker, others: int
+) -> None:
+    gone = [f"nobody-made-it-{number}" for number in range(others)]
+    assert not broker.publisher().ailing([broker.topic, *gone])
 
 
 def test_who_opens_later_fences_who_opened_before(broker: Broker, publisher: Publisher) -> None:

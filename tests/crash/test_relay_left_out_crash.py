@@ -19,8 +19,9 @@ from devstack.servers import in_folder
 from integration.delivery.relay import left_out
 from integration.delivery.relay.run import RelayEnd
 from integration.kafka import admin
+from integration.kafka.ailing import MOST_ASKED
 from integration.models import Provider, RelayLease
-from integration.runs.relay import run_relay
+from integration.runs.relay import publisher_for, run_relay
 from tests.functional.relay_world import a_provider, put, states
 from tests.support.celery_world import eventually
 from tests.support.kafka_pair import NUMBER, second_beside, topic_on
@@ -105,6 +106,8 @@ def test_a_topic_whose_only_broker_died_holds_up_no_other(
         all_sent(*put(provider, b"2", topic=well))
         assert set(states(*waiting)) == {"PENDING"}
         assert ill in RelayLease.objects.get().trouble
+        many = [well, ill, *(f"nobody-made-it-{number}" for number in range(MOST_ASKED))]
+        assert list(publisher_for(provider.pk, 0).ailing(many)) == [ill]
         put(provider, b"y", topic=short)
         # Left out, or named as what keeps the relay from beginning.
         eventually(lambda: short in RelayLease.objects.get().trouble, seconds=ENOUGH_SECONDS)

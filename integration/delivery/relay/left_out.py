@@ -7,6 +7,8 @@ from typing import Final
 # The time until a topic that is left out is looked at again: it doubles from the first to the last.
 FIRST_LOOK_SECONDS: Final = 10.0
 LAST_LOOK_SECONDS: Final = 30.0
+# So many are named; of a broker that is away thousands may be left out.
+MOST_NAMED: Final = 20
 # Kafka's own word, also where no copy is left to lead. Others write it, too: so the words after it.
 LEAVES_OUT: Final = "NOT_ENOUGH_REPLICAS: The relay leaves out "
 
@@ -60,4 +62,6 @@ def hindering_text(ailing: Mapping[str, str]) -> str:
 
 
 def _listed(ailing: Mapping[str, str]) -> str:
-    return "; ".join(f"{topic} ({why})" for topic, why in sorted(ailing.items()))
+    named = [f"{topic} ({why})" for topic, why in sorted(ailing.items())[:MOST_NAMED]]
+    more = len(ailing) - len(named)
+    return "; ".join([*named, f"and {more:,} more"] if more else named)

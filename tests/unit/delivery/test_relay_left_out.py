@@ -5,6 +5,7 @@ import pytest
 from integration.delivery.relay.left_out import (
     FIRST_LOOK_SECONDS,
     LAST_LOOK_SECONDS,
+    MOST_NAMED,
     LeftOut,
     hindering_text,
     leaves_out,
@@ -47,3 +48,10 @@ def test_topics_that_are_left_out_are_told_from_a_relay_that_waits(ailing: dict[
     assert not leaves_out(f"BROKER_UNREACHABLE: No answer.{hindering_text(ailing)}")
     assert all(f"{topic} ({why})" in hindering_text(ailing) for topic, why in ailing.items())
     assert not hindering_text({})
+
+
+def test_of_many_topics_the_first_are_named_and_the_others_counted() -> None:
+    ailing = {f"t-{number:04}": "why" for number in range(MOST_NAMED + 1_200)}
+    for text in (LeftOut(ailing).text, hindering_text(ailing)):
+        assert text.count("(why)") == MOST_NAMED
+        assert f"t-{MOST_NAMED - 1:04} (why); and 1,200 more." in text
