@@ -1,13 +1,10 @@
-"""What a living owner of a partition has begun, and nobody else could tell the end of."""
+"""The refusal to move a position under whoever has begun something there."""
 
 from collections.abc import Collection
 
-from django.db.models import Q
-
 from integration.actions.errors import StillSendingError
-from integration.models import Delivery, MessageError, PartitionLease, QueuePartition
-from integration.policy.states import OPEN, DeliveryState, ErrorState
-from integration.store.sessions import database_now
+from integration.models import QueuePartition
+from integration.store.underway import is_anything_left, is_at_work
 
 
 def refuse_under_way(row: QueuePartition) -> None:
@@ -15,17 +12,7 @@ def refuse_under_way(row: QueuePartition) -> None:
 
     To be called with the row locked: no call begins until that is over. Raises StillSendingError.
     """
-    here, present = Q(partition=row.partition), QueuePartition.objects.filter(queue=row.queue_id)
-    if not present.filter(partition__lt=row.partition).exists():
-        # The owner of the lowest works for what is left of those that are gone.
-        here |= ~Q(partition__in=present.values("partition"))
-    owners = PartitionLease.objects.filter(
-        partition=row, released_at__isnull=True, lease_until__gt=database_now()
-    )
-    begun = Q(queue=row.queue_id, epoch=row.epoch) & here
-    calls = Delivery.objects.filter(begun, state=DeliveryState.SENDING)
-    tries = MessageError.objects.filter(begun, state=ErrorState.PROCESSING)
-    if (calls.exists() or tries.exists()) and owners.exists():
+    if is_at_work(row):
         raise StillSendingError(partition=row.partition)
 
 
@@ -34,9 +21,7 @@ def fence_left(queue_id: int, partitions: Collection[int]) -> None:
 
     To be called before they begin: their own owners try it. Raises StillSendingError.
     """
-    left = Q(queue=queue_id, partition__in=partitions)
-    calls = Delivery.objects.filter(left, state=DeliveryState.SENDING)
-    if not (MessageError.objects.filter(left, state__in=OPEN).exists() or calls.exists()):
+    if not is_anything_left(queue_id, partitions):
         return
     rows = QueuePartition.objects.select_for_update().filter(queue=queue_id)
     lowest = rows.order_by("partition").first()

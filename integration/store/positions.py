@@ -5,15 +5,14 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from integration.delivery.added import Addition
-from integration.models import Delivery, MessageError, PartitionLease, Queue, QueuePartition
+from integration.models import Queue, QueuePartition
 from integration.policy.positions import PRODUCERS_KNOW_SECONDS, do_keys_stay
-from integration.policy.states import OPEN, DeliveryState, ErrorState
-from integration.store.sessions import alias, database_now, database_time, execute, guarded
+from integration.store.sessions import alias, database_time, execute, guarded
 from integration.store.starts import leave_request
+from integration.store.underway import is_anything_left, is_at_work
 from integration.values import TopicFacts
 
 _WAIT_NO_MORE_FOR: Final = """
@@ -77,28 +76,15 @@ def _epoch_of_new(present: Sequence[QueuePartition], new: Collection[int]) -> in
     epoch = max((row.epoch for row in present), default=0)
     if not present:
         return epoch
-    left = Q(queue=present[0].queue_id, partition__in=new)
-    calls = Delivery.objects.filter(left, state=DeliveryState.SENDING)
-    if not (MessageError.objects.filter(left, state__in=OPEN).exists() or calls.exists()):
+    if not is_anything_left(present[0].queue_id, new):
         return epoch
     here = QueuePartition.objects.filter(pk=present[0].pk).order_by("pk")
     lowest = here.select_for_update(no_key=True, skip_locked=True).first()
-    if lowest is None or _is_at_work(lowest, left):
+    if lowest is None or is_at_work(lowest):
         return None
     here.update(epoch=lowest.epoch + 1)
     leave_request(lowest.queue_id)
     return max(epoch, lowest.epoch + 1)
-
-
-def _is_at_work(row: QueuePartition, left: Q) -> bool:
-    """Return whether its living owner has begun something, be it for what is left elsewhere."""
-    owners = PartitionLease.objects.filter(
-        partition=row, released_at__isnull=True, lease_until__gt=database_now()
-    )
-    here = Q(queue=row.queue_id, partition=row.partition)
-    calls = Delivery.objects.filter(here | left, epoch=row.epoch, state=DeliveryState.SENDING)
-    tries = MessageError.objects.filter(here | left, epoch=row.epoch, state=ErrorState.PROCESSING)
-    return owners.exists() and (calls.exists() or tries.exists())
 
 
 def store_positions(
