@@ -11,9 +11,11 @@ from tests.support.kept_together import APART, SHARED, group_of
 pytestmark = pytest.mark.fast
 
 
-def test_what_is_busy_begins_then_what_waits_and_the_others_follow() -> None:
+def test_what_is_busy_begins_then_what_waits_or_is_long_and_the_others_follow() -> None:
     files = [
         "tests/unit/test_a.py",
+        "tests/contract/test_a.py",
+        THEN[0],
         APART[0],
         "tests/spark/test_a.py",
         "tests/spark/test_b.py",
@@ -28,6 +30,8 @@ def test_what_is_busy_begins_then_what_waits_and_the_others_follow() -> None:
         "tests/e2e/test_a.py",
         "tests/crash/test_a.py",
         APART[0],
+        THEN[0],
+        "tests/contract/test_a.py",
         "tests/unit/test_a.py",
     ]
 
