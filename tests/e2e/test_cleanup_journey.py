@@ -75,12 +75,10 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
     ticks.tick(cleanup.pk, timezone.now())
     run = cleanup.runs.get()
     page = open_page("Administrators", width=WIDE)
+    # What every page is looked at without: a cleanup's runs, each kind of field, a simulation.
     addresses = {
         "instance": reverse("cron-instance", args=[cleanup.pk]),
         "run": reverse("cron-run", args=[run.pk]),
-        "form": reverse("cron-change", args=[history.pk]),
-        "one-run": reverse("cron-one-run", args=[history.pk]),
-        "delete": reverse("cron-delete", args=[history.pk]),
         "removal": reverse("removal", args=["sample"]),
         "new": f"{reverse('cron-new')}?task=typed",
         "cleanup": f"{reverse('cleanup')}?simulate={history.pk}",
@@ -88,6 +86,7 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
     found = []
     for name, address in addresses.items():
         page.goto(address)
-        found += faults(page, name, widths=(WIDE, NARROW))
+        widths = (WIDE, NARROW) if name in {"new", "cleanup"} else (WIDE,)
+        found += faults(page, name, widths=widths)
     assert found == []
     assert complaints == []
