@@ -8,7 +8,7 @@ import pytest
 
 from integration.models import MessageError, OutboxRow, Queue
 from integration.runs.relay import run_relay
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.flows import drain, effects, held, standing
 from tests.support.kafka_world import Kafka
 

@@ -16,7 +16,8 @@ from integration.kafka import admin
 from integration.kafka.client import CONSUMER
 from integration.models import Gap, MessageError, Queue
 from tests.support import warm
-from tests.support.builders import a_queue, topic_uuid
+from tests.support.builders import a_brief_queue as a_queue
+from tests.support.builders import topic_uuid
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
 from tests.support.warm import WarmChild

@@ -9,7 +9,7 @@ from integration.actions.blocks import Place, adopt
 from integration.actions.failures import release
 from integration.kafka import admin
 from integration.models import ErrorAttempt, MessageError, Queue, QueuePartition, SeenMessage
-from tests.support.builders import a_queue
+from tests.support.builders import a_brief_queue as a_queue
 from tests.support.flows import drain, effects, position, standing
 from tests.support.kafka_world import Kafka
 from tests.support.memory.endpoint import MemoryDeliverer
