@@ -116,15 +116,21 @@ def faults(page: Page, where: str = "", *, widths: Sequence[int] = (WIDE,)) -> l
             themes.reverse()
             in_colours(page, themes[0])
             found += [f"{themes[0]}, {width}: {one}" for one in _violations(page, OF_COLOURS)]
-    page.set_viewport_size({"width": WIDE, "height": 900})
+    _give(page, WIDE)
     return [f"{where or page.url}: {one}" for one in found]
 
 
 def too_wide(page: Page, width: int) -> list[str]:
     """Give the page a screen of this width: the complaint, where it does not fit."""
-    page.set_viewport_size({"width": width, "height": 900})
+    _give(page, width)
     needed = page.evaluate("document.documentElement.scrollWidth")
     return [f"{needed} pixels wide on a screen of {width}"] if needed > width else []
+
+
+def _give(page: Page, width: int) -> None:
+    """Let its screen be so wide; the browser would lay the page out anew where it is already."""
+    if page.viewport_size is None or page.viewport_size["width"] != width:
+        page.set_viewport_size({"width": width, "height": 900})
 
 
 def _violations(page: Page, rules: Sequence[str] | None = None) -> list[str]:
