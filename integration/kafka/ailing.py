@@ -16,6 +16,8 @@ LEAST: Final = "min.insync.replicas"
 # Of more topics than this all of the cluster are asked for at once: thousands of questions would
 # take longer than the relay's lease lasts without a sign of it.
 MOST_ASKED: Final = 10
+# The answer may be large, and without it the shard cannot go on.
+ALL_ANSWER_SECONDS: Final = 30.0
 
 
 def ailing(to: Connection, topics: Collection[str]) -> dict[str, str]:
@@ -49,7 +51,7 @@ def _partitions(
     """The partitions by topic; what is not there may be missing."""
     try:
         if len(topics) > MOST_ASKED:
-            told = admin.list_topics(timeout=ANSWER_SECONDS).topics
+            told = admin.list_topics(timeout=ALL_ANSWER_SECONDS).topics
         else:
             told = {one: admin.list_topics(one, ANSWER_SECONDS).topics[one] for one in topics}
     except KafkaException as e:

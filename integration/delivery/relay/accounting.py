@@ -33,9 +33,9 @@ class Accounting:
         last_batch = self.outbox.watermark()
         before = self.outbox.watermark_before()
         is_lost = policy.has_lost_mark(watermark, known=last_batch, before=before)
-        if is_lost and policy.is_another(self.outbox.cluster(), self.cluster):
-            # Sent again, the batch would be in both clusters. Ids alone tell: where it is the same
-            # cluster after all, what it lost would be lost for good.
+        if is_lost and self.has_moved and (self.outbox.cluster() or self.cluster):
+            # Sent again, the batch would be in both clusters. Where neither tells an id they may be
+            # one after all, and what that has lost would be lost for good.
             is_lost, watermark = False, str(last_batch)
             self.publisher.write_watermark(watermark)
         if is_lost or self.publisher.has_hanging:

@@ -124,7 +124,7 @@ class Patience:
 def ahead_text(*, has_moved: bool) -> str:
     if has_moved:
         return (
-            "The provider names another cluster than before, and that has a batch of outgoing "
+            "The provider may name another cluster than before. This one has a batch of outgoing "
             "messages of ours which is not the last one: it was in use before, or is a copy."
         )
     return (
@@ -135,8 +135,8 @@ def ahead_text(*, has_moved: bool) -> str:
 
 def doubt_text(count: int, *, has_moved: bool = False) -> str:
     why = (
-        "the provider names another cluster since, which cannot tell whether that happened. Look "
-        "into the topics of the one before"
+        "the provider may name another cluster since, which cannot tell whether that happened. "
+        "Look into the topics of the one before"
         if has_moved
         else "Kafka has forgotten whether that happened. Look into the topics"
     )

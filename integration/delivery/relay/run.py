@@ -157,7 +157,7 @@ class Relay:
             # What did not get there may have failed for the sake of some topics.
             self.at_stake |= self.outbox.topics_at_stake()
         try:
-            is_known = self._open(publisher)
+            is_known = self._open(publisher, as_of)
             if is_known:
                 self._leave_out(publisher)
         except BaseException:
@@ -172,13 +172,16 @@ class Relay:
         self.observer(RelayStep.SETTLED)
         return publisher
 
-    def _open(self, publisher: Publisher) -> bool:
-        """Fence earlier owners and account for their batches; return whether all is known."""
+    def _open(self, publisher: Publisher, as_of: str) -> bool:
+        """Fence earlier owners and account for their batches; return whether all is known.
+
+        `as_of` is the state of the provider that was known before the publisher was made.
+        """
         self.hint = ""
         try:
             publisher.open()
             self.observer(RelayStep.FENCED)
-            return self._account(publisher)
+            return self._account(publisher, as_of)
         except (FencedError, RelayLostError):
             raise
         except IntegrationError:
@@ -187,13 +190,14 @@ class Relay:
             self.hint = hindering_text(self._ailing(publisher, self.at_stake) or {})
             raise
 
-    def _account(self, publisher: Publisher) -> bool:
+    def _account(self, publisher: Publisher, as_of: str) -> bool:
         former, cluster = self.outbox.cluster(), publisher.cluster()
         if policy.is_another(former, cluster):
             # What was found of the former cluster's topics says nothing of these.
             self.left_out = LeftOut()
-        # Asked once the publisher is there: it may be of a provider that was changed just now.
-        is_changed = self.tenure.provider_now() != self.publisher_as_of
+        # Asked before the publisher is made and once it is there: it may be of a provider that was
+        # changed in between, and be it for a moment.
+        is_changed = {as_of, self.tenure.provider_now()} != {self.publisher_as_of}
         has_moved = policy.has_moved(former, cluster, is_provider_changed=is_changed)
         return Accounting(self.outbox, publisher, self.judge, cluster, has_moved).account()
 
