@@ -253,7 +253,7 @@ def refuse_more(roles: Iterable[Group], by: User | AnonymousUser) -> None:
 
 def refuse_taking(role: Group, by: User | AnonymousUser) -> None:
     """Nobody takes rights from a role with others that they lack. Raises PersonProtectedError."""
-    if _rights(Q(group=role)) - _own(by):
+    if exceeds(role, by):
         raise PersonProtectedError(
             f"The role {role.name} has rights that you do not have, so you cannot take any from "
             "it.",
@@ -273,14 +273,18 @@ def _own(by: User | AnonymousUser) -> frozenset[str]:
 def _refuse_lockout(known: User, wanted: Wanted, by: User | AnonymousUser) -> None:
     if known.pk != by.pk or known.is_superuser:
         return
-    code = Right.PEOPLE.permission.split(".")[1]
-    keeps = any(role.permissions.filter(codename=code).exists() for role in wanted.roles)
+    keeps = Right.PEOPLE.permission in _rights(Q(group__in=wanted.roles))
     if wanted.is_active and keeps and wanted.systems is None and scope_of(by).is_whole:
         return
     raise PersonProtectedError(
         "This would remove your own right to manage people, and you could not undo it.",
         next_step="Let another administrator do it.",
     )
+def exceeds(role: Group, by: User | AnonymousUser) -> bool:
+    """Return whether the role has rights, Sluice's or a project's own, that `by` does not have."""
+    return bool(_rights(Q(group=role)) - _own(by))
+
+
 
 
 def make_roles(**_: object) -> None:

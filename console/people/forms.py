@@ -10,9 +10,8 @@ from django.contrib.auth.password_validation import validate_password
 from console.layout.access import Right
 from console.people import limits
 from console.people.accounts import Wanted, account_model
+from console.people.roles import rights_of
 from integration.models import ExternalSystem
-
-BY_PERMISSION: Final = {right.permission.split(".")[1]: right.words for right in Right}
 
 MODEL: Final = account_model()
 _FIELDS: Final = frozenset(field.name for field in MODEL._meta.concrete_fields)
@@ -26,8 +25,8 @@ class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg] # Dja
     """Roles, each with what it allows beside its name."""
 
     def label_from_instance(self, obj: Any) -> str:
-        codes = [permission.codename for permission in obj.permissions.all()]
-        words = [words for code, words in BY_PERMISSION.items() if code in codes]
+        rights = rights_of(obj)
+        words = [right.words for right in Right if right in rights]
         return f"{obj.name}: may {'; '.join(words)}" if words else f"{obj.name}: may do nothing yet"
 
 
@@ -35,7 +34,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
     """An account: who it is, what it may do, and with which partners."""
 
     roles = RoleField(
-        queryset=Group.objects.prefetch_related("permissions").order_by("pk"),
+        queryset=Group.objects.prefetch_related("permissions__content_type").order_by("pk"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         help_text="Rights add up. Without a role a person can log in and see nothing.",

@@ -13,7 +13,7 @@ from console.forms.setup_form import compared, inner_helper, reason_field
 from console.layout.access import Right, has, needs
 from console.layout.answers import see
 from console.people import roles
-from console.people.accounts import PersonProtectedError
+from console.people.accounts import PersonProtectedError, exceeds
 from console.people.pages import refuse_limited
 from console.people.second import factors
 from integration.actions.errors import ChangedMeanwhileError
@@ -88,6 +88,8 @@ def role_page(request: HttpRequest, role_id: int) -> HttpResponse:
         "form": form,
         "role": known,
         "seen": seen,
+        "others": roles.others_of(known),
+        "exceeds": exceeds(known, request.user),
         "groups": roles.groups_giving(known),
         "needs_factor": factors.needs_one(known),
         "history": changes.history_of(roles.KIND, known.pk),

@@ -49,8 +49,13 @@ def groups_giving(known: Group) -> list[str]:
 
 def rights_of(known: Group) -> frozenset[Right]:
     """The rights that the role has; what else a project lets it do is not ours to tell."""
-    codes = {(one.content_type.app_label, one.codename) for one in known.permissions.all()}
-    return frozenset(right for right in Right if tuple(right.permission.split(".")) in codes)
+    codes = _codes(known)
+    return frozenset(right for right in Right if right.permission in codes)
+
+
+def others_of(known: Group) -> int:
+    """How many permissions of Django's the role has besides; no change here touches them."""
+    return len(_codes(known) - {right.permission for right in Right})
 
 
 def give(name: str, right: Right, author: Author) -> bool:
@@ -105,6 +110,11 @@ def stamp(known: Group) -> str:
 def compared(known: Group, wanted: Iterable[Right]) -> tuple[Facts, Facts]:
     """What is stored of a role, and what is wanted of it."""
     return _facts(rights_of(known)), _facts(wanted)
+
+
+def _codes(known: Group) -> frozenset[str]:
+    given = known.permissions.all()
+    return frozenset(f"{one.content_type.app_label}.{one.codename}" for one in given)
 
 
 def _every() -> QuerySet[Group]:

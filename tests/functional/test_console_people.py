@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -213,6 +214,20 @@ def test_nobody_takes_the_right_to_manage_people_from_themselves() -> None:
     adam.refresh_from_db()
     assert adam.is_active
     assert not ConfigurationChange.objects.exists()
+
+
+def test_a_permission_of_the_projects_is_not_mistaken_for_the_right_of_its_name() -> None:
+    client, own = administrator("adam"), Group.objects.create(name="Own")
+    its = ContentType.objects.get_for_model(Group)
+    own.permissions.create(content_type=its, codename="manage_people", name="Its own")
+    adam = User.objects.get(username="adam")
+    adam.groups.add(own)
+    place = reverse("person", args=[adam.pk])
+    page = client.get(place)
+    assert "Own: may do nothing yet" in page.text
+    asked = {"username": "adam", "is_active": "on", "roles": [own.pk], "seen": page.context["seen"]}
+    assert client.post(place, asked).status_code == 422
+    assert has(User.objects.get(pk=adam.pk), Right.PEOPLE)
 
 
 def test_a_superuser_is_changed_by_superusers_only() -> None:

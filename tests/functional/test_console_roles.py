@@ -98,9 +98,35 @@ def test_rights_are_given_and_taken_with_one_row_of_audit_and_count_at_once() ->
 
 
 def test_what_else_a_project_lets_a_role_do_stays() -> None:
+    """Nothing of it is taken or given, whoever changes the role."""
     role("Viewers").permissions.add(foreign())
+    adam = logged_in(a_person("Administrators"))
+    assert saved(adam, "Viewers", Right.VIEW, Right.OPERATE).status_code == 303
+    assert {*role("Viewers").permissions.all()} == {
+        *(permission(right) for right in (Right.VIEW, Right.OPERATE)),
+        foreign(),
+    }
     assert saved(logged_in(User.objects.create_superuser("root")), "Viewers").status_code == 303
     assert [*role("Viewers").permissions.all()] == [foreign()]
+
+
+def test_the_page_of_a_role_tells_of_what_it_does_not_show() -> None:
+    role("Viewers").permissions.add(foreign())
+    without("Administrators", Right.REVEAL)
+    role("Editors").permissions.add(permission(Right.REVEAL))
+    adam = logged_in(a_person("Administrators"))
+    root = logged_in(User.objects.create_superuser("root"))
+    for name, others, is_beyond in (
+        ("Operators", 0, False),
+        ("Editors", 0, True),
+        ("Viewers", 1, True),
+    ):
+        place = reverse("role", args=[role(name).pk])
+        for client, exceeds in ((adam, is_beyond), (root, False)):
+            page = client.get(place)
+            assert (page.context["others"], page.context["exceeds"]) == (others, exceeds)
+            assert ('id="others"' in page.text) == bool(others)
+            assert ('id="exceeds"' in page.text) == exceeds
 
 
 def test_nobody_gives_or_takes_a_right_that_they_do_not_have() -> None:

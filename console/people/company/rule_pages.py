@@ -33,7 +33,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mode
     """A rule: a group, its role, and with which partners."""
 
     role = SingleRoleField(
-        queryset=Group.objects.prefetch_related("permissions").order_by("pk"),
+        queryset=Group.objects.prefetch_related("permissions__content_type").order_by("pk"),
         widget=forms.RadioSelect,
         empty_label=None,
     )
