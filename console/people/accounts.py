@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from django.apps import apps as installed
 from django.conf import settings
@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from console.layout.access import ROLES, Right, scope_of
+from console.layout.access import ROLES, Right, require, scope_of
 from console.people import limits, sessions
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
@@ -115,15 +115,11 @@ def store(
 ) -> User:
     """Store a new or changed account.
 
-    `seen` is the stamp() of what the change was made from. Raises PersonProtectedError,
-    ChangedMeanwhileError.
+    `seen` is the stamp() of what the change was made from. Raises PermissionDenied for who may not
+    manage people, PersonProtectedError, ChangedMeanwhileError.
     """
-    if known is not None:
-        refuse_above(known, by)
-        _refuse_lockout(known, wanted, by)
-    refuse_more(wanted.roles, by)
     with transaction.atomic():
-        account = locked(known)
+        account = _judged(known, wanted, by)
         before = None if known is None else facts(account)
         if seen is not None and configuration.stamp_of(before) != seen:
             raise ChangedMeanwhileError(account.get_username(), account)
@@ -212,6 +208,30 @@ def locked(known: User | None) -> User:
     return model._default_manager.select_for_update().get(pk=known.pk)
 
 
+def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> User:
+    """The account that `by` may change so, as it is stored; without one, a new account.
+
+    Nobody changes either of the two meanwhile: two people could lock each other out. Raises what
+    `store` raises.
+    """
+    asking = cast("User", by)
+    keys = [one.pk for one in (known, asking) if one is not None]
+    stored = account_model()._default_manager.filter(pk__in=keys)
+    # In one order, so that nobody waits for somebody who waits for them.
+    rows = {one.pk: one for one in stored.order_by("pk").select_for_update()}
+    # Rights are kept with the object, and somebody may just have taken them.
+    decider = rows.get(asking.pk) or AnonymousUser()
+    require(decider, Right.PEOPLE)
+    account = account_model()() if known is None else rows.get(known.pk)
+    if account is None:
+        raise ChangedMeanwhileError(str(known), None)
+    if known is not None:
+        refuse_above(account, decider)
+        _refuse_lockout(account, wanted, decider)
+    refuse_more(wanted.roles, decider)
+    return account
+
+
 def _write(account: User, name: str, email: str) -> None:
     field = account.get_email_field_name()
     if field in _columns():
@@ -261,6 +281,11 @@ def refuse_taking(role: Group, by: User | AnonymousUser) -> None:
         )
 
 
+def exceeds(role: Group, by: User | AnonymousUser) -> bool:
+    """Return whether the role has rights, Sluice's or a project's own, that `by` does not have."""
+    return bool(_rights(Q(group=role)) - _own(by))
+
+
 def _rights(whose: Q) -> frozenset[str]:
     rights = Permission.objects.filter(whose).values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{code}" for app, code in rights)
@@ -280,11 +305,6 @@ def _refuse_lockout(known: User, wanted: Wanted, by: User | AnonymousUser) -> No
         "This would remove your own right to manage people, and you could not undo it.",
         next_step="Let another administrator do it.",
     )
-def exceeds(role: Group, by: User | AnonymousUser) -> bool:
-    """Return whether the role has rights, Sluice's or a project's own, that `by` does not have."""
-    return bool(_rights(Q(group=role)) - _own(by))
-
-
 
 
 def make_roles(**_: object) -> None:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
 from console.layout.access import Right, has, require, scope_of
-from console.people.accounts import PersonProtectedError, account_model, refuse_taking
+from console.people.accounts import PersonProtectedError, locked, refuse_taking
 from console.people.company import rules
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
@@ -183,5 +183,8 @@ def _refuse_loss(taken: Iterable[Right], by: User | AnonymousUser) -> None:
 
 
 def _anew(by: User | AnonymousUser) -> User:
-    """The person as they are stored now: rights are kept with the object."""
-    return account_model()._default_manager.get(pk=cast("User", by).pk)
+    """The person as they are stored now, whom nobody changes meanwhile.
+
+    Rights are kept with the object.
+    """
+    return locked(cast("User", by))

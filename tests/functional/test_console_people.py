@@ -4,13 +4,16 @@ import io
 import re
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 
@@ -19,7 +22,9 @@ from console.models import Limit
 from console.people import accounts
 from console.people.recent import CONFIRMED
 from console.people.session_limits import BEGAN
+from integration.actions.errors import ChangedMeanwhileError
 from integration.models import ConfigurationChange, ExternalSystem
+from integration.store.sessions import raw_connection
 from tests.support.rows import PASSWORD, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -228,6 +233,59 @@ def test_a_permission_of_the_projects_is_not_mistaken_for_the_right_of_its_name(
     asked = {"username": "adam", "is_active": "on", "roles": [own.pk], "seen": page.context["seen"]}
     assert client.post(place, asked).status_code == 422
     assert has(User.objects.get(pk=adam.pk), Right.PEOPLE)
+
+
+def of_role(name: str) -> accounts.Wanted:
+    return accounts.Wanted(
+        name="otto",
+        email="",
+        roles=(Group.objects.get(name=name),),
+        systems=None,
+        is_active=True,
+    )
+
+
+def test_a_right_that_was_taken_meanwhile_does_not_count() -> None:
+    otto, adam = a_person("Administrators", "otto"), a_person("Administrators", "adam")
+    assert has(adam, Right.PEOPLE)
+    User.objects.get(username="adam").groups.clear()
+    for known in (otto, None):
+        with pytest.raises(PermissionDenied):
+            accounts.store(known, of_role("Viewers"), adam, "")
+    assert [group.name for group in otto.groups.all()] == ["Administrators"]
+
+
+def test_two_superusers_cannot_lock_each_other_out() -> None:
+    root, toor = (User.objects.create_superuser(name) for name in ("root", "toor"))
+    User.objects.filter(pk=toor.pk).update(is_active=False)
+    off = replace(of_role("Viewers"), name="root", is_active=False)
+    with pytest.raises(PermissionDenied):
+        accounts.store(root, off, toor, "")
+    root.refresh_from_db()
+    assert root.is_active
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_administrators_cannot_lock_each_other_out() -> None:
+    """Whoever changes somebody holds that account and their own, in one order."""
+    adam, otto = a_person("Administrators", "adam"), a_person("Administrators", "otto")
+    held = f"SELECT FROM auth_user WHERE id = {adam.pk} FOR NO KEY UPDATE"
+    with raw_connection("the other one") as other, other.transaction(), connection.cursor() as mine:
+        other.execute(held)
+        mine.execute("SET lock_timeout = '200ms'")
+        try:
+            with pytest.raises(OperationalError):
+                accounts.store(otto, of_role("Viewers"), adam, "")
+        finally:
+            mine.execute("RESET lock_timeout")
+    assert [group.name for group in otto.groups.all()] == ["Administrators"]
+
+
+def test_who_is_gone_meanwhile_is_told() -> None:
+    adam, otto = a_person("Administrators", "adam"), a_person("Viewers", "otto")
+    User.objects.filter(pk=otto.pk).delete()
+    with pytest.raises(ChangedMeanwhileError):
+        accounts.store(otto, of_role("Viewers"), adam, "")
 
 
 def test_a_superuser_is_changed_by_superusers_only() -> None:

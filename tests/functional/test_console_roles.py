@@ -190,12 +190,12 @@ def test_a_right_that_was_taken_meanwhile_does_not_count() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_administrators_cannot_lock_each_other_out() -> None:
-    """Whoever changes a role holds every role by which somebody manages people."""
+@pytest.mark.parametrize("held", ["auth_group WHERE name = 'Administrators'", "auth_user"])
+def test_two_administrators_cannot_lock_each_other_out(held: str) -> None:
+    """Whoever changes a role holds every role by which somebody manages people, and themselves."""
     adam, viewers = a_person("Administrators"), role("Viewers")
-    held = "SELECT FROM auth_group WHERE name = 'Administrators' FOR NO KEY UPDATE"
     with raw_connection("the other one") as other, other.transaction(), connection.cursor() as mine:
-        other.execute(held)
+        other.execute(f"SELECT FROM {held} FOR NO KEY UPDATE")
         mine.execute("SET lock_timeout = '200ms'")
         try:
             with pytest.raises(OperationalError):
