@@ -18,11 +18,11 @@ from integration.http_api.errors import HttpApiError, NoSuchAddressError
 from integration.policy.failure import FailureClass
 
 log = logging.getLogger(__name__)
-# Beside conflicts: what the database gave up because of others at work in it. What a row refers to
-# may have been deleted, and what it is to be may have been stored, since it was looked up.
-IN_THE_WAY: Final = frozenset(
-    {"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT", "FOREIGN_KEY_VIOLATION", "UNIQUE_VIOLATION"}
-)
+# Beside conflicts: what the database gave up because of others at work in it.
+IN_THE_WAY: Final = frozenset({"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT"})
+# What a row refers to may have been deleted, and what it is to be may have been stored, since it
+# was looked up. Or that is so every time, which somebody has to mend.
+OVERTAKEN: Final = frozenset({"FOREIGN_KEY_VIOLATION", "UNIQUE_VIOLATION"})
 # Errors of the server that pass: it has no memory, disk or connection left, is stopped, cannot read
 # its files, or has ended a session that was idle for too long.
 PASSING: Final = ("53", "57P", "58", "25P03", "25P04")
@@ -77,6 +77,9 @@ def _of_database(request: HttpRequest, failure: AnyDatabaseError) -> HttpRespons
     judged = classify(failure)
     if judged.kind is FailureClass.CONFLICT or judged.code in IN_THE_WAY:
         log.warning("the HTTP API was held up: %s at %s", *what_and_where(failure))
+        return answers.held_up(judged.code)
+    if judged.code in OVERTAKEN:
+        log.error("the HTTP API was overtaken: %s at %s", *what_and_where(failure))
         return answers.held_up(judged.code)
     # Sent again as it is, it would be refused again: only a change here can help.
     log.error("the HTTP API is refused by the database: %s at %s", *what_and_where(failure))

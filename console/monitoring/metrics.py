@@ -1,6 +1,7 @@
 """/metrics: the figures in Prometheus' text format, and who may read them."""
 
 import hmac
+import logging
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import accumulate
@@ -19,10 +20,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from console.http_api.entrance import is_outage, what_and_where
 from console.layout.access import Right, has, scope_of
 from crontasks.health import metrics
 from integration.selectors.metrics import Family
 
+log = logging.getLogger(__name__)
 PREFIX: Final = "sluice_"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,7 +55,9 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
         return refused
     try:
         figures = exposed(metrics.everything())
-    except DatabaseError:
+    except DatabaseError as failure:
+        level = logging.WARNING if is_outage(failure) else logging.ERROR
+        log.log(level, "there are no figures: %s at %s", *what_and_where(failure))
         return HttpResponse(NO_DATABASE, status=503, content_type="text/plain; charset=utf-8")
     return HttpResponse(figures, content_type=CONTENT_TYPE)
 

@@ -91,22 +91,28 @@ def failing(sqlstate: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "code"),
+    ("sqlstate", "code", "level"),
     [
-        ("53200", "DATABASE_DOWN"),  # out of memory
-        ("53400", "DATABASE_DOWN"),  # a limit of the configuration
-        ("58030", "DATABASE_DOWN"),  # an error of input or output
-        ("25P03", "DATABASE_DOWN"),  # a session that was idle in its transaction
-        ("25P04", "DATABASE_DOWN"),  # a transaction that took too long
-        ("57014", "STATEMENT_TIMEOUT"),
-        ("23503", "FOREIGN_KEY_VIOLATION"),  # as when a queue is deleted after its look-up
-        ("23505", "UNIQUE_VIOLATION"),
+        ("53200", "DATABASE_DOWN", "WARNING"),  # out of memory
+        ("53400", "DATABASE_DOWN", "WARNING"),  # a limit of the configuration
+        ("58030", "DATABASE_DOWN", "WARNING"),  # an error of input or output
+        ("25P03", "DATABASE_DOWN", "WARNING"),  # a session that was idle in its transaction
+        ("25P04", "DATABASE_DOWN", "WARNING"),  # a transaction that took too long
+        ("40001", "SERIALIZATION_FAILURE", "WARNING"),
+        ("40P01", "DEADLOCK", "WARNING"),
+        ("57014", "STATEMENT_TIMEOUT", "WARNING"),
+        # As when a queue is deleted after its look-up; or so it is every time.
+        ("23503", "FOREIGN_KEY_VIOLATION", "ERROR"),
+        ("23505", "UNIQUE_VIOLATION", "ERROR"),
     ],
 )
-def test_what_passes_is_told_to_be_sent_again(partner: Partner, sqlstate: str, code: str) -> None:
+def test_what_passes_is_told_to_be_sent_again(
+    partner: Partner, caplog: pytest.LogCaptureFixture, sqlstate: str, code: str, level: str
+) -> None:
     with failing(sqlstate):
         answer = partner.post({"n": 1}, headers=OWN)
     said = problem(answer, 503, code)
+    assert [one.levelname for one in caplog.records if one.name == WHERE] == [level]
     assert "nothing was stored" in said["detail"]
     assert int(answer["Retry-After"]) > 0
     assert not Receipt.objects.exists()

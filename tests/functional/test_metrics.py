@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -280,6 +281,21 @@ def test_the_queries_do_not_grow_with_the_queues(
     # Five more are savepoints inside the test's own transaction.
     with django_assert_max_num_queries(QUERIES + 5):
         scraped()
+
+
+@pytest.mark.parametrize(("sqlstate", "level"), [("53200", "WARNING"), ("XX000", "ERROR")])
+def test_figures_that_fail_are_an_error_in_the_log_unless_the_database_cannot_serve(
+    caplog: pytest.LogCaptureFixture, sqlstate: str, level: str
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "ALTER TABLE integration_tally RENAME TO kept; CREATE FUNCTION fails() RETURNS int "
+            f"STABLE LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$; "
+            "CREATE VIEW integration_tally AS SELECT * FROM kept WHERE fails() = 0"
+        )
+    assert Client().get("/metrics").status_code == 503
+    [line] = [one for one in caplog.records if one.name == "console.monitoring.metrics"]
+    assert line.levelname == level
 
 
 @pytest.mark.parametrize("who", ["a stranger", "without a role", "limited to a system"])
