@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from django.db import DatabaseError, transaction
@@ -64,8 +65,9 @@ def run_at_once(post: Post, pieces: Sequence[Piece], *, limit: timedelta = LIMIT
 
     What handlers publish is written to the outbox with it. `limit` bounds all of it together;
     no statement begins later. Raises CallFailedError, and then nothing is stored but a track of
-    each try, unless it says that the commit has no answer; NoSuchServiceError and SwitchedOffError
-    before anything is done; and AnotherWasFasterError.
+    each try, unless it says that the commit has no answer, or what a handler had put off until
+    after it failed; NoSuchServiceError and SwitchedOffError before anything is done; and
+    AnotherWasFasterError.
     """
     reader = _reader(post)
     ends = time.monotonic() + limit.total_seconds()
@@ -122,8 +124,11 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
     token = current.set(outbound)
     guard = Guard(limit)
     is_done = False
+    commits: list[str] = []
     try:
         with transaction.atomic(using=alias()):
+            # Before any hook of a handler's, which may fail when nothing can be undone any more.
+            transaction.on_commit(partial(commits.append, post.message_id), using=alias())
             bound(limit)
             arrival = next_arrival()
             endings = _called(units, arrival, outbound, guard)
@@ -136,7 +141,7 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
             is_done = True
         return answer
     except DatabaseError as e:
-        if is_done and may_have_committed(e):
+        if commits or (is_done and may_have_committed(e)):
             raise CallFailedError(classify(e), may_be_stored=True) from e
         # The commit itself, or what the handlers had published, was refused.
         raise _Undone(0, classify(e), 0) from e

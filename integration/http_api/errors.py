@@ -289,8 +289,8 @@ class NoSuchMessageError(HttpApiError):
 class CallFailedError(HttpApiError):
     """The service ran at once and failed; all that it did is undone.
 
-    Unless `may_be_stored`: then it was done, and its commit has no answer. `reason` is the
-    failure's code.
+    Unless `may_be_stored`: then it was done, and its commit has no answer, or what a handler had
+    put off until after it failed. `reason` is the failure's code.
     """
 
     status = 503
@@ -298,13 +298,14 @@ class CallFailedError(HttpApiError):
     advice = "{stored} {step}"
 
     def __init__(self, failure: Failure, where: str = "", *, may_be_stored: bool = False) -> None:
-        status, step = _FINAL.get(failure.kind, (503, "Send it again later."))
+        later = (503, "Send it again later.")
+        status, step = later if may_be_stored else _FINAL.get(failure.kind, later)
         stored = "Nothing was stored."
         if may_be_stored:
             stored, step = MAY_BE_STORED, AGAIN_BY_ITS_KEY
         super().__init__(failure=failure, where=where, stored=stored, step=step)
         self.status, self.reason, self.failure = status, failure.code, failure
-        self.retry_after = None if failure.kind in _FINAL else timedelta(seconds=30)
+        self.retry_after = timedelta(seconds=30) if status == 503 else None
 
 
 # Problems that a repetition does not mend: their status, and what to do instead.

@@ -11,7 +11,7 @@ from django.db import connection
 from devstack import ports
 from integration.http_api.at_once import run_at_once
 from integration.http_api.bodies import Piece
-from integration.http_api.errors import CallFailedError
+from integration.http_api.errors import MAY_BE_STORED, CallFailedError
 from integration.http_api.receipts import Post
 from integration.models import (
     EnterpriseService,
@@ -171,6 +171,26 @@ class TestFailure:
         partner.system.save()
         problem(partner.post({"n": 1}, **ES), 503, "SWITCHED_OFF")
         problem(partner.post({"n": 1}, service="Nobody", **ES), 404, "NO_SUCH_SERVICE")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("sqlstate", "code"), [("40P01", "DEADLOCK"), ("23514", "CHECK_VIOLATION")]
+)
+def test_what_fails_after_the_commit_undoes_nothing_and_is_not_run_again(
+    partner: Partner, sqlstate: str, code: str
+) -> None:
+    body = {"n": 1, "do": "late", "sqlstate": sqlstate}
+    for headers in ({}, {"Idempotency-Key": "k"}):
+        answer = partner.post(body, headers=headers, **ES)
+        said = problem(answer, 503, code)
+        assert said["next_step"].startswith(MAY_BE_STORED)
+        assert "Retry-After" in answer
+    assert Effect.objects.count() == 2
+    assert tracks() == ["APPLIED", "APPLIED"]
+    again = partner.post(body, headers={"Idempotency-Key": "k"}, **ES)
+    assert (again.status_code, again.json()["repeated"]) == (200, True)
+    assert Effect.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from django.db import IntegrityError, connection, connections, transaction
@@ -85,10 +86,10 @@ def bring_in_vain(key: str) -> None:
         raise ValueError
 
 
-def deadlock() -> None:
+def meet(sqlstate: str) -> None:
     """Raise what PostgreSQL raises, at the place where the statement is."""
     with connection.cursor() as cursor:
-        cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'made up' USING ERRCODE = '40P01'; END $$")
+        cursor.execute(f"DO $$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$")
 
 
 def time_out() -> None:
@@ -148,7 +149,8 @@ DEEDS = {
     "brings_and_fails": lambda m: bring(m.body["object"], fails=True),
     "swallow": lambda _: swallow(),
     "until": until,
-    "deadlock": lambda _: deadlock(),
+    "deadlock": lambda _: meet("40P01"),
+    "late": lambda m: transaction.on_commit(partial(meet, m.body["sqlstate"])),
     "timeout": lambda _: time_out(),
     "orphan": lambda _: Child.objects.create(parent_id=-1),
     "publish": publish,
