@@ -19,6 +19,7 @@ from console.server.limits import FORM_BYTES
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.reading import ConfigFileError
 from crontasks.errors import BadParametersError, WorkersUnreachableError
+from crontasks.running.outage import is_of_others
 from integration.actions.errors import (
     BadRecipeError,
     PauseEndError,
@@ -27,6 +28,7 @@ from integration.actions.errors import (
     RowBusyError,
 )
 from integration.errors import IntegrationError
+from integration.handlers.failures import classify
 from integration.http_api.body_errors import BodyTooLargeError, CutShortError
 from integration.http_api.errors import HttpApiError
 from integration.kafka.errors import BrokerUnreachableError
@@ -74,11 +76,14 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
     if isinstance(refusal, IntegrationError):
         return _not_done(refusal)
     assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
-    # A value that it does not take, or a row that is in the way, is no outage: sent again, the
-    # same request would fail again.
     if is_outage(failure):
         log.warning("the operator API cannot store: %s at %s", *what_and_where(failure))
         return answers.no_database(request, failure)
+    if is_of_others(failure):
+        log.warning("the operator API was held up: %s at %s", *what_and_where(failure))
+        return answers.held_up(classify(failure).code)
+    # A value that the database does not take, or a row that is in the way, is neither: sent again,
+    # the same request would fail again.
     log.error("the operator API failed: %s at %s", *what_and_where(failure))
     return answers.broken(request)
 

@@ -21,6 +21,12 @@ def is_of_database(error: BaseException) -> bool:
     return failure.kind is FailureClass.OUTAGE and failure.code.startswith("DATABASE_")
 
 
+def is_of_others(error: BaseException) -> bool:
+    """Return whether others at work in the database were in the way; what was begun is undone."""
+    failure = classify(error)
+    return failure.kind is FailureClass.CONFLICT or failure.code == "LOCK_NOT_AVAILABLE"
+
+
 @contextmanager
 def in_one_line(
     what: str,

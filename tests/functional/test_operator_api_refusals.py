@@ -9,7 +9,7 @@ from django.db import connection
 from django.utils import timezone
 
 from console.models import Limit
-from integration.models import BulkRun, ExternalSystem, MessageError
+from integration.models import BulkRun, Endpoint, ExternalSystem, MessageError
 from tests.support.http_api import problem
 from tests.support.operator_api import Program, a_program, facts
 from tests.support.rows import a_blocked_queue, a_queue_row
@@ -42,6 +42,34 @@ def test_a_value_that_cannot_be_read_is_no_outage_of_the_database(program: Progr
             [queue.pk],
         )
     problem(program.get(f"/queues/{queue.name}"), 500, "INTERNAL_ERROR")
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "status", "code"),
+    [
+        ("40P01", 503, "DEADLOCK"),
+        ("40001", 503, "SERIALIZATION_FAILURE"),
+        ("55P03", 503, "LOCK_NOT_AVAILABLE"),
+        ("23505", 500, "INTERNAL_ERROR"),
+    ],
+)
+def test_who_is_held_up_by_others_may_send_it_again(
+    program: Program, caplog: pytest.LogCaptureFixture, sqlstate: str, status: int, code: str
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$; CREATE TRIGGER fails "
+            "BEFORE UPDATE ON integration_endpoint FOR EACH ROW EXECUTE FUNCTION fails()"
+        )
+    system = ExternalSystem.objects.create(name="plant")
+    Endpoint.objects.create(name="orders", system=system, endpoint_type="file")
+    answer = program.post("/endpoints/orders/disablings", {"reason": "x"})
+    problem(answer, status, code)
+    assert ("Retry-After" in answer) == (status == 503)
+    [line] = [one for one in caplog.records if one.name == "console.api.problems"]
+    assert line.levelname == ("WARNING" if status == 503 else "ERROR")
+    assert Endpoint.objects.get().enabled
 
 
 @pytest.mark.parametrize("text", [HALF, f'{{"a": "{HALF}"}}'])
