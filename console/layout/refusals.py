@@ -13,7 +13,7 @@ from django.views.decorators.csrf import requires_csrf_token
 from django.views.defaults import page_not_found, permission_denied
 
 from console.layout import trail
-from crontasks.running.outage import is_of_database
+from crontasks.running.outage import is_of_database, is_of_others
 
 PAGES: Final = "console/refusals/"
 # A standby takes over within seconds; whoever looks at a page is to see that soon.
@@ -47,14 +47,17 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def failed(request: HttpRequest) -> HttpResponse:
     """Django's `handler500`: a page that asks neither the database nor who it is for.
 
-    Where it is the database that failed: 503, and the page loads itself again if it is only read.
+    Where it is the database that failed, or others at work in it were in the way: 503, and the page
+    loads itself again if it is only read.
     """
     # Its own page, so that an error in the frame of the others cannot keep it from being shown.
     where = {"style": static("console/vendor/tabler.min.css"), "overview": get_script_prefix()}
     # Django calls this where it caught the failure, and does not hand it over.
     failure = sys.exc_info()[1]
-    if failure is None or not is_of_database(failure):
+    is_held_up = failure is not None and is_of_others(failure)
+    if failure is None or not (is_held_up or is_of_database(failure)):
         return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
+    where["held_up"] = "yes" if is_held_up else ""
     where["again"] = AGAIN_SECONDS if request.method in {"GET", "HEAD"} else ""
     page = render_to_string(f"{PAGES}503.html", where)
     return HttpResponse(page, status=503, headers={"Retry-After": AGAIN_SECONDS})

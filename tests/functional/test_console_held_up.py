@@ -1,0 +1,36 @@
+"""What a person is told where the database gave a page up, because of others at work in it."""
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from console.layout.access import Right
+from console.people import roles
+from tests.support.rows import a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "status"), [("40P01", 503), ("40001", 503), ("55P03", 503), ("XX000", 500)]
+)
+def test_who_is_held_up_by_others_is_told_to_do_it_again(sqlstate: str, status: int) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(a_person("Administrators"))
+    viewers = Group.objects.get(name="Viewers")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$; CREATE TRIGGER fails BEFORE INSERT "
+            "ON integration_configurationchange FOR EACH ROW EXECUTE FUNCTION fails()"
+        )
+    asked = {"rights": ["view", "operate"], "seen": roles.stamp(viewers)}
+    answer = client.post(reverse("role", args=[viewers.pk]), asked)
+    assert answer.status_code == status
+    assert ("Retry-After" in answer) == (status == 503)
+    # The database does answer; and nothing is sent again unasked.
+    assert "No database" not in answer.text
+    assert 'http-equiv="refresh"' not in answer.text
+    assert roles.rights_of(Group.objects.get(name="Viewers")) == {Right.VIEW}
