@@ -11,7 +11,14 @@ from integration.actions import failures
 from integration.actions.configuration import Author
 from integration.actions.errors import QueueMismatchError, TopicAbsentError
 from integration.actions.generations import begin_generations
-from integration.actions.queues import NO_STOP, NOTHING_OPEN, RUNNING, WAITS_NO_MORE, note
+from integration.actions.queues import (
+    NO_STOP,
+    NOTHING_OPEN,
+    RUNNING,
+    WAITS_NO_MORE,
+    lock,
+    note,
+)
 from integration.actions.transaction import short_transaction
 from integration.actions.underway import fence_left
 from integration.counting import so_many
@@ -85,6 +92,7 @@ def adopt(
     if facts is None:
         raise TopicAbsentError(topic=queue.topic)
     with short_transaction():
+        lock(queue_id)
         blocked = _blocked_by_topic(queue_id)
         if not blocked:
             raise QueueMismatchError("No partition is blocked for its topic any more.")
@@ -231,16 +239,17 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
 
 
 def _record_untried(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> None:
-    """Record what nobody will try: the rest of a topic that is no more, and what an end passes."""
-    first, high = facts.low[row.partition], facts.high[row.partition]
+    """Record what nobody will try: the rest of a topic that is no more, and what is passed."""
+    first, until = facts.low[row.partition], _start(row, place, facts)
     if facts.topic_uuid == row.topic_uuid:
-        first = max(first, min(row.next_offset, _kept_until(row, facts)))
+        # From its start, too: what came after that and has expired.
+        first = min(row.next_offset, _kept_until(row, facts))
         # What was done at offsets that other messages have now does not stand for these.
         row.done_offsets = [at for at in row.done_offsets if at < _kept_until(row, facts)]
     elif row.high_watermark is not None:
         record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
-    if place is Place.END:
-        record_gap(row, facts.topic_uuid, (first, high), by=actor)
+    if first < until:
+        record_gap(row, facts.topic_uuid, (first, until), by=actor)
 
 
 def _give_up(row: QueuePartition) -> str:

@@ -9,6 +9,7 @@ from django.db.models import Count, Max, Min, Q
 
 from integration.codec import decode_headers
 from integration.counting import listed, so_many
+from integration.delivery.added import Addition
 from integration.delivery.relay import policy
 from integration.kafka import admin, aftermath, looks
 from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
@@ -114,7 +115,11 @@ def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: 
         )
         return
     # What the topic got since the backup was read from its beginning, and would be again.
-    add_new_partitions(queue, look.facts)
+    if add_new_partitions(queue, look.facts) is Addition.LATER:
+        traces.remarks.append(
+            f"{queue.name}: its topic {queue.topic} got partitions back that it had before, and "
+            "the queue is at work on failures of them. They are read from their beginning later."
+        )
     places = list(queue.partitions.order_by("partition"))
     here = [place for place in places if place.topic_uuid == look.facts.topic_uuid]
     if len(here) < len(places):

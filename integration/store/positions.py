@@ -63,6 +63,10 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> Addition:
         generation = max((row.generation for row in present), default=0)
         first, waits = dict.fromkeys(sorted(new), 0), after if by_key else None
         store_positions(queue, facts, first, begins_after=waits, generation=generation, epoch=epoch)
+    if present:
+        # A run may have been fenced. Asked for after the transaction: whoever has locked the queue
+        # may be waiting for a partition.
+        leave_request(queue.pk)
     return Addition.DONE
 
 
@@ -70,8 +74,8 @@ def _epoch_of_new(present: Sequence[QueuePartition], new: Collection[int]) -> in
     """The epoch that they begin with: what is left of one is a dead owner's only to a higher one.
 
     The owner of the lowest partition works for what is left; None while it has begun something,
-    or while its row is held. Where something is left, that owner is fenced, and another run asked
-    for: what it has chosen, but not begun, is not its own any more. To be called in a transaction.
+    or while its row is held. Where something is left, that owner is fenced: what it has chosen, but
+    not begun, is not its own any more. To be called in a transaction.
     """
     epoch = max((row.epoch for row in present), default=0)
     if not present:
@@ -83,7 +87,6 @@ def _epoch_of_new(present: Sequence[QueuePartition], new: Collection[int]) -> in
     if lowest is None or is_at_work(lowest):
         return None
     here.update(epoch=lowest.epoch + 1)
-    leave_request(lowest.queue_id)
     return max(epoch, lowest.epoch + 1)
 
 

@@ -1,4 +1,4 @@
-"""A topic made anew with more partitions than the one before: where the further ones begin."""
+"""What adopting a topic counts as untried, and where further partitions of one made anew begin."""
 
 from datetime import timedelta
 
@@ -14,6 +14,17 @@ from tests.support.rows import TOPIC_UUID, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 LARGER = TopicFacts("second-topic", {0: 0, 1: 0, 2: 1}, {0: 7, 1: 7, 2: 9})
+
+
+@pytest.mark.parametrize(("place", "untried"), [(Place.START, (6, 15)), (Place.END, (6, 20))])
+def test_what_came_after_a_lost_end_and_has_expired_is_recorded_as_untried(
+    place: Place, untried: tuple[int, int]
+) -> None:
+    queue = a_queue_row("continuous")
+    a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED", lost_from=6)
+    grown_and_expired = TopicFacts(TOPIC_UUID, {0: 15}, {0: 20})
+    blocks.adopt(queue.pk, place=place, facts=grown_and_expired, actor="otto")
+    assert list(Gap.objects.values_list("from_offset", "to_offset")) == [untried]
 
 
 @pytest.mark.parametrize(("place", "offset"), [(Place.START, 1), (Place.END, 9)])
