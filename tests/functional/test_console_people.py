@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
+from psycopg.errors import LockNotAvailable
 
 from console.layout.access import Right, has
 from console.models import Limit
@@ -274,10 +275,11 @@ def test_two_administrators_cannot_lock_each_other_out() -> None:
         other.execute(held)
         mine.execute("SET lock_timeout = '200ms'")
         try:
-            with pytest.raises(OperationalError):
+            with pytest.raises(OperationalError) as refused:
                 accounts.store(otto, of_role("Viewers"), adam, "")
         finally:
             mine.execute("RESET lock_timeout")
+    assert isinstance(refused.value.__cause__, LockNotAvailable)
     assert [group.name for group in otto.groups.all()] == ["Administrators"]
 
 

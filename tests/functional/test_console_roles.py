@@ -11,6 +11,7 @@ from django.db import OperationalError, connection
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
+from psycopg.errors import LockNotAvailable
 
 from console.layout.access import Right, has
 from console.models import GroupRule, Limit
@@ -198,10 +199,11 @@ def test_two_administrators_cannot_lock_each_other_out(held: str) -> None:
         other.execute(f"SELECT FROM {held} FOR NO KEY UPDATE")
         mine.execute("SET lock_timeout = '200ms'")
         try:
-            with pytest.raises(OperationalError):
+            with pytest.raises(OperationalError) as refused:
                 roles.change(viewers, frozenset(), as_read(adam), "", seen=roles.stamp(viewers))
         finally:
             mine.execute("RESET lock_timeout")
+    assert isinstance(refused.value.__cause__, LockNotAvailable)
     assert rights("Viewers") == {Right.VIEW}
 
 
