@@ -200,12 +200,19 @@ def _everybody() -> QuerySet[User]:
     return accounts.prefetch_related("groups", "sluice_limit__systems")
 
 
+def lockable() -> QuerySet[User]:
+    """Accounts that nobody else changes once they are read.
+
+    Rows that refer to them, such as of sessions, can still be added.
+    """
+    manager = account_model()._default_manager
+    # A manager of the project's may join others, which are none of ours.
+    return manager.select_for_update(no_key=True, of=("self",))
+
+
 def locked(known: User | None) -> User:
     """The stored account, which nobody else changes meanwhile; without one, a new account."""
-    model = account_model()
-    if known is None:
-        return model()
-    return model._default_manager.select_for_update().get(pk=known.pk)
+    return account_model()() if known is None else lockable().get(pk=known.pk)
 
 
 def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> User:
@@ -216,9 +223,8 @@ def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> Use
     """
     asking = cast("User", by)
     keys = [one.pk for one in (known, asking) if one is not None]
-    stored = account_model()._default_manager.filter(pk__in=keys)
     # In one order, so that nobody waits for somebody who waits for them.
-    rows = {one.pk: one for one in stored.order_by("pk").select_for_update()}
+    rows = {one.pk: one for one in lockable().filter(pk__in=keys).order_by("pk")}
     # Rights are kept with the object, and somebody may just have taken them.
     decider = rows.get(asking.pk) or AnonymousUser()
     require(decider, Right.PEOPLE)
