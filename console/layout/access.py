@@ -1,6 +1,7 @@
 """Rights of people. Every view names the right it needs; pages show what is missing."""
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, wraps
@@ -89,6 +90,8 @@ class Reach:
 
 NOWHERE: Final = Reach(frozenset(), Scope(frozenset()))
 EVERYWHERE: Final = Reach(frozenset(Right), EVERYTHING)
+# What is kept with a person of their rights: ours, and what Django's backend keeps.
+KEPT: Final = ("sluice_reach", "_perm_cache", "_user_perm_cache", "_group_perm_cache")
 
 
 def has(user: User | AnonymousUser, right: Right) -> bool:
@@ -136,6 +139,24 @@ def narrow(user: User, words: Iterable[str]) -> None:
     reach = _reach_of(user)
     kept = frozenset(right for right in reach.rights if right.word in set(words))
     user.sluice_reach = Reach(kept, reach.scope)  # type: ignore[attr-defined] # as below
+
+
+def anew(user: User | AnonymousUser, stored: User | None) -> User | AnonymousUser:
+    """This person with what is left by now of the rights that they came with.
+
+    `stored` is their row, read under a lock; without one nobody is left.
+    """
+    if stored is None or user.is_anonymous:
+        return AnonymousUser()
+    came_with = [right.word for right in Right if has(user, right)]
+    # A copy, not the row: a backend of the project may have put on the person whence rights come.
+    person = copy(user)
+    person.is_active = user.is_active and stored.is_active
+    person.is_superuser = user.is_superuser and stored.is_superuser
+    for name in KEPT:
+        vars(person).pop(name, None)
+    narrow(person, came_with)
+    return person
 
 
 def _reach_of(user: User | AnonymousUser) -> Reach:

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from console.layout import access
 from console.layout.access import ROLES, Right, require, scope_of
 from console.people import limits, sessions
 from integration.actions import configuration
@@ -118,6 +119,7 @@ def store(
     `seen` is the stamp() of what the change was made from. Raises PermissionDenied for who may not
     manage people, PersonProtectedError, ChangedMeanwhileError.
     """
+    require(by, Right.PEOPLE)
     with transaction.atomic():
         account = _judged(known, wanted, by)
         before = None if known is None else facts(account)
@@ -215,6 +217,11 @@ def locked(known: User | None) -> User:
     return account_model()() if known is None else lockable().get(pk=known.pk)
 
 
+def anew(by: User | AnonymousUser) -> User | AnonymousUser:
+    """The person with the rights that they still have, whom nobody changes meanwhile."""
+    return access.anew(by, lockable().filter(pk=cast("User", by).pk).first())
+
+
 def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> User:
     """The account that `by` may change so, as it is stored; without one, a new account.
 
@@ -225,9 +232,10 @@ def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> Use
     keys = [one.pk for one in (known, asking) if one is not None]
     # In one order, so that nobody waits for somebody who waits for them.
     rows = {one.pk: one for one in lockable().filter(pk__in=keys).order_by("pk")}
-    # Rights are kept with the object, and somebody may just have taken them.
-    decider = rows.get(asking.pk) or AnonymousUser()
+    # Somebody may just have taken their rights.
+    decider = access.anew(by, rows.get(asking.pk))
     require(decider, Right.PEOPLE)
+    refuse_limited(decider)
     account = account_model()() if known is None else rows.get(known.pk)
     if account is None:
         raise ChangedMeanwhileError(str(known), None)
@@ -252,6 +260,16 @@ def _columns() -> set[str]:
 
 def _names(systems: Iterable[ExternalSystem]) -> list[str]:
     return sorted(system.name for system in systems)
+
+
+def refuse_limited(by: User | AnonymousUser) -> None:
+    """Raises PersonProtectedError for whoever is limited to some external systems."""
+    if not scope_of(by).is_whole:
+        raise PersonProtectedError(
+            "People and their roles are shared by all external systems, and you are limited to "
+            "some of them.",
+            next_step="Ask an administrator without that limit.",
+        )
 
 
 def refuse_above(known: User, by: User | AnonymousUser) -> None:
@@ -305,7 +323,7 @@ def _refuse_lockout(known: User, wanted: Wanted, by: User | AnonymousUser) -> No
     if known.pk != by.pk or known.is_superuser:
         return
     keeps = Right.PEOPLE.permission in _rights(Q(group__in=wanted.roles))
-    if wanted.is_active and keeps and wanted.systems is None and scope_of(by).is_whole:
+    if wanted.is_active and keeps and wanted.systems is None:
         return
     raise PersonProtectedError(
         "This would remove your own right to manage people, and you could not undo it.",

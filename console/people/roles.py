@@ -1,14 +1,14 @@
 """Roles: which rights each has, and changes of these, each with its one row of audit."""
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
-from console.layout.access import Right, has, require, scope_of
-from console.people.accounts import PersonProtectedError, locked, refuse_taking
+from console.layout.access import Right, has, require
+from console.people.accounts import PersonProtectedError, anew, refuse_limited, refuse_taking
 from console.people.company import rules
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
@@ -86,17 +86,18 @@ def change(
     taken; ChangedMeanwhileError.
     """
     require(by, Right.PEOPLE)
-    _refuse_limited(by)
     with transaction.atomic():
         stored = _locked(known)
-        # Somebody else may just have taken it: two people could lock each other out.
-        require(_anew(by), Right.PEOPLE)
+        # Somebody else may just have taken rights: two people could lock each other out.
+        decider = anew(by)
+        require(decider, Right.PEOPLE)
+        refuse_limited(decider)
         had = frozenset() if stored is None else rights_of(stored)
         if stored is None or configuration.stamp_of(_facts(had)) != seen:
             raise ChangedMeanwhileError(f"The role {known.name}", stored)
-        _refuse_foreign(had ^ wanted, by)
+        _refuse_foreign(had ^ wanted, decider)
         if had - wanted:
-            refuse_taking(stored, by)
+            refuse_taking(stored, decider)
         is_new = _write(stored, wanted, Author(by.get_username(), reason))
         _refuse_loss(had - wanted, by)
         return is_new
@@ -151,14 +152,6 @@ def _permissions(rights: Iterable[Right]) -> QuerySet[Permission]:
     return Permission.objects.filter(content_type__app_label="integration", codename__in=codes)
 
 
-def _refuse_limited(by: User | AnonymousUser) -> None:
-    if not scope_of(by).is_whole:
-        raise PersonProtectedError(
-            "A role counts with every external system, and you are limited to some of them.",
-            next_step="Ask an administrator without that limit.",
-        )
-
-
 def _refuse_foreign(changed: Iterable[Right], by: User | AnonymousUser) -> None:
     """Nobody gives or takes what they do not have: they could have others give it to them."""
     lacking = [right for right in Right if right in frozenset(changed) and not has(by, right)]
@@ -172,7 +165,7 @@ def _refuse_foreign(changed: Iterable[Right], by: User | AnonymousUser) -> None:
 
 def _refuse_loss(taken: Iterable[Right], by: User | AnonymousUser) -> None:
     """Nobody takes from themselves what they could not give back. Raises PersonProtectedError."""
-    after = _anew(by)
+    after = anew(by)
     lost = [right for right in Right if right in frozenset(taken) and not has(after, right)]
     if lost:
         words = "; ".join(right.words for right in lost)
@@ -180,11 +173,3 @@ def _refuse_loss(taken: Iterable[Right], by: User | AnonymousUser) -> None:
             f"This would take a right from yourself, and you could not undo it: {words}.",
             next_step="Ask a superuser, or somebody who has this right by another role.",
         )
-
-
-def _anew(by: User | AnonymousUser) -> User:
-    """The person as they are stored now, whom nobody changes meanwhile.
-
-    Rights are kept with the object.
-    """
-    return locked(cast("User", by))
