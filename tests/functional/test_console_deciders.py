@@ -7,14 +7,18 @@ import pytest
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
 from console.layout.access import Right, has, narrow
-from console.models import Limit
+from console.models import CompanyIdentity, GroupRule, Limit
 from console.people import accounts, roles
 from console.people.accounts import PersonProtectedError, Wanted
-from integration.models import ConfigurationChange
-from integration.store.sessions import raw_connection
+from console.people.company import rules
+from integration.actions.configuration import Author
+from integration.models import ConfigurationChange, ExternalSystem
+from integration.store.sessions import database_now, raw_connection
+from tests.support.company_login import a_rule
 from tests.support.rows import a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -41,10 +45,19 @@ def change_role(by: User) -> None:
     roles.change(viewers, frozenset(), by, "", seen=roles.stamp(viewers))
 
 
-@pytest.fixture(params=[change_person, change_role])
+def store_rule(by: User) -> None:
+    rules.store(None, GroupRule(group="/new", role=role("Viewers")), (), by, "")
+
+
+def delete_rule(by: User) -> None:
+    rules.delete(GroupRule.objects.get(group="/ops"), by, "")
+
+
+@pytest.fixture(params=[change_person, change_role, store_rule, delete_rule])
 def changed(request: pytest.FixtureRequest) -> Callable[[User], None]:
-    """A change of a person or a role by somebody."""
+    """A change of a person, a role or a rule by somebody."""
     a_person("Viewers", "otto")
+    a_rule("/ops", "Operators")
     change: Callable[[User], None] = request.param
     return change
 
@@ -54,6 +67,14 @@ class Directory(ModelBackend):
 
     def get_all_permissions(self, user_obj: Any, obj: object = None) -> set[str]:
         return getattr(user_obj, "told", set())
+
+
+def by_the_company(person: User, *groups: str) -> None:
+    """The person has come by the company login, in these groups."""
+    identity = CompanyIdentity.objects.create(
+        person=person, issuer="https://id", subject=person.username, seen_at=database_now()
+    )
+    rules.apply(identity, groups, Author(person.username, ""))
 
 
 def test_a_right_that_was_taken_meanwhile_does_not_count(changed: Callable[[User], None]) -> None:
@@ -120,3 +141,67 @@ def test_who_changes_people_can_have_new_sessions_meanwhile() -> None:
         accounts.locked(adam)
         shared = f"SELECT id FROM auth_user WHERE id = {adam.pk} FOR KEY SHARE NOWAIT"
         assert other.execute(shared).fetchall() == [(adam.pk,)]
+
+
+def test_nobody_removes_the_rule_by_which_they_manage_people() -> None:
+    adam, rule = a_person("", "adam"), a_rule("/board", "Administrators")
+    by_the_company(adam, "/board")
+    with pytest.raises(PersonProtectedError):
+        rules.delete(rule, User.objects.get(pk=adam.pk), "")
+    lower = GroupRule(pk=rule.pk, group="/board", role=role("Viewers"))
+    with pytest.raises(PersonProtectedError):
+        rules.store(rule, lower, (), User.objects.get(pk=adam.pk), "")
+    assert [group.name for group in adam.groups.all()] == ["Administrators"]
+    assert GroupRule.objects.get().role == role("Administrators")
+    adam.groups.add(Group.objects.create(name="Spare"))
+    role("Spare").permissions.set(role("Administrators").permissions.all())
+    assert rules.delete(rule, User.objects.get(pk=adam.pk), ""), "another role gives it"
+    assert [group.name for group in adam.groups.all()] == ["Spare"]
+
+
+def test_nobody_limits_themselves_by_a_rule() -> None:
+    adam = a_person("Administrators", "adam")
+    by_the_company(adam, "/board")
+    limiting = GroupRule(group="/board", role=role("Viewers"), is_limited=True)
+    systems = [ExternalSystem.objects.create(name="eam")]
+    with pytest.raises(PersonProtectedError):
+        rules.store(None, limiting, systems, User.objects.get(pk=adam.pk), "")
+    assert not GroupRule.objects.exists()
+    assert not Limit.objects.exists()
+
+
+def test_a_rule_is_judged_by_the_role_that_it_has_by_now() -> None:
+    clerks = Group.objects.create(name="Clerks")
+    clerks.permissions.set([permission(Right.PEOPLE), permission(Right.VIEW)])
+    clara, rule = a_person("Clerks", "clara"), a_rule("/board", "Viewers")
+    GroupRule.objects.update(role=role("Administrators"))
+    with pytest.raises(PersonProtectedError):
+        rules.delete(rule, clara, "")
+    assert GroupRule.objects.exists()
+
+
+def test_a_rule_that_is_gone_meanwhile_is_not_removed_again() -> None:
+    adam, rule = a_person("Administrators", "adam"), a_rule("/board", "Viewers")
+    GroupRule.objects.all().delete()
+    assert not rules.delete(rule, adam, "")
+    assert not ConfigurationChange.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("held", ["console_grouprule", "auth_user"])
+def test_two_administrators_cannot_remove_each_others_rules(held: str) -> None:
+    """Whoever changes a rule holds every rule, and everybody for whom the rules are."""
+    adam, otto = a_person("Administrators", "adam"), a_person("", "otto")
+    rule, other_rule = a_rule("/board", "Administrators"), a_rule("/ops", "Operators")
+    by_the_company(otto, "/board")
+    number = other_rule.pk if held == "console_grouprule" else otto.pk
+    with raw_connection("the other one") as other, other.transaction(), connection.cursor() as mine:
+        other.execute(f"SELECT FROM {held} WHERE id = {number} FOR NO KEY UPDATE")
+        mine.execute("SET lock_timeout = '200ms'")
+        try:
+            with pytest.raises(OperationalError) as refused:
+                rules.delete(rule, adam, "")
+        finally:
+            mine.execute("RESET lock_timeout")
+    assert isinstance(refused.value.__cause__, LockNotAvailable)
+    assert GroupRule.objects.filter(pk=rule.pk).exists()

@@ -115,15 +115,26 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     refuse_limited(request)
     known = rules.rule(rule_id)
     if known is None:
-        messages.info(request, "The rule was removed already.")
+        _tell_gone(request)
     elif request.method == "POST":
-        try:
-            rules.delete(known, request.user, reason_of(request))
-        except PersonProtectedError as problem:
-            tell_problem(request, problem)
-        else:
-            messages.success(request, f"The rule for {known.group} was removed.")
+        _delete(request, known)
     return see("company-groups")
+
+
+def _delete(request: HttpRequest, known: GroupRule) -> None:
+    try:
+        is_new = rules.delete(known, request.user, reason_of(request))
+    except PersonProtectedError as problem:
+        tell_problem(request, problem)
+        return
+    if is_new:
+        messages.success(request, f"The rule for {known.group} was removed.")
+    else:
+        _tell_gone(request)
+
+
+def _tell_gone(request: HttpRequest) -> None:
+    messages.info(request, "The rule was removed already.")
 
 
 def _answered(request: HttpRequest, known: GroupRule | None, form: RuleForm) -> HttpResponse:

@@ -5,9 +5,12 @@ from typing import Any, NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
+from django.db.models import Q
 
+from console.layout.access import Right, anew, has, require, scope_of
 from console.models import CompanyIdentity, GroupRule
 from console.people import accounts, limits
+from console.people.accounts import PersonProtectedError
 from integration.actions import configuration
 from integration.actions.configuration import Author, Facts
 from integration.actions.errors import ChangedMeanwhileError
@@ -74,29 +77,41 @@ def store(
 ) -> None:
     """Store a new or changed rule, and apply it to everybody who has come by the company login.
 
-    `seen` is the stamp() of what the change was made from. Raises PersonProtectedError where it
-    would give, or take, what `by` does not have; ChangedMeanwhileError.
+    `seen` is the stamp() of what the change was made from. Raises PermissionDenied for who may not
+    manage people; PersonProtectedError for who is limited, where it would give, or take, what `by`
+    does not have, and where `by` could manage people no longer; ChangedMeanwhileError.
     """
-    accounts.refuse_more([wanted.role, *([known.role] if known else [])], by)
+    require(by, Right.PEOPLE)
     author = Author(by.get_username(), reason)
     with transaction.atomic():
-        before = None if known is None else _locked_facts(known, seen)
+        stored = _locked(known)
+        people, decider = _judged(by)
+        accounts.refuse_more([wanted.role, *([stored.role] if stored else [])], decider)
+        before = None if known is None else _unchanged(known, stored, seen)
         wanted.save()
         wanted.systems.set(systems if wanted.is_limited else ())
         configuration.record(wanted, before, facts(wanted), author)
-        _apply_to_all(author)
+        _apply_to(people, author)
+        _refuse_loss(by)
 
 
-def delete(known: GroupRule, by: User | AnonymousUser, reason: str) -> None:
-    """Remove a rule and what it gave. Raises PersonProtectedError as `store` does."""
-    accounts.refuse_more([known.role], by)
+def delete(known: GroupRule, by: User | AnonymousUser, reason: str) -> bool:
+    """Remove a rule and what it gave; False where it is gone already. Raises what `store` does."""
+    require(by, Right.PEOPLE)
     author = Author(by.get_username(), reason)
     with transaction.atomic():
-        before, number = facts(known), known.pk
-        known.delete()
-        known.pk = number
-        configuration.record(known, before, None, author)
-        _apply_to_all(author)
+        stored = _locked(known)
+        people, decider = _judged(by)
+        if stored is None:
+            return False
+        accounts.refuse_more([stored.role], decider)
+        before = facts(stored)
+        stored.delete()
+        stored.pk = known.pk
+        configuration.record(stored, before, None, author)
+        _apply_to(people, author)
+        _refuse_loss(by)
+    return True
 
 
 def stamp(known: GroupRule) -> str:
@@ -124,9 +139,40 @@ def _facts(rule_: GroupRule, systems: Iterable[ExternalSystem]) -> Facts:
     }
 
 
-def _locked_facts(known: GroupRule, seen: str | None) -> Facts:
-    """The facts of a rule that nobody changes from now on. Raises ChangedMeanwhileError."""
-    stored = GroupRule.objects.select_for_update().filter(pk=known.pk).first()
+def _locked(known: GroupRule | None) -> GroupRule | None:
+    """The stored rule. Nobody else changes it meanwhile, nor any other rule."""
+    # In one order, so that nobody waits for somebody who waits for them; and before any person.
+    rows = list(GroupRule.objects.order_by("pk").select_for_update())
+    return next((one for one in rows if known is not None and one.pk == known.pk), None)
+
+
+def _judged(by: User | AnonymousUser) -> tuple[list[User], User | AnonymousUser]:
+    """Whom the rules are for, and `by` with the rights that they still have.
+
+    Nobody changes any of them meanwhile: two people could lock each other out. Raises
+    PermissionDenied, PersonProtectedError.
+    """
+    known = Q(pk__in=CompanyIdentity.objects.values("person"))
+    rows = list(accounts.lockable().filter(known | Q(pk=by.pk)).order_by("pk"))
+    decider = anew(by, next((one for one in rows if one.pk == by.pk), None))
+    require(decider, Right.PEOPLE)
+    accounts.refuse_limited(decider)
+    return rows, decider
+
+
+def _refuse_loss(by: User | AnonymousUser) -> None:
+    """Nobody takes from themselves what they could not give back. Raises PersonProtectedError."""
+    after = accounts.anew(by)
+    if not has(after, Right.PEOPLE) or not scope_of(after).is_whole:
+        raise PersonProtectedError(
+            "This would take your own right to manage people, or limit you to some external "
+            "systems, and you could not undo it.",
+            next_step="Ask a superuser, or somebody who manages people by another role.",
+        )
+
+
+def _unchanged(known: GroupRule, stored: GroupRule | None, seen: str | None) -> Facts:
+    """The facts of the stored rule, which is locked. Raises ChangedMeanwhileError."""
     before = None if stored is None else facts(stored)
     if before is None or (seen is not None and configuration.stamp_of(before) != seen):
         raise ChangedMeanwhileError(f"The rule for {known.group}", stored)
@@ -138,11 +184,11 @@ def touch(identity: CompanyIdentity) -> None:
     CompanyIdentity.objects.filter(pk=identity.pk).update(seen_at=database_now())
 
 
-def _apply_to_all(author: Author) -> None:
-    for known in CompanyIdentity.objects.select_related("person").order_by("person_id"):
-        account = accounts.locked(known.person)
-        # A login may just have told of other groups, or somebody was disconnected.
-        identity = CompanyIdentity.objects.filter(pk=known.pk).first()
+def _apply_to(people: Iterable[User], author: Author) -> None:
+    """Apply the rules to these people, who are locked: to lock more now could wait for ever."""
+    for person in people:
+        account = accounts.locked(person)
+        identity = CompanyIdentity.objects.filter(person=account).first()
         if identity is not None:
             _give(account, identity, identity.groups, author)
 
