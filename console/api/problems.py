@@ -12,14 +12,13 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from console.api.errors import BadInputError, NotThereError, RightMissingError
 from console.http_api import answers
-from console.http_api.entrance import is_outage, what_and_where
 from console.layout import trail
 from console.people.personal_tokens import NoPersonalTokenError
 from console.server.limits import FORM_BYTES
 from crontasks.bulk.errors import BulkError
 from crontasks.configfile.reading import ConfigFileError
 from crontasks.errors import BadParametersError, WorkersUnreachableError
-from crontasks.running.outage import is_of_others
+from crontasks.running.outage import is_of_others, is_outage
 from integration.actions.errors import (
     BadRecipeError,
     PauseEndError,
@@ -29,6 +28,7 @@ from integration.actions.errors import (
 )
 from integration.errors import IntegrationError
 from integration.handlers.failures import classify
+from integration.handlers.traces import what_and_where
 from integration.http_api.body_errors import BodyTooLargeError, CutShortError
 from integration.http_api.errors import HttpApiError
 from integration.kafka.errors import BrokerUnreachableError

@@ -1,7 +1,6 @@
 """Answers the HTTP API's addresses before sessions, cookies, forms or host names are looked at."""
 
 import logging
-import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -11,9 +10,10 @@ from django.urls import Resolver404, get_resolver
 
 from console.http_api import answers
 from console.server.limits import HTTP_API_PREFIXES
-from crontasks.running.outage import is_of_database
+from crontasks.running.outage import is_outage
 from integration.errors import IntegrationError
 from integration.handlers.failures import classify
+from integration.handlers.traces import what_and_where
 from integration.http_api.errors import HttpApiError, NoSuchAddressError
 from integration.policy.failure import FailureClass
 
@@ -23,9 +23,6 @@ IN_THE_WAY: Final = frozenset({"LOCK_NOT_AVAILABLE", "STATEMENT_TIMEOUT"})
 # What a row refers to may have been deleted, and what it is to be may have been stored, since it
 # was looked up. Or that is so every time, which somebody has to mend.
 OVERTAKEN: Final = frozenset({"FOREIGN_KEY_VIOLATION", "UNIQUE_VIOLATION"})
-# Errors of the server that pass: it has no memory, disk or connection left, is stopped, cannot read
-# its files, or has ended a session that was idle for too long.
-PASSING: Final = ("53", "57P", "58", "25P03", "25P04")
 ADDRESSES: Final = "console.http_api.urls"
 
 
@@ -95,15 +92,3 @@ def _answer(request: HttpRequest) -> HttpResponse:
         raise NoSuchAddressError from None
     response: HttpResponse = match.func(request, *match.args, **match.kwargs)
     return response
-
-
-def is_outage(failure: BaseException) -> bool:
-    """Return whether the database is away, or says that it cannot serve anybody for now."""
-    sqlstate: str | None = getattr(failure.__cause__, "sqlstate", None)
-    return is_of_database(failure) or (sqlstate or "").startswith(PASSING)
-
-
-def what_and_where(failure: Exception) -> tuple[str, str]:
-    """The exception's name and the lines it came through, without any value."""
-    frames = traceback.extract_tb(failure.__traceback__)[-3:]
-    return type(failure).__name__, ", ".join(f"{f.filename}:{f.lineno}" for f in frames)

@@ -20,9 +20,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from console.http_api.entrance import is_outage, what_and_where
 from console.layout.access import Right, has, scope_of
 from crontasks.health import metrics
+from crontasks.running.outage import is_outage
+from integration.handlers.traces import what_and_where
 from integration.selectors.metrics import Family
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
-"""The end of a Celery task under which the database goes away: one line in the log."""
+"""What kept the database from serving, and the end of a Celery task under which it goes away."""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from django.db import InterfaceError
 
@@ -10,6 +11,9 @@ from integration.handlers.failures import classify
 from integration.policy.failure import FailureClass
 
 logger = logging.getLogger(__name__)
+# Errors of the server that pass: it has no memory, disk or connection left, is stopped, cannot read
+# its files, or has ended a session that was idle for too long.
+PASSING: Final = ("53", "57P", "58", "25P03", "25P04")
 
 
 def is_of_database(error: BaseException) -> bool:
@@ -19,6 +23,12 @@ def is_of_database(error: BaseException) -> bool:
         return True
     failure = classify(error)
     return failure.kind is FailureClass.OUTAGE and failure.code.startswith("DATABASE_")
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether the database is away, or says that it cannot serve anybody for now."""
+    sqlstate: str | None = getattr(error.__cause__, "sqlstate", None)
+    return is_of_database(error) or (sqlstate or "").startswith(PASSING)
 
 
 def is_of_others(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 import linecache
 import re
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -124,6 +125,12 @@ def _without_values(error: ValidationError) -> str:
     except (TypeError, ValueError):
         return str(error.message)
     return _VALUE.sub("This value", _FILLED_IN.sub(HIDDEN, text))
+
+
+def what_and_where(failure: BaseException) -> tuple[str, str]:
+    """The exception's name and the lines it came through, without any value."""
+    frames = traceback.extract_tb(failure.__traceback__)[-3:]
+    return type(failure).__name__, ", ".join(f"{f.filename}:{f.lineno}" for f in frames)
 
 
 def trace(chain: Sequence[BaseException]) -> str:
