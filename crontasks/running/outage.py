@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from django.db import Error as AnyDatabaseError
 from django.db import InterfaceError
 
+from integration.actions.errors import RowBusyError
 from integration.handlers.failures import classify
 from integration.policy.failure import FailureClass
 
@@ -33,6 +35,9 @@ def is_outage(error: BaseException) -> bool:
 
 def is_of_others(error: BaseException) -> bool:
     """Return whether others at work in the database were in the way; what was begun is undone."""
+    # A mistake made while such an error was handled has it behind it, and stays a mistake.
+    if not isinstance(error, AnyDatabaseError | RowBusyError):
+        return False
     failure = classify(error)
     return failure.kind is FailureClass.CONFLICT or failure.code == "LOCK_NOT_AVAILABLE"
 

@@ -2,12 +2,14 @@
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
+from psycopg.errors import DeadlockDetected
 
 from console.layout.access import Right
 from console.people import roles
+from crontasks.running.outage import is_of_others
 from tests.support.rows import a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -51,3 +53,12 @@ def test_a_page_that_is_only_read_loads_itself_again() -> None:
     assert answer.status_code == 503
     assert HELD_UP in answer.text
     assert 'http-equiv="refresh"' in answer.text
+
+
+def test_a_mistake_made_while_others_are_told_of_stays_a_mistake() -> None:
+    deadlock = OperationalError()
+    deadlock.__cause__ = DeadlockDetected()
+    mistake = KeyError("siteid")
+    mistake.__context__ = deadlock
+    assert is_of_others(deadlock)
+    assert not is_of_others(mistake)
