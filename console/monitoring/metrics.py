@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error as AnyDatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from console.layout.access import Right, has, scope_of
 from crontasks.health import metrics
-from crontasks.running.outage import is_outage
+from crontasks.running.outage import is_of_others, is_outage
 from integration.handlers.traces import what_and_where
 from integration.selectors.metrics import Family
 
@@ -45,7 +45,7 @@ REFUSED: Final = (
     "system. They are also given to the addresses of SLUICE_METRICS_ADDRESSES, without a proxy in "
     "between.\n"
 )
-NO_DATABASE: Final = "The database did not answer, so there are no figures. See /readyz.\n"
+NO_FIGURES: Final = "The database did not give the figures. See /readyz and the log.\n"
 
 
 @require_safe
@@ -56,10 +56,11 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
         return refused
     try:
         figures = exposed(metrics.everything())
-    except DatabaseError as failure:
-        level = logging.WARNING if is_outage(failure) else logging.ERROR
+    except AnyDatabaseError as failure:
+        passes = is_outage(failure) or is_of_others(failure)
+        level = logging.WARNING if passes else logging.ERROR
         log.log(level, "there are no figures: %s at %s", *what_and_where(failure))
-        return HttpResponse(NO_DATABASE, status=503, content_type="text/plain; charset=utf-8")
+        return HttpResponse(NO_FIGURES, status=503, content_type="text/plain; charset=utf-8")
     return HttpResponse(figures, content_type=CONTENT_TYPE)
 
 
