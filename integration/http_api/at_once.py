@@ -1,5 +1,6 @@
 """Running a service at once: its handler in one transaction of the request, and its result."""
 
+import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,6 +15,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
 from integration.handlers.outbound import Outbound, current
+from integration.handlers.traces import what_and_where
 from integration.http_api import receipts
 from integration.http_api.accepting import headers_of, message_ids
 from integration.http_api.bodies import Piece
@@ -36,6 +38,7 @@ from integration.store.sessions import (
 from integration.tracing.context import trace_id_of
 from integration.values import Record
 
+log = logging.getLogger(__name__)
 LIMIT: Final = timedelta(seconds=20)
 DONE: Final = 200
 # Deadlocks and serialization failures are nobody's fault: the whole call again, so many times.
@@ -140,11 +143,15 @@ def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answ
             _track(list(zip(units, endings, strict=True)), arrival)
             is_done = True
         return answer
-    except DatabaseError as e:
+    except Exception as e:
+        if commits:
+            log.error("what was put off until after a commit failed: %s at %s", *what_and_where(e))  # noqa: TRY400 - a trace may quote payloads
         if commits or (is_done and may_have_committed(e)):
             raise CallFailedError(classify(e), may_be_stored=True) from e
-        # The commit itself, or what the handlers had published, was refused.
-        raise _Undone(0, classify(e), 0) from e
+        if isinstance(e, DatabaseError):
+            # The commit itself, or what the handlers had published, was refused.
+            raise _Undone(0, classify(e), 0) from e
+        raise
     finally:
         current.reset(token)
 

@@ -194,6 +194,27 @@ def test_what_fails_after_the_commit_undoes_nothing_and_is_not_run_again(
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        ("transient", "TRANSIENT_ERROR"),
+        ("permanent", "REFUSED"),
+        ("bug", "KEY_ERROR"),
+        ("no_connection", "INTERFACE_ERROR"),
+    ],
+)
+def test_whatever_fails_after_the_commit_may_have_been_stored_and_stands_in_the_log(
+    partner: Partner, caplog: pytest.LogCaptureFixture, failure: str, code: str
+) -> None:
+    said = problem(partner.post({"n": 1, "do": "fail_late", "failure": failure}, **ES), 503, code)
+    assert said["next_step"].startswith(MAY_BE_STORED)
+    assert Effect.objects.count() == 1
+    assert tracks() == ["APPLIED"]
+    [line] = [one for one in caplog.records if one.name == "integration.http_api.at_once"]
+    assert line.levelname == "ERROR"
+
+
+@pytest.mark.django_db(transaction=True)
 class TestLostSession:
     @pytest.mark.parametrize("when", list(Break))
     def test_a_commit_without_an_answer_may_have_been_stored(

@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, InterfaceError, connection, connections, transaction
 from opentelemetry import trace
 
 from integration.handlers import Constant, Failure, arrived, inbound
@@ -151,6 +151,7 @@ DEEDS = {
     "until": until,
     "deadlock": lambda _: meet("40P01"),
     "late": lambda m: transaction.on_commit(partial(meet, m.body["sqlstate"])),
+    "fail_late": lambda m: transaction.on_commit(partial(fail, m.body["failure"])),
     "timeout": lambda _: time_out(),
     "orphan": lambda _: Child.objects.create(parent_id=-1),
     "publish": publish,
@@ -163,7 +164,13 @@ FAILURES = {
     "missing": lambda: MissingDependencyError("asset", "A1"),
     "outage": lambda: OutageError("The other side is down."),
     "bug": lambda: KeyError("siteid"),
+    "no_connection": lambda: InterfaceError("connection already closed"),
 }
+
+
+def fail(name: str) -> None:
+    failure = FAILURES[name]()
+    raise failure
 
 
 def obey(message: Message) -> None:
