@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Schema
 from ninja.responses import NinjaJSONEncoder
@@ -33,6 +34,8 @@ _EARLIER: Final = (
     "SELECT request_hash, status, answer FROM console_actionreceipt "
     "WHERE person_id = %s AND key = %s"
 )
+# In a request's META, while its failure would undo all that it did.
+_UNDONE: Final = "sluice.is_undone"
 Acting = Callable[Concatenate[HttpRequest, Arguments], Schema]
 
 
@@ -52,6 +55,9 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
             return view(request, *args, **kwargs)
         person = request.user.pk
         with short_transaction():
+            request.META[_UNDONE] = True
+            # The first of the hooks: what others do after the commit undoes nothing.
+            transaction.on_commit(partial(request.META.pop, _UNDONE))
             execute(_FORGET, [person])
             taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
             if not taken:
@@ -63,6 +69,11 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
         return answer
 
     return acted
+
+
+def is_undone(request: HttpRequest) -> bool:
+    """Return whether the failure of a request has undone all that it did, because of its key."""
+    return _UNDONE in request.META
 
 
 def _repeated(request: HttpRequest, key: str) -> HttpResponse:

@@ -72,15 +72,17 @@ def no_database(request: HttpRequest, failure: Exception) -> HttpResponse:
     return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)
 
 
-def held_up(code: str) -> HttpResponse:
-    """The database gave the work up because of others at work in it; what was begun is undone."""
-    return written(
-        503,
-        code,
-        "Others at work in the database were in the way, so nothing was stored.",
-        "Send the request again later, with the same Idempotency-Key.",
-        retry_after=LATER,
-    )
+def held_up(code: str, *, may_be_stored: bool = False) -> HttpResponse:
+    """The database gave the work up because of others at work in it; what was begun is undone.
+
+    `may_be_stored`: it was one of several steps, and those before it may be committed.
+    """
+    sentence = "Others at work in the database were in the way, so nothing was stored."
+    next_step = "Send the request again later, with the same Idempotency-Key."
+    if may_be_stored:
+        sentence = f"Others at work in the database were in the way. {MAY_BE_STORED}"
+        next_step = AGAIN_BY_ITS_KEY
+    return written(503, code, sentence, next_step, retry_after=LATER)
 
 
 def refused_by_database() -> HttpResponse:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 from uuid import UUID
 
+from django.db import OperationalError
 from django.db.models import F
 
 from integration.actions.errors import ReasonMissingError, RowBusyError
@@ -18,7 +19,7 @@ from integration.errors import IntegrationError
 from integration.models import OutboxChange, OutboxRow, RelayLease
 from integration.models.outbox import of_lease
 from integration.policy.states import OutboxState
-from integration.store.sessions import database_now
+from integration.store.sessions import database_now, may_have_committed
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,8 @@ GIVE_UP: Final = Verb("give up", OutboxState.CANCELLED, True, {})
 class OutboxOutcome:
     """The fate of the rows asked for; both counts add up to all of them.
 
-    Left alone, in `moved_on`, are also those from one on that somebody else held too long.
+    Left alone, in `moved_on`, are also those from one on that somebody else held too long, or at
+    which the database gave up.
     """
 
     moved: int = 0
@@ -211,8 +213,8 @@ def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:
             with short_transaction():
                 fit = _as_seen(chunk)
                 _write(verb, fit, actor, reason)
-        except RowBusyError:
-            if not moved:
+        except (RowBusyError, OperationalError) as failure:
+            if not moved or may_have_committed(failure):
                 raise
             # That nothing was changed would not be true any more.
             break

@@ -122,6 +122,30 @@ def test_a_row_in_somebodys_hands_stops_it_and_what_was_moved_is_told(
     assert left == ["CANCELLED" if place < locked else "DEAD" for place in range(3)]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_where_the_database_gives_up_what_was_moved_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "CHUNK_ROWS", 1)
+    provider = a_provider()
+    rows = [a_dead_row(provider) for _ in range(3)]
+    asked = {row.pk: row.batch for row in rows}
+    trigger = (
+        "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE SQLSTATE '40001'; END $$; CREATE TRIGGER fails BEFORE UPDATE ON "
+        f"integration_outboxrow FOR EACH ROW WHEN (OLD.id = {rows[1].pk}) EXECUTE FUNCTION fails()"
+    )
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(trigger)
+        outcome = outbox.give_up_many(asked, actor="anna", reason="old")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION IF EXISTS fails CASCADE")
+    assert outcome == OutboxOutcome(moved=1, moved_on=2)
+    assert states(*(row.pk for row in rows)) == ["CANCELLED", "DEAD", "DEAD"]
+
+
 @pytest.mark.parametrize(("sent", "state"), [(True, "PUBLISHED"), (False, "PENDING")])
 def test_a_word_on_a_batch_in_doubt_moves_all_of_it_and_is_noted(
     provider: Provider, *, sent: bool, state: str

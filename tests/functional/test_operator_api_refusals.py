@@ -9,6 +9,7 @@ from django.db import connection
 from django.utils import timezone
 
 from console.models import Limit
+from integration.http_api.errors import MAY_BE_STORED
 from integration.models import BulkRun, Endpoint, ExternalSystem, MessageError
 from tests.support.http_api import problem
 from tests.support.operator_api import Program, a_program, facts
@@ -65,10 +66,25 @@ def test_who_is_held_up_by_others_may_send_it_again(
     system = ExternalSystem.objects.create(name="plant")
     Endpoint.objects.create(name="orders", system=system, endpoint_type="file")
     answer = program.post("/endpoints/orders/disablings", {"reason": "x"})
-    problem(answer, status, code)
+    said = problem(answer, status, code)
+    assert MAY_BE_STORED in said["detail"]
     assert ("Retry-After" in answer) == (status == 503)
     [line] = [one for one in caplog.records if one.name == "console.api.problems"]
     assert line.levelname == ("WARNING" if status == 503 else "ERROR")
+    assert Endpoint.objects.get().enabled
+
+
+def test_with_a_key_what_others_were_in_the_way_of_is_undone(program: Program) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE SQLSTATE '40001'; END $$; CREATE TRIGGER fails "
+            "BEFORE UPDATE ON integration_endpoint FOR EACH ROW EXECUTE FUNCTION fails()"
+        )
+    system = ExternalSystem.objects.create(name="plant")
+    Endpoint.objects.create(name="orders", system=system, endpoint_type="file")
+    answer = program.post("/endpoints/orders/disablings", {"reason": "x"}, Idempotency_Key="k")
+    assert MAY_BE_STORED not in problem(answer, 503, "SERIALIZATION_FAILURE")["detail"]
     assert Endpoint.objects.get().enabled
 
 
