@@ -107,8 +107,7 @@ def child(
     words = [str(operation.pk), step, str(nth), name, str(most)]
     words = ["-m", "tests.crash.operation_child", *words]
     process = warm.child(words, environment, text=True, errors=False)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "there\n"
+    process.expect_line("there")
     return process
 
 

@@ -75,10 +75,9 @@ class World:
         child = warm.child(words, self.environment, text=True, errors=False)
         assert child.stdout is not None
         try:
-            assert child.stdout.readline() == "there\n"
+            child.expect_line("there")
         except BaseException:
             child.kill()
-            child.wait()
             child.stdout.close()
             raise
         return child
@@ -195,8 +194,7 @@ def asleep(child: WarmChild) -> Iterator[None]:
     try:
         yield
         child.send_signal(signal.SIGCONT)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "lost\n"
+        child.expect_line("lost")
         assert child.wait(20) == 0
     finally:
         child.kill()

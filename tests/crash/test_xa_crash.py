@@ -147,16 +147,14 @@ def test_who_stood_still_while_others_recovered_doubles_nothing_when_it_wakes(
     ]
     try:
         for process in children:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "there\n"
+            process.expect_line("there")
             process.wait_until_stopped()
         assert connections.recover_all() == {"open": 1, "commit": 2}
         assert account(broker, topic) == {1, 2}
         for process in children:
             process.send_signal(signal.SIGCONT)
         for process in children:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "through\n", process.stdout.read()
+            process.expect_line("through")
     finally:
         for process in children:
             process.kill()

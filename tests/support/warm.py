@@ -83,6 +83,17 @@ class WarmChild:
         with self.stdout as said:
             return said.read(), None
 
+    def expect_line(self, line: str) -> None:
+        """Read the next line; where it is another, tell what else it says and how it ended."""
+        assert self.stdout is not None
+        told = self.stdout.readline()
+        if told != f"{line}\n":
+            with suppress(subprocess.TimeoutExpired):
+                self.wait(5)
+            self.kill()
+            rest = self.stdout.read()
+            raise AssertionError(f"not {line!r}; status {self.returncode}: {told}{rest}")
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             with suppress(ProcessLookupError):

@@ -4,6 +4,7 @@
 """
 
 import atexit
+import faulthandler
 import gc
 import importlib
 import json
@@ -158,6 +159,8 @@ def _become(asked: dict[str, Any], places: Sequence[int]) -> None:
     for place, standard in zip((nothing, *places), (0, 1, 2), strict=True):
         os.dup2(place, standard)
         os.close(place)
+    # A crash of a library says where it was.
+    faulthandler.enable()
     _take_own(asked["own"])
     first, *others = asked["words"]
     if first == "-m":
