@@ -30,6 +30,8 @@ from crontasks.running import idle
 from integration.store.locks import LockClass
 
 STANDBY_SECONDS: Final = 0.5
+# A beat that leads looks at its schedule when something is due, and as often at least.
+LEAD_SECONDS: Final = 1.0
 LOOK_EVERY_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 10.0
@@ -173,7 +175,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
             self._database_away(e)
             return STANDBY_SECONDS
         self.is_logged = False
-        return min(pause, STANDBY_SECONDS)
+        return min(pause, LEAD_SECONDS)
 
     def apply_async(
         self,
@@ -225,7 +227,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
 
     def _leads(self) -> bool:
         now = time.monotonic()
-        if self.leadership.is_held and now - self.stood_at < STANDBY_SECONDS:
+        if self.leadership.is_held and now - self.stood_at < LEAD_SECONDS:
             return True
         self.stood_at = now
         led = self.leadership.is_held

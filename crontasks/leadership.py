@@ -123,15 +123,17 @@ class Leadership:
     def is_held(self) -> bool:
         return self.term is not None
 
-    def stand(self) -> bool:
+    def stand(self, *, asks_next: bool = False) -> bool:
         """Return whether this process leads now. Raises psycopg.Error when the database is away.
 
-        Keeping the lead costs one round trip, which proves that the session still lives.
+        Keeping the lead costs one round trip, which proves that the session still lives. Whoever
+        `asks_next` sends a statement on it right away, and that is the proof.
         """
         try:
             session = self.session()
             if self.is_held:
-                session.execute("SELECT 1")
+                if not asks_next:
+                    session.execute("SELECT 1")
             elif locks.take(session, (self.lock, 0)) or self._takes_over(session):
                 self.term = Term(self.lock, backend_of(session.cursor()))
         except psycopg.Error:

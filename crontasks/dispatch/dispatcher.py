@@ -20,6 +20,9 @@ from integration.store.locks import LockClass
 # Twice a second: half a second to become the leader after the old one was killed, half a second
 # to see whose partitions it left.
 ROUND_SECONDS: Final = 0.5
+# What is no matter of half a second: queues that are new, pauses that are over, and Celery tasks of
+# operations and bulk runs that were lost.
+THOROUGH_SECONDS: Final = 2.0
 ACTOR: Final = "sluice"
 _END_PAUSES: Final = """
 WITH over AS (
@@ -51,7 +54,7 @@ class Dispatcher(threading.Thread):
         self.leadership = Leadership(LockClass.DISPATCHER, "sluice dispatcher", heart="worker")
         self.patience = due.Patience()
         self.ending = threading.Event()
-        self._beat_at = float("-inf")
+        self._beat_at = self._thorough_at = float("-inf")
         self._is_logged = False
         os.register_at_fork(after_in_child=self.leadership.forget_in_child)
 
@@ -74,24 +77,35 @@ class Dispatcher(threading.Thread):
         Raises psycopg.Error.
         """
         was_leading = self.leadership.is_held
-        leads = self.leadership.stand()
+        leads = self.leadership.stand(asks_next=True)
         if leads and not was_leading:
             logger.info("dispatcher leads", extra={"node": self.heart.node})
         with self.leadership.session().cursor() as cursor:
             if time.monotonic() - self._beat_at >= BEAT_EVERY_SECONDS or leads != was_leading:
                 self._beat_at = time.monotonic()
                 self.heart.beat(cursor, leads=leads)
-            if not leads or not deployments.may_act(cursor):
+            return self._start_what_is_due(cursor) if leads else []
+
+    def _start_what_is_due(self, cursor: Cursor) -> list[int]:
+        """Ask for what there is to start, unless this database is not ours to work on."""
+        now = time.monotonic()
+        is_thorough = now - self._thorough_at >= THOROUGH_SECONDS
+        if is_thorough:
+            if not deployments.may_act(cursor):
                 return []
+            self._thorough_at = now
             end_pauses(cursor)
-            ripe = self.patience.select(due.find(cursor), time.monotonic())
-            answers = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
-            requests = {queue_id: at for queue_id, at in answers.items() if at is not None}
-            if starts.send(cursor, requests):
-                # A broker that is down costs seconds each time it is asked, and our heart's beat.
-                operating.ask(cursor)
-                sending.look(cursor)
-            return list(requests)
+        found = due.find(cursor, is_thorough=is_thorough)
+        if found and not is_thorough and not deployments.may_act(cursor):
+            return []
+        ripe = self.patience.select(found, now)
+        answers = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
+        requests = {queue_id: at for queue_id, at in answers.items() if at is not None}
+        if starts.send(cursor, requests) and is_thorough:
+            # A broker that is down costs seconds each time it is asked, and our heart's beat.
+            operating.ask(cursor)
+            sending.look(cursor)
+        return list(requests)
 
     def stop(self) -> None:
         """Ask the thread to end; it gives its lead back within half a second."""

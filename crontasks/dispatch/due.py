@@ -26,16 +26,24 @@ WINDOW_SECONDS: Final = 10.0
 # costs nothing; of the others it may leave too many.
 _WITH_A_CAUSE: Final = f"""
     SELECT q.id FROM integration_queue q WHERE q.start_requested_at IS NOT NULL
-        OR q.help_wanted_at > clock_timestamp() - make_interval(secs => {HELP_SECONDS})
-        OR NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
+        OR q.help_wanted_at > (SELECT clock_timestamp() - make_interval(secs => {HELP_SECONDS}))
     UNION
-    SELECT p.queue_id FROM integration_queuepartition p
-        LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
-        WHERE p.state <> 'RUNNING' OR s.partition_id IS NULL OR s.released_at IS NULL
+    SELECT p.queue_id FROM integration_queuepartition p WHERE p.state <> 'RUNNING'
+    UNION
+    SELECT p.queue_id FROM integration_partitionlease s
+        JOIN integration_queuepartition p ON p.id = s.partition_id WHERE s.released_at IS NULL
     UNION
     SELECT q.id FROM integration_queue q WHERE EXISTS (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state IN ('READY', 'RETRY', 'PARKED'))"""
+# What was never started or taken: to find what is missing, all rows have to be read.
+_NEVER_TAKEN: Final = """
+    UNION
+    SELECT q.id FROM integration_queue q
+        WHERE NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
+    UNION
+    SELECT p.queue_id FROM integration_queuepartition p WHERE NOT EXISTS (
+        SELECT 1 FROM integration_partitionlease s WHERE s.partition_id = p.id)"""
 # The same of a queue `q` as Queue.needs_one_partition.
 _NEEDS_ONE_PARTITION: Final = """(
         q.kind = 'sequential' AND (q.strict_order OR NOT q.is_error_queue)
@@ -43,7 +51,7 @@ _NEEDS_ONE_PARTITION: Final = """(
            AND q.order_path <> '')"""
 _DUE: Final = f"""
 WITH {LOCKED},
-caused AS MATERIALIZED ({_WITH_A_CAUSE}),
+caused AS MATERIALIZED ({_WITH_A_CAUSE}{{never_taken}}),
 wanted AS MATERIALIZED (
     SELECT q.id, q.start_requested_at, q.help_wanted_at, q.workers FROM integration_queue q
     WHERE q.id IN (SELECT id FROM caused) AND {IS_WANTED} AND {MAY_ASK}
@@ -109,6 +117,8 @@ SELECT f.queue_id, 'unordered ' || f.id FROM free f JOIN integration_queue q ON 
 UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
     FROM rows GROUP BY queue_id"""
+_DUE_BUT_NEW: Final = _DUE.format(never_taken="")
+_DUE_ALL: Final = _DUE.format(never_taken=_NEVER_TAKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class Due:
     cause: str
 
 
-def find(cursor: Cursor) -> list[Due]:
+def find(cursor: Cursor, *, is_thorough: bool = True) -> list[Due]:
     """Read in one query the queues with something due in an unowned partition, once for each cause.
 
     Only enabled, unpaused queues that are read or sent here, with an active instance and without
@@ -129,9 +139,10 @@ def find(cursor: Cursor) -> list[Due]:
     seconds; a block whose failure was closed or parked; what is parked, and what keys that moved
     block, where no key keeps its order any more; a block by more partitions than one where one is
     needed no more; READY rows and overdue RETRY rows, unless they wait for their turn on a strict
-    error queue or behind a failure of their key.
+    error queue or behind a failure of their key. Unless it `is_thorough`, what was never started
+    is left out, and partitions that were never taken where nothing else of their queue is due.
     """
-    cursor.execute(_DUE)
+    cursor.execute(_DUE_ALL if is_thorough else _DUE_BUT_NEW)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]
 
 

@@ -36,6 +36,11 @@ LOOK_SHARE: Final = 0.1
 STANDBY_SECONDS: Final = 0.5
 # Shared among the providers: how long one round waits for records.
 WAIT_SECONDS: Final = 0.2
+# Where nobody is at work and nothing has come for so long, no run ends either, and the brokers tell
+# at once of what comes: the database is asked less often then.
+QUIET_AFTER_SECONDS: Final = 10.0
+QUIET_SEARCH_SECONDS: Final = 4.0
+QUIET_WAIT_SECONDS: Final = 0.5
 WATCHED_SECONDS: Final = 6
 # Schedules that mean "as soon as something is there"; longer ones mean what they say.
 MOST_SECONDS: Final = 60
@@ -52,9 +57,8 @@ IS_WATCHED: Final = f"""(
     v.idle_watched_at > clock_timestamp() - make_interval(secs => {WATCHED_SECONDS}))"""
 IS_PROMPT: Final = f"(i.interval_seconds <= {MOST_SECONDS})"
 # The lock of runs tells of those that wait for their share, too. Several queues may read from one
-# address of a JMS broker, each its own messages: there the queue is the place. Mostly all is as it
-# was at the look before: a digest says so, and a thousand rows stay where they are.
-_IDLE: Final = f"""
+# address of a JMS broker, each its own messages: there the queue is the place.
+_FOUND: Final = f"""
 WITH busy AS MATERIALIZED ({locks.held(LockClass.RUN)}),
 idle AS MATERIALIZED (
   SELECT q.provider_id, q.id AS queue, CASE v.kind WHEN 'jms' THEN q.id::text ELSE q.topic END
@@ -71,8 +75,11 @@ idle AS MATERIALIZED (
 now AS (
   SELECT coalesce(md5(string_agg(
     concat_ws('/', provider_id, queue, place, partition, next_offset, id), ' ' ORDER BY id
-  )), '') AS digest FROM idle)
-SELECT now.digest, idle.* FROM now LEFT JOIN idle ON now.digest <> %s"""
+  )), '') AS digest FROM idle)"""
+# Mostly all is as it was at the look before: a digest says so, and a thousand rows stay where they
+# are. Without parameters, for a statement with some is planned anew each time.
+_DIGEST: Final = f"{_FOUND} SELECT digest FROM now"
+_IDLE: Final = f"{_FOUND} SELECT now.digest, idle.* FROM now LEFT JOIN idle ON true"
 _AT_WORK: Final = locks.held(LockClass.RUN)
 _ALIVE: Final = (
     "UPDATE integration_provider SET idle_watched_at = clock_timestamp() WHERE id = ANY(%s)"
@@ -156,6 +163,7 @@ class IdleWatch:
         self._at_work: frozenset[int] = frozenset()
         self._looked_at = self._may_look_at = float("-inf")
         self._noted_at = self._rested_at = float("-inf")
+        self._searched_at = self._stirred_at = float("-inf")
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Watch until `stop()`; survives the absence of database and brokers."""
@@ -186,11 +194,13 @@ class IdleWatch:
             if not self._looks(now):
                 return False
             took = time.monotonic() - now
-            self._may_look_at = now + min(took / LOOK_SHARE, LOOK_SECONDS)
+            rest = LOOK_SECONDS if self._is_quiet(now) else took / LOOK_SHARE
+            self._may_look_at = now + min(rest, LOOK_SECONDS)
+        wait_seconds = QUIET_WAIT_SECONDS if self._is_quiet(now) else WAIT_SECONDS
         if not self._arrivals:
-            time.sleep(WAIT_SECONDS)
+            time.sleep(wait_seconds)
         for provider_id, arrivals in self._arrivals.items():
-            came = arrivals.wait(WAIT_SECONDS / len(self._arrivals))
+            came = arrivals.wait(wait_seconds / len(self._arrivals))
             if came:
                 self._start(provider_id, came)
         return True
@@ -198,9 +208,9 @@ class IdleWatch:
     def _looks(self, now: float) -> bool:
         """Look if there is a reason to; False when another leads, or nothing may be done here."""
         is_due = now - self._looked_at >= LOOK_SECONDS
-        if is_due and not self.leadership.stand():
+        if is_due and not self.leadership.stand(asks_next=True):
             return False
-        # Between two looks it is this question that proves the session to live.
+        # It is this question that proves the session to live.
         with self.leadership.session().cursor() as cursor:
             if self._has_one_ended(cursor) or is_due:
                 if not deployments.may_act(cursor):
@@ -212,20 +222,24 @@ class IdleWatch:
         """Return whether the last run of a queue has ended since this was asked last."""
         cursor.execute(_AT_WORK)
         before, self._at_work = self._at_work, frozenset(id_ for (id_,) in cursor.fetchall())
-        return not before <= self._at_work
+        if before <= self._at_work:
+            return False
+        self._stirred_at = time.monotonic()
+        return True
+
+    def _is_quiet(self, now: float) -> bool:
+        """Return whether no run is known to be at work, nor was a moment ago."""
+        return not self._at_work and now - self._stirred_at > QUIET_AFTER_SECONDS
 
     def _look(self, cursor: Any, now: float) -> None:
         self._looked_at = now
-        cursor.execute(_IDLE, (self._digest,))
-        self._take(cursor.fetchall())
-        places = self._places
-        self._open(places.keys())
-        for provider_id, arrivals in self._arrivals.items():
-            arrivals.watch(places[provider_id])
+        if not self._is_quiet(now) or now - self._searched_at >= QUIET_SEARCH_SECONDS:
+            self._searched_at = now
+            self._search(cursor)
         sure = [id_ for id_, arrivals in self._arrivals.items() if arrivals.is_sure()]
         for provider_id in self._arrivals.keys() - set(sure):
             # A few runs say at once what is wrong with it; the others follow with their ticks.
-            self._start(provider_id, islice(places[provider_id], TRIED_IN_TROUBLE))
+            self._start(provider_id, islice(self._places[provider_id], TRIED_IN_TROUBLE))
         cursor.execute(_ALIVE, (sure,))
         if now - self._noted_at >= NOTE_SECONDS:
             self._noted_at = now
@@ -234,11 +248,19 @@ class IdleWatch:
             self._rested_at = now
             cursor.execute(_REST, {"ids": self._at_rest(sure)})
 
+    def _search(self, cursor: Any) -> None:
+        """Find out what is idle, and watch that."""
+        cursor.execute(_DIGEST)
+        if cursor.fetchone()[0] != self._digest:
+            cursor.execute(_IDLE)
+            self._take(cursor.fetchall())
+        self._open(self._places.keys())
+        for provider_id, arrivals in self._arrivals.items():
+            arrivals.watch(self._places[provider_id])
+
     def _take(self, rows: list[tuple[Any, ...]]) -> None:
-        """Sort what is idle by provider and place, unless it is what it was at the look before."""
+        """Sort what is idle by provider and place."""
         digest = rows[0][0]
-        if digest == self._digest:
-            return
         rows = [row[1:] for row in rows if row[1] is not None]
         places: defaultdict[int, dict[Place, int]] = defaultdict(dict)
         queues: defaultdict[tuple[int, Place], list[tuple[int, int]]] = defaultdict(list)
@@ -276,7 +298,9 @@ class IdleWatch:
                 self._known[provider_id] = settings
 
     def _start(self, provider_id: int, came: Iterable[Place]) -> None:
-        now = time.monotonic()
+        now = self._stirred_at = time.monotonic()
+        # The run that is asked for ends soon, and a message may come right behind.
+        self._may_look_at = min(self._may_look_at, now + WAIT_SECONDS)
         for place in came:
             for queue_id, offset in self._queues.get((provider_id, place), ()):
                 if self.pauses.may_ask(queue_id, offset, now):
@@ -287,3 +311,4 @@ class IdleWatch:
             _, arrivals = self._arrivals.popitem()
             arrivals.close()
         self._looked_at = self._may_look_at = self._rested_at = float("-inf")
+        self._searched_at = float("-inf")

@@ -52,13 +52,15 @@ _WAITING: Final = f"""
         WHERE state = 'RUNNING' AND asked_at > clock_timestamp() - interval '60 s'
     )
     SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""
-# Whether each slot has a run, and there are queues beyond them whose messages start one.
+# Whether each slot but one has a run, and there are queues beyond them whose messages start one.
+# Other tasks need a slot now and then, and the next message may come before a run has given way.
 _IS_CROWDED: Final = f"""
     WITH total AS (
         SELECT coalesce(sum(slots), 0) AS slots FROM crontasks_heartbeat WHERE {SERVES_QUEUES}
     )
     SELECT total.slots > 0
-       AND (SELECT count(*) FROM ({locks.held(LockClass.RUN)}) runs) >= total.slots
+       AND (SELECT count(*) FROM ({locks.held(LockClass.RUN)}) runs)
+           >= total.slots - (total.slots > 2)::int
        AND (SELECT count(*) FROM integration_queue q
             JOIN integration_provider v ON v.id = q.provider_id
             WHERE {IS_WANTED} AND {IS_WATCHED}) > total.slots
@@ -87,7 +89,7 @@ def another_queue_waits(cursor: Cursor, queue_id: int, *, quiet_seconds: float =
 
 
 def is_crowded(cursor: Cursor) -> bool:
-    """Return whether no slot is free for the next message to one of many idle queues."""
+    """Return whether runs leave the next message to one of many idle queues no slot to spare."""
     cursor.execute(_IS_CROWDED)
     crowded: bool = cursor.fetchone()[0]
     return crowded

@@ -22,7 +22,7 @@ AT_ONCE: Final = 1_000
 # a record is told at once, but a place that is added waits for the request to come back. So there
 # are two clients: what is new waits little beside few others, what stays is asked for seldom.
 NEW_REST_MS: Final = 100
-SETTLED_REST_MS: Final = 5_000
+SETTLED_REST_MS: Final = 10_000
 # A place that stays is handed on after so long, together with others.
 MOVE_SECONDS: Final = 5.0
 # What was handed on is in a request by then: the one before, which did not name it, has come back.
