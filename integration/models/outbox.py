@@ -138,6 +138,12 @@ class RelayLease(models.Model):
         db_default="",
         help_text="The cluster that has them, by its own id; empty = not noted yet.",
     )
+    provider_as_of = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What the provider was then: another text after a change; empty = not noted yet.",
+    )
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""The SQL of what a lease remembers of Kafka: the last batch there, its rows, and the cluster."""
+"""The SQL of what a lease remembers of Kafka: the last batch there, its rows, the cluster."""
 
 from typing import Final
 
@@ -35,7 +35,10 @@ NOTE_WATERMARK: Final = (
 CLUSTER: Final = (
     "SELECT cluster FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
+PROVIDER_AS_OF: Final = (
+    "SELECT provider_as_of FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
 NOTE_CLUSTER: Final = (
-    "UPDATE integration_relaylease SET cluster = %(name)s "
+    "UPDATE integration_relaylease SET cluster = %(name)s, provider_as_of = %(as_of)s "
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )

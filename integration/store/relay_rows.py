@@ -292,8 +292,12 @@ class RelayOutbox:
         cluster: str = self._one(relay_marks.CLUSTER)
         return cluster
 
-    def note_cluster(self, name: str) -> None:
-        self._expect(self._run(relay_marks.NOTE_CLUSTER, name=name), 1)
+    def provider_as_of(self) -> str:
+        as_of: str = self._one(relay_marks.PROVIDER_AS_OF)
+        return as_of
+
+    def note_cluster(self, name: str, *, as_of: str) -> None:
+        self._expect(self._run(relay_marks.NOTE_CLUSTER, name=name, as_of=as_of), 1)
 
     def topics_at_stake(self) -> set[str]:
         return {topic for (topic,) in self._run(relay_marks.TOPICS_AT_STAKE).fetchall()}

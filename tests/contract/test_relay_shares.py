@@ -202,14 +202,14 @@ def test_a_change_of_the_provider_is_noticed(world: World) -> None:
 
 def test_a_later_owner_knows_the_cluster_that_was_noted(world: World) -> None:
     first = world.tenure(0)
-    assert first.outbox.cluster() == ""
-    first.outbox.note_cluster("one")
+    assert (first.outbox.cluster(), first.outbox.provider_as_of()) == ("", "")
+    first.outbox.note_cluster("one", as_of="then")
     first.close()
     second = world.tenure(0)
-    assert second.outbox.cluster() == "one"
+    assert (second.outbox.cluster(), second.outbox.provider_as_of()) == ("one", "then")
     world.overtake(0)
     with pytest.raises(RelayLostError):
-        second.outbox.note_cluster("another")
+        second.outbox.note_cluster("another", as_of="now")
 
 
 def test_topics_that_are_left_out_wait_in_their_order(world: World) -> None:

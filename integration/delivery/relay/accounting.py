@@ -14,14 +14,15 @@ log = logging.getLogger(__name__)
 class Accounting:
     """One comparison, by a publisher that has fenced every earlier owner.
 
-    `cluster` is what the publisher writes to, "" where it tells no id. `has_moved`: a stamped batch
-    may have gone to another one.
+    `cluster` is what the publisher writes to, "" where it tells no id; `as_of` tells what the
+    provider is that names it. `has_moved`: a stamped batch may have gone to another one.
     """
 
     outbox: Outbox
     publisher: Publisher
     judge: policy.Judge
     cluster: str
+    as_of: str
     has_moved: bool
 
     def account(self) -> bool:
@@ -55,8 +56,10 @@ class Accounting:
             return False
         if watermark is not None and last_batch is None:
             self.outbox.note_watermark(watermark)
-        if self.cluster != self.outbox.cluster():
-            self.outbox.note_cluster(self.cluster)
+        # Before anything is stamped: the next owner compares with it, whenever this one ends.
+        noted = self.outbox.cluster(), self.outbox.provider_as_of()
+        if (self.cluster, self.as_of) != noted:
+            self.outbox.note_cluster(self.cluster, as_of=self.as_of)
         return True
 
     def _mark_again(self, batch: str) -> str:

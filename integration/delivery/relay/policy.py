@@ -45,8 +45,8 @@ def is_another(former: str, cluster: str) -> bool:
 def has_moved(former: str, cluster: str, *, is_provider_changed: bool) -> bool:
     """Return whether a stamped batch may have gone to another cluster, which was `former`.
 
-    Both are the clusters' own ids, "" where none was told. Where that leaves it open, only a change
-    of the provider within one tenure counts: nothing else tells a restart from a move.
+    Both are the clusters' own ids, "" where none was told. Where that leaves it open, a change of
+    the provider since counts: nothing else tells a restart from a move.
     """
     return is_another(former, cluster) if former and cluster else is_provider_changed
 

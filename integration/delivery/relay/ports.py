@@ -215,10 +215,14 @@ class Outbox(Protocol):
     def cluster(self) -> str:
         """The id of the cluster that has that batch; "" where none was noted."""
 
-    def note_cluster(self, name: str) -> None:
+    def provider_as_of(self) -> str:
+        """What the provider was when that cluster was noted; "" where that was not."""
+
+    def note_cluster(self, name: str, *, as_of: str) -> None:
         """Note the cluster that the next batches go to, once all before them is accounted for.
 
-        "" where it tells no id: the one before must not pass for it.
+        "" where it tells no id: the one before must not pass for it. `as_of` is what the provider
+        is that names it.
         """
 
     def topics_at_stake(self) -> set[str]:

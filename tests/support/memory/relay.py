@@ -155,6 +155,7 @@ class MemoryLease:
     watermark_before: str = ""
     watermark_ids: list[int] = field(default_factory=list)
     cluster: str = ""
+    provider_as_of: str = ""
     in_doubt: str = ""
     trouble: str = ""
     is_locked: bool = False
@@ -290,9 +291,12 @@ class MemoryOutbox:
     def cluster(self) -> str:
         return self._lease.cluster
 
-    def note_cluster(self, name: str) -> None:
+    def provider_as_of(self) -> str:
+        return self._lease.provider_as_of
+
+    def note_cluster(self, name: str, *, as_of: str) -> None:
         self.check()
-        self._lease.cluster = name
+        self._lease.cluster, self._lease.provider_as_of = name, as_of
 
     def topics_at_stake(self) -> set[str]:
         ids = [*self._lease.watermark_ids, *self._lease.ids]

@@ -19,7 +19,7 @@ def test_ids_decide_whatever_else_was_changed(
 
 @pytest.mark.parametrize("is_changed", [False, True])
 @pytest.mark.parametrize(("former", "now"), [("", "b"), ("a", ""), ("", "")])
-def test_without_an_id_a_change_of_the_provider_under_way_decides(
+def test_without_an_id_a_change_of_the_provider_decides(
     former: str, now: str, *, is_changed: bool
 ) -> None:
     assert has_moved(former, now, is_provider_changed=is_changed) is is_changed
