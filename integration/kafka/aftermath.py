@@ -14,7 +14,7 @@ from integration.kafka.client import Connection, connection, new_consumer
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.source import UNREADABLE, headers_of
 from integration.kafka.troubles import END_REACHED, unreachable
-from integration.kafka.watermark import watermark_of
+from integration.kafka.watermark import cluster_of, watermark_of
 from integration.models.provider import Provider
 from integration.values import Headers, Record
 
@@ -49,6 +49,16 @@ def last_batch(provider: Provider, transactional_id: str) -> str | None:
     to = connection(provider)
     with closing(new_consumer(to, transactional_id)) as reader:
         return watermark_of(reader, to.name, OPEN_SECONDS)
+
+
+def cluster(provider: Provider) -> str:
+    """The cluster's own id, "" where it tells none.
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
+    """
+    to = connection(provider)
+    with closing(new_consumer(to, GROUP)) as reader:
+        return cluster_of(reader, to.name, OPEN_SECONDS)
 
 
 def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterator[Digest]:

@@ -43,7 +43,7 @@ from integration.kafka.troubles import (
     unreachable,
     words_of,
 )
-from integration.kafka.watermark import RELAY_TOPIC, watermark_of
+from integration.kafka.watermark import RELAY_TOPIC, cluster_of, watermark_of
 from integration.policy.branches import Branch
 
 log = logging.getLogger(__name__)
@@ -152,12 +152,7 @@ class KafkaPublisher:
         self._is_shaken = False
 
     def cluster(self) -> str:
-        try:
-            told = self._opened_reader.list_topics(RELAY_TOPIC, OPEN_SECONDS).cluster_id
-        except KafkaException as e:
-            raise unreachable(self._to.name, e) from e
-        # Not all that speaks Kafka's protocol has an id; its addresses may change and are none.
-        return str(told or "")
+        return cluster_of(self._opened_reader, self._to.name, OPEN_SECONDS)
 
     def watermark(self) -> str | None:
         reader = self._opened_reader

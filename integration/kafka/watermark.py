@@ -1,4 +1,4 @@
-"""The id of the last batch under a transactional id: what is committed beside an offset."""
+"""The id of the last batch under a transactional id, committed beside an offset; the cluster's."""
 
 from typing import Final
 
@@ -25,6 +25,16 @@ def watermark_of(reader: Consumer, provider: str, seconds: float) -> str | None:
     if committed.error is not None:
         raise unreachable(provider, KafkaException(committed.error))
     return None if committed.offset < 0 else committed.metadata or ""
+
+
+def cluster_of(reader: Consumer, provider: str, seconds: float) -> str:
+    """The id of the reader's cluster, "" where it tells none. Raises BrokerUnreachableError."""
+    try:
+        told = reader.list_topics(RELAY_TOPIC, seconds).cluster_id
+    except KafkaException as e:
+        raise unreachable(provider, e) from e
+    # Not all that speaks Kafka's protocol has an id; its addresses may change and are none.
+    return str(told or "")
 
 
 def _refusal_of(reader: Consumer) -> KafkaException | None:

@@ -24,7 +24,7 @@ from integration.models import (
     RestoreFinding,
 )
 from integration.policy.states import OutboxState
-from integration.restore import options
+from integration.restore import former_cluster, options
 from integration.restore.examining import close_if_decided
 from integration.restore.options import Option, card
 from integration.restore.reviewing import (
@@ -34,13 +34,17 @@ from integration.restore.reviewing import (
     hold_waiting,
     lay_out,
 )
-from integration.restore.traces import WAITING
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
 
 log = logging.getLogger(__name__)
 
 RESTORED: Final = "RESTORED"
+# Of a lease, whose batch is given back.
+NO_BATCH: Final[dict[str, str | None]] = {
+    **dict.fromkeys(("batch", "batch_rows", "in_doubt_since")),
+    "in_doubt_text": "",
+}
 
 
 class FindingDecidedError(IntegrationError):
@@ -233,25 +237,28 @@ def _begin_anew(decision: Decision) -> None:
     """Let every shard of the relay know Kafka's last batch from now on, and begin anew.
 
     Where Kafka could not be asked, nothing is known, and the next look is the first. A shard that
-    the database does not know finds its own batch when it begins.
+    the database does not know finds its own batch when it begins. One whose batch a former cluster
+    may have keeps it: it is in doubt, or will be once it begins.
     """
     finding = decision.finding
     leases = RelayLease.objects.select_for_update().filter(provider=finding.provider)
     ahead = finding.facts.get("watermarks")
     for lease in leases.order_by("pk"):
         known = None if ahead is None else ahead.get(str(lease.shard), lease.watermark)
-        RelayLease.objects.filter(pk=lease.pk).update(
-            watermark=known,
-            epoch=F("epoch") + 1,
-            batch=None,
-            batch_rows=None,
-            in_doubt_since=None,
-            in_doubt_text="",
-        )
+        batch = {} if lease.shard in _of_former(finding) else NO_BATCH
+        row = RelayLease.objects.filter(pk=lease.pk)
+        row.update(watermark=known, epoch=F("epoch") + 1, **batch)
+
+
+def _of_former(finding: RestoreFinding) -> list[int]:
+    shards: list[int] = finding.facts.get("former_cluster", [])
+    return shards
 
 
 def _waiting(decision: Decision) -> QuerySet[OutboxRow]:
-    return OutboxRow.objects.filter(provider=decision.finding.provider, state__in=WAITING)
+    provider = decision.finding.provider
+    assert provider is not None  # noqa: S101 - as found
+    return former_cluster.others(provider, _of_former(decision.finding))
 
 
 def _give_back(decision: Decision) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from integration.codec import decode_headers
 from integration.counting import listed, so_many
@@ -33,12 +33,12 @@ from integration.policy.states import (
     ErrorState,
     OutboxState,
 )
+from integration.restore import former_cluster
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering import open_calls
 from integration.selectors.delivering.senders import SENDS, sends
 from integration.store.positions import add_new_partitions
 
-WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 # Clocks of database and senders differ; a record is looked for from so long before its row.
 CLOCKS_APART: Final = timedelta(minutes=10)
 # With what each contains.
@@ -81,7 +81,7 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
             if not with_silent:
                 raise
             # What it told before it fell silent is told by these again.
-            found = Traces(_of_silent(provider, str(e)))
+            found = _of_silent(provider, str(e))
         traces.add(found)
     _accepted(traces)
     if is_certain or traces.findings or traces.watermarks:
@@ -179,7 +179,9 @@ def _of_relay(provider: Provider, traces: Traces) -> None:
     ahead = _ahead(provider, leases)
     if not ahead:
         return
-    rows = OutboxRow.objects.filter(provider=provider, state__in=WAITING).order_by("pk")
+    former = former_cluster.shards(provider)
+    _tell_former(provider, former, traces)
+    rows = former_cluster.others(provider.pk, former).order_by("pk")
     facts = rows.aggregate(oldest=Min("created_at"), first=Min("pk"), last=Max("pk"))
     if facts["oldest"] is None:
         traces.watermarks |= {leases[n].pk: last for n, last in ahead.items() if n in leases}
@@ -191,7 +193,8 @@ def _of_relay(provider: Provider, traces: Traces) -> None:
     facts |= {
         "watermarks": ahead,
         "waiting": rows.count(),
-        "sent": _sent(provider),
+        "sent": _sent(provider, rows),
+        "former_cluster": former,
         "oldest": facts["oldest"].isoformat(),
         "topics": sorted(set(rows.order_by().values_list("topic", flat=True))),
     }
@@ -223,6 +226,17 @@ def _ahead(provider: Provider, leases: Mapping[int, RelayLease]) -> dict[int, st
     return ahead
 
 
+def _tell_former(provider: Provider, shards: list[int], traces: Traces) -> None:
+    """Add that a former cluster may have these shards' batches."""
+    count = len(former_cluster.rows(provider.pk, shards))
+    if count:
+        traces.remarks.append(
+            f"{provider.name}: {so_many(count, 'message was', 'messages were')} about to be sent "
+            "while the provider named another cluster, or may have. What is decided here neither "
+            "sends nor marks that batch: the relay asks about it on the page Outbox."
+        )
+
+
 def _relay(provider: Provider, facts: Mapping[str, object]) -> RestoreFinding:
     return RestoreFinding(
         kind=RestoreFinding.Kind.SENT,
@@ -232,9 +246,8 @@ def _relay(provider: Provider, facts: Mapping[str, object]) -> RestoreFinding:
     )
 
 
-def _sent(provider: Provider) -> list[int]:
-    """The waiting rows whose very record is in Kafka: found by what it contains, never by age."""
-    rows = OutboxRow.objects.filter(provider=provider, state__in=WAITING)
+def _sent(provider: Provider, rows: QuerySet[OutboxRow]) -> list[int]:
+    """Those rows whose very record is in Kafka: found by what it contains, never by age."""
     since = dict(rows.values_list("topic").annotate(Min("created_at")).order_by())
     digests: dict[bytes, list[int]] = {}
     for row in rows.order_by("pk").iterator(ROWS_AT_ONCE):
@@ -319,10 +332,14 @@ def _in_doubt(traces: Traces) -> None:
         )
 
 
-def _of_silent(provider: Provider, text: str) -> list[RestoreFinding]:
+def _of_silent(provider: Provider, text: str) -> Traces:
     """Tell what is held of a silent cluster: one finding a partition, one for the relay."""
     places = QueuePartition.objects.filter(queue__provider=provider).select_related("queue")
     in_order = places.order_by("queue__name", "partition")
-    read = [_position(place.queue, place, {"problem": text}) for place in in_order]
-    is_relayed = RelayLease.objects.filter(provider=provider).exists()
-    return [*read, *([_relay(provider, {"problem": text})] if is_relayed else [])]
+    traces = Traces([_position(place.queue, place, {"problem": text}) for place in in_order])
+    if RelayLease.objects.filter(provider=provider).exists():
+        former = former_cluster.shards(provider, is_silent=True)
+        _tell_former(provider, former, traces)
+        facts = {"problem": text, "former_cluster": former}
+        traces.findings.append(_relay(provider, facts))
+    return traces

@@ -14,7 +14,7 @@ from integration.policy import relay_shares
 from integration.policy.relay_shares import Share
 from integration.store import locks
 from integration.store.relay_rows import Ownership, RelayOutbox
-from integration.store.sessions import Session, raw_connection
+from integration.store.sessions import Session, fetch_all, raw_connection
 
 # A terminated session frees its locks as soon as the server has ended it.
 TAKEOVER_TRIES: Final = 40
@@ -33,6 +33,10 @@ LOOK: Final = (
 # What a client is made of, and more; the time at which idle queues were looked at changes always.
 AS_OF: Final = "md5((to_jsonb(p) - '{name,shards,idle_watched_at}'::text[])::text)"
 NOW: Final = f"SELECT {AS_OF} FROM integration_provider p WHERE p.id = %s"
+CHANGED_SINCE: Final = f"""
+SELECT l.shard FROM integration_relaylease l JOIN integration_provider p ON p.id = l.provider_id
+WHERE p.id = %s AND l.provider_as_of NOT IN ('', {AS_OF})
+"""
 # Both tell how many shards people want and what the provider is, so that nobody has to ask for it.
 RAISE: Final = f"""
 UPDATE integration_relaylease l SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
@@ -120,6 +124,11 @@ class RelayTenure:
         with suppress(psycopg.Error):
             self._session.execute(locks.RELEASE_ALL)
         self._session.close()
+
+
+def changed_since(provider_id: int) -> set[int]:
+    """The shards whose last batch went to the provider as it was before a change."""
+    return {shard for (shard,) in fetch_all(CHANGED_SINCE, [provider_id])}
 
 
 def take(provider_id: int, shard: int, worker: str) -> RelayTenure | None:

@@ -1,0 +1,176 @@
+"""A decision about what was sent since a backup, where a provider names another cluster by now."""
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from devstack.server import Server
+from integration.actions import outbox
+from integration.delivery.relay.run import RelayEnd
+from integration.kafka import admin, aftermath
+from integration.models import OutboxRow, Provider, RelayLease, Restore, RestoreFinding
+from integration.policy.relay_shares import shard_of, share
+from integration.restore import examining, options
+from integration.restore.deciding import decide
+from integration.runs import relay as wiring
+from integration.store import relay_lease
+from tests.functional.relay_world import a_provider, batch_of, put, states
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+SHARDS = 3
+ENOUGH_SECONDS = 40.0
+
+
+@pytest.fixture
+def broker(kafka: Server, monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"moved-{uuid.uuid4().hex[:8]}")
+    return Kafka(kafka.bootstrap)
+
+
+def relay(provider: Provider, shard: int, until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ENOUGH_SECONDS
+
+    def stop() -> bool:
+        assert time.monotonic() < deadline, "the relay did not get there"
+        return until()
+
+    assert wiring.run_relay(provider.pk, shard, stop=stop) is RelayEnd.STOPPED
+
+
+def leave(provider: Provider, shard: int, watermark: str) -> None:
+    """What an earlier relay of the shard may have left in Kafka."""
+    publisher = wiring.publisher_for(provider.pk, shard)
+    with closing(publisher):
+        publisher.open()
+        publisher.write_watermark(watermark)
+
+
+def a_topic(shard: int) -> str:
+    while shard_of(name := f"moved-{uuid.uuid4().hex[:8]}", SHARDS) != shard:
+        pass
+    return name
+
+
+def as_of(provider: Provider) -> str:
+    tenure = relay_lease.take(provider.pk, 0, "test")
+    assert tenure is not None
+    with closing(tenure):
+        return tenure.provider_as_of
+
+
+def three_shards(provider: Provider, **noted: str) -> list[OutboxRow]:
+    """A row that waits, one in doubt, and one of a batch on its way, each of a shard of its own.
+
+    Their leases have `noted` of the place where they sent to last; else that the cluster told no
+    id, and that the provider was what it is.
+    """
+    Provider.objects.filter(pk=provider.pk).update(shards=SHARDS)
+    place = {"provider_as_of": as_of(provider), **noted}
+    ids = [put(provider, b"once", topic=a_topic(n))[0] for n in range(SHARDS)]
+    OutboxRow.objects.filter(pk=ids[1]).update(state="STAMPED", batch=uuid.uuid4())
+    batches: list[dict[str, Any]] = [
+        {},
+        {"in_doubt_since": timezone.now(), "in_doubt_text": "Is it there?"},
+        {"batch": uuid.uuid4(), "batch_rows": [ids[2]]},
+    ]
+    RelayLease.objects.all().delete()
+    for n, batch in enumerate(batches):
+        held = share(n, SHARDS)
+        buckets = {"first_bucket": held.first, "end_bucket": held.end}
+        RelayLease.objects.create(
+            **{"provider": provider, "shard": n, "watermark": "", **buckets, **place, **batch}
+        )
+    return [OutboxRow.objects.get(pk=number) for number in ids]
+
+
+def create_topics(provider: Provider, rows: list[OutboxRow]) -> None:
+    for row in rows:
+        admin.create_topic(provider, row.topic, partitions=1)
+
+
+def lease(shard: int) -> RelayLease:
+    return RelayLease.objects.get(shard=shard)
+
+
+def decided(word: str) -> RestoreFinding:
+    restore = examining.current()
+    assert restore is not None
+    [finding] = examining.look(restore).findings.all()
+    decide(finding.pk, word, actor="anna", reason="seen")
+    assert examining.current() is None
+    return finding
+
+
+@pytest.mark.parametrize("has_id", [True, False], ids=["an id", "no id"])
+def test_batches_that_are_open_are_looked_for_where_the_provider_is_as_it_was(
+    broker: Kafka, has_id: bool
+) -> None:
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    rows = three_shards(provider, cluster=aftermath.cluster(provider) if has_id else "")
+    create_topics(provider, rows)
+    leave(provider, 0, str(uuid.uuid4()))
+    relay(provider, 0, Restore.objects.exists)
+
+    assert decided(options.MARK_SENT).facts["waiting"] == len(rows)
+
+    for shard, row in enumerate(rows):
+        relay(provider, shard, lambda pk=row.pk: states(pk) == ["PUBLISHED"])
+    assert [len(broker.read_all(row.topic)) for row in rows] == [1, 1, 1]
+    assert lease(0).cluster == aftermath.cluster(provider), "who asks is told the same"
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [{"cluster": "another"}, {"provider_as_of": "another"}],
+    ids=["another id", "no id"],
+)
+def test_no_look_at_this_cluster_decides_what_a_former_one_may_have(
+    broker: Kafka, noted: dict[str, str]
+) -> None:
+    """This one was in use before: what it has last is none of this database's batches."""
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    rows = three_shards(provider, **noted)
+    create_topics(provider, rows)
+    for shard, last in enumerate((str(uuid.uuid4()), "", "")):
+        leave(provider, shard, last)
+    relay(provider, 0, Restore.objects.exists)
+
+    assert decided(options.MARK_SENT).facts["waiting"] == 1
+
+    waiting, doubtful, on_its_way = rows
+    relay(provider, 0, lambda: states(waiting.pk) == ["PUBLISHED"])
+    relay(provider, 2, lambda: lease(2).in_doubt_since is not None)
+    assert states(doubtful.pk, on_its_way.pk) == ["STAMPED", "STAMPED"]
+    # Looked for in the former cluster: the one is there, the other is not.
+    for shard, row, is_there in ((1, doubtful, True), (2, on_its_way, False)):
+        batch = batch_of(row.pk)
+        outbox.resolve_in_doubt(lease(shard).pk, batch=batch, sent=is_there, actor="anna")
+        relay(provider, shard, lambda shard=shard: lease(shard).cluster == lease(0).cluster)
+    relay(provider, 2, lambda: states(on_its_way.pk) == ["PUBLISHED"])
+    assert [len(broker.read_all(row.topic)) for row in rows] == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("noted", "kept"), [({}, False), ({"provider_as_of": "another"}, True)], ids=["same", "changed"]
+)
+def test_what_is_decided_of_a_silent_cluster_gives_nothing_to_it_that_a_former_one_may_have(
+    monkeypatch: pytest.MonkeyPatch, noted: dict[str, str], kept: bool
+) -> None:
+    # Nobody is asked there: this is only waited for.
+    monkeypatch.setattr(aftermath, "OPEN_SECONDS", 1.0)
+    rows = three_shards(a_provider(), cluster="one", **noted)
+    examining.declare("restored from the night's backup", "anna")
+
+    decided(options.SEND_ALL)
+
+    assert (lease(1).in_doubt_since is not None, lease(2).batch is not None) == (kept, kept)
+    doubtful = "STAMPED" if kept else "PENDING"
+    assert states(*(row.pk for row in rows)) == ["PENDING", doubtful, "PENDING"]
