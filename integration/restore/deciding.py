@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from django.db.models import F, QuerySet
 
@@ -17,6 +17,7 @@ from integration.errors import IntegrationError
 from integration.models import (
     OutboxChange,
     OutboxRow,
+    Provider,
     Queue,
     QueuePartition,
     RelayLease,
@@ -215,10 +216,10 @@ def _deliver(decision: Decision) -> str:
 
 
 def _mark_sent(decision: Decision) -> str:
-    _begin_anew(decision)
-    rows = _waiting(decision).filter(pk__in=decision.finding.facts["sent"])
+    waiting = _begin_anew(decision)
+    rows = waiting.filter(pk__in=decision.finding.facts["sent"])
     marked = rows.update(state=OutboxState.PUBLISHED, published_at=database_now())
-    left = _give_back(decision)
+    left = _give_back(waiting)
     _note_relay(decision, (marked, OutboxState.PUBLISHED))
     return (
         f"{so_many(marked, 'message was', 'messages were')} marked as sent; "
@@ -227,45 +228,51 @@ def _mark_sent(decision: Decision) -> str:
 
 
 def _send_all(decision: Decision) -> str:
-    _begin_anew(decision)
-    count = _give_back(decision)
+    count = _give_back(_begin_anew(decision))
     _note_relay(decision, (count, OutboxState.PENDING))
     return f"{so_many(count, 'waiting message', 'waiting messages')} will be sent."
 
 
-def _begin_anew(decision: Decision) -> None:
+def _begin_anew(decision: Decision) -> QuerySet[OutboxRow]:
     """Let every shard of the relay know Kafka's last batch from now on, and begin anew.
 
-    Where Kafka could not be asked, nothing is known, and the next look is the first. A shard that
-    the database does not know finds its own batch when it begins. One whose batch a former cluster
-    may have keeps it: it is in doubt, or will be once it begins.
+    Returns what waits to be sent, as far as this decides about it. Where Kafka could not be asked,
+    nothing is known, and the next look is the first. A shard that the database does not know finds
+    its own batch when it begins. One whose batch a former cluster may have keeps it, and what it
+    knows: it is in doubt, or will be once it begins.
     """
     finding = decision.finding
+    assert finding.provider is not None  # noqa: S101 - as found
     leases = RelayLease.objects.select_for_update().filter(provider=finding.provider)
+    locked = list(leases.order_by("pk"))
+    former = _of_former(finding.facts, finding.provider) if locked else set()
     ahead = finding.facts.get("watermarks")
-    for lease in leases.order_by("pk"):
-        known = None if ahead is None else ahead.get(str(lease.shard), lease.watermark)
-        batch = {} if lease.shard in _of_former(finding) else NO_BATCH
+    for lease in locked:
+        is_kept = lease.shard in former
+        known = lease.watermark if is_kept else None
+        if ahead is not None:
+            known = ahead.get(str(lease.shard), lease.watermark)
         row = RelayLease.objects.filter(pk=lease.pk)
-        row.update(watermark=known, epoch=F("epoch") + 1, **batch)
+        row.update(watermark=known, epoch=F("epoch") + 1, **({} if is_kept else NO_BATCH))
+    return former_cluster.others(finding.provider, former)
 
 
-def _of_former(finding: RestoreFinding) -> list[int]:
-    shards: list[int] = finding.facts.get("former_cluster", [])
+def _of_former(facts: Mapping[str, Any], provider: int) -> set[int]:
+    """The shards whose batches a former cluster may have, once all leases are locked.
+
+    Of a silent one the look could only compare what the provider is, and that may have changed
+    since: people point it elsewhere where the cluster is lost as well.
+    """
+    shards = set(facts.get("former_cluster", []))
+    if "problem" in facts:
+        shards |= set(former_cluster.shards(Provider.objects.get(pk=provider), is_silent=True))
     return shards
 
 
-def _waiting(decision: Decision) -> QuerySet[OutboxRow]:
-    provider = decision.finding.provider
-    assert provider is not None  # noqa: S101 - as found
-    return former_cluster.others(provider, _of_former(decision.finding))
-
-
-def _give_back(decision: Decision) -> int:
+def _give_back(waiting: QuerySet[OutboxRow]) -> int:
     """A batch of the lost time is none any more; returns how many rows wait."""
-    stamped = _waiting(decision).filter(state=OutboxState.STAMPED)
-    stamped.update(state=OutboxState.PENDING, batch=None)
-    return _waiting(decision).count()
+    waiting.filter(state=OutboxState.STAMPED).update(state=OutboxState.PENDING, batch=None)
+    return waiting.count()
 
 
 def _note_relay(decision: Decision, done: tuple[int, OutboxState]) -> None:

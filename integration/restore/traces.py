@@ -186,8 +186,8 @@ def _of_relay(provider: Provider, traces: Traces) -> None:
     if facts["oldest"] is None:
         traces.watermarks |= {leases[n].pk: last for n, last in ahead.items() if n in leases}
         traces.remarks.append(
-            f"{provider.name}: messages were sent since the backup; none of those that wait "
-            "here is among them."
+            f"{provider.name}: messages were sent since the backup; none of "
+            f"{'the others' if former else 'those'} that wait here is among them."
         )
         return
     facts |= {
@@ -231,9 +231,10 @@ def _tell_former(provider: Provider, shards: list[int], traces: Traces) -> None:
     count = len(former_cluster.rows(provider.pk, shards))
     if count:
         traces.remarks.append(
-            f"{provider.name}: {so_many(count, 'message was', 'messages were')} about to be sent "
-            "while the provider named another cluster, or may have. What is decided here neither "
-            "sends nor marks that batch: the relay asks about it on the page Outbox."
+            f"{provider.name}: {so_many(count, 'message was', 'messages were')} about to be sent, "
+            "perhaps to another cluster than the provider names now. What is decided here neither "
+            "sends nor marks that batch; unless the relay finds that it is the same cluster, it "
+            "asks about it on the page Outbox."
         )
 
 

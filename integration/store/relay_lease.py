@@ -30,12 +30,18 @@ LOOK: Final = (
     "SELECT id, owner, lease_until < clock_timestamp() FROM integration_relaylease "
     "WHERE provider_id = %s AND shard = %s"
 )
-# What a client is made of, and more; the time at which idle queues were looked at changes always.
-AS_OF: Final = "md5((to_jsonb(p) - '{name,shards,idle_watched_at}'::text[])::text)"
+# Where the cluster is. Who saves a provider stores its secrets in other bytes, and a release may
+# add a column; neither moves it.
+PLACE: Final = "md5(concat_ws('/', p.kind, p.bootstrap_servers))"
+# Then what a client is made of, and more; the time at which idle queues were looked at changes
+# always.
+AS_OF: Final = (
+    f"{PLACE} || '/' || md5((to_jsonb(p) - '{{name,shards,idle_watched_at}}'::text[])::text)"
+)
 NOW: Final = f"SELECT {AS_OF} FROM integration_provider p WHERE p.id = %s"
 CHANGED_SINCE: Final = f"""
 SELECT l.shard FROM integration_relaylease l JOIN integration_provider p ON p.id = l.provider_id
-WHERE p.id = %s AND l.provider_as_of NOT IN ('', {AS_OF})
+WHERE p.id = %s AND l.provider_as_of <> '' AND split_part(l.provider_as_of, '/', 1) <> {PLACE}
 """
 # Both tell how many shards people want and what the provider is, so that nobody has to ask for it.
 RAISE: Final = f"""
@@ -127,7 +133,7 @@ class RelayTenure:
 
 
 def changed_since(provider_id: int) -> set[int]:
-    """The shards whose last batch went to the provider as it was before a change."""
+    """The shards whose last batch went to the provider while it named another place."""
     return {shard for (shard,) in fetch_all(CHANGED_SINCE, [provider_id])}
 
 

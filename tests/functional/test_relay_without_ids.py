@@ -94,7 +94,9 @@ def test_without_an_id_the_next_owner_of_the_same_provider_asks_nobody(provider:
 
     assert relay(provider, broker, until=lambda: False, observer=overtake) is RelayEnd.LOST
     broker.is_available = True
-    Provider.objects.update(name="renamed")
+    # Stored in other bytes, as by each save.
+    provider.name, provider.password = "renamed", "as before"
+    provider.save()
     relay(provider, broker)
     assert (sent(broker), states(*rows)) == ([b"0", b"once"], ["PUBLISHED"])
 

@@ -100,10 +100,15 @@ def lease(shard: int) -> RelayLease:
     return RelayLease.objects.get(shard=shard)
 
 
-def decided(word: str) -> RestoreFinding:
+def looked() -> RestoreFinding:
     restore = examining.current()
     assert restore is not None
     [finding] = examining.look(restore).findings.all()
+    return finding
+
+
+def decided(word: str) -> RestoreFinding:
+    finding = looked()
     decide(finding.pk, word, actor="anna", reason="seen")
     assert examining.current() is None
     return finding
@@ -159,17 +164,22 @@ def test_no_look_at_this_cluster_decides_what_a_former_one_may_have(
 
 
 @pytest.mark.parametrize(
-    ("noted", "kept"), [({}, False), ({"provider_as_of": "another"}, True)], ids=["same", "changed"]
+    ("noted", "moves", "kept"),
+    [({}, False, False), ({"provider_as_of": "another"}, False, True), ({}, True, True)],
+    ids=["same", "changed", "changed since the look"],
 )
 def test_what_is_decided_of_a_silent_cluster_gives_nothing_to_it_that_a_former_one_may_have(
-    monkeypatch: pytest.MonkeyPatch, noted: dict[str, str], kept: bool
+    monkeypatch: pytest.MonkeyPatch, noted: dict[str, str], moves: bool, kept: bool
 ) -> None:
     # Nobody is asked there: this is only waited for.
     monkeypatch.setattr(aftermath, "OPEN_SECONDS", 1.0)
     rows = three_shards(a_provider(), cluster="one", **noted)
     examining.declare("restored from the night's backup", "anna")
 
-    decided(options.SEND_ALL)
+    finding = looked()
+    if moves:
+        Provider.objects.update(bootstrap_servers="127.0.0.1:2")
+    decide(finding.pk, options.SEND_ALL, actor="anna", reason="seen")
 
     assert (lease(1).in_doubt_since is not None, lease(2).batch is not None) == (kept, kept)
     doubtful = "STAMPED" if kept else "PENDING"

@@ -11,6 +11,8 @@ from integration.counting import so_many
 MAX_ROWS: Final = 5_000
 MAX_BYTES: Final = 4 * 2**20
 # The wait for a broker that is down: it doubles from the first to the last.
+# Noted in the place of what a provider is, where that was changing: it is no provider's.
+UNSURE: Final = "unsure"
 FIRST_PAUSE_SECONDS: Final = 0.25
 LAST_PAUSE_SECONDS: Final = 5.0
 
@@ -40,6 +42,11 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
 def is_another(former: str, cluster: str) -> bool:
     """Return whether these are the ids of two clusters; "" where one told none."""
     return bool(former and cluster) and former != cluster
+
+
+def place_of(as_of: str) -> str:
+    """Of what a provider is, the part that says where its cluster is; "" of nothing noted."""
+    return as_of.partition("/")[0]
 
 
 def has_moved(former: str, cluster: str, *, is_provider_changed: bool) -> bool:

@@ -195,13 +195,16 @@ class Relay:
         if policy.is_another(former, cluster):
             # What was found of the former cluster's topics says nothing of these.
             self.left_out = LeftOut()
-        # As of the last batches; where no owner has noted it, as of the beginning of this tenure.
-        noted = self.outbox.provider_as_of() or self.publisher_as_of
         # Asked before the publisher is made and once it is there: it may be of a provider that was
         # changed in between, and be it for a moment.
-        is_changed = {as_of, self.tenure.provider_now()} != {noted}
+        now = self.tenure.provider_now()
+        # The owner before may have sent to another place.
+        noted = policy.place_of(self.outbox.provider_as_of())
+        is_changed = {as_of, now} != {self.publisher_as_of}
+        is_changed = is_changed or noted not in {"", policy.place_of(as_of)}
         has_moved = policy.has_moved(former, cluster, is_provider_changed=is_changed)
-        accounting = Accounting(self.outbox, publisher, self.judge, cluster, as_of, has_moved)
+        surely = as_of if now == as_of else policy.UNSURE
+        accounting = Accounting(self.outbox, publisher, self.judge, cluster, surely, has_moved)
         return accounting.account()
 
     def _leave_out(self, publisher: Publisher) -> None:
