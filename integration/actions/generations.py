@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.db.models import F
+
 from integration.actions.underway import refuse_under_way
 from integration.models import QueuePartition
 from integration.values import TopicFacts
@@ -31,11 +33,15 @@ def _raise_one(rows: Sequence[QueuePartition], generation: int, facts: TopicFact
     """A partition that the topic gets later begins with the highest: it may be one given up.
 
     Where messages stay, they get other ids by it: so one that still has those of another topic.
+    Its owner gives them the ids of before until it is fenced. Raises StillSendingError.
     """
     first = min(rows, key=lambda row: row.topic_uuid == facts.topic_uuid, default=None)
-    if first is not None:
-        first.generation = generation
-        QueuePartition.objects.filter(pk=first.pk).update(generation=generation)
+    if first is None:
+        return
+    here = QueuePartition.objects.filter(pk=first.pk)
+    refuse_under_way(here.select_for_update().get())
+    here.update(generation=generation, epoch=F("epoch") + 1)
+    first.generation = generation
 
 
 def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:

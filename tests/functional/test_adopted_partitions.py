@@ -10,6 +10,7 @@ from integration.actions.blocks import Place
 from integration.actions.errors import StillSendingError
 from integration.models import Gap, PartitionLease, Queue, QueueChange, QueuePartition
 from integration.values import TopicFacts
+from tests.support.partners import a_call, an_endpoint
 from tests.support.rows import TOPIC_UUID, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -45,6 +46,23 @@ def test_further_partitions_of_a_topic_made_anew_begin_where_the_others_do(
     assert QueueChange.objects.get(partition=2).reason == "larger"
 
 
+def a_living_owner(place: QueuePartition, epoch: int) -> PartitionLease:
+    return PartitionLease.objects.create(
+        partition=place,
+        owner="worker-1",
+        epoch=epoch,
+        lock_pid=1,
+        lock_backend_start=timezone.now(),
+        lease_until=timezone.now() + timedelta(seconds=60),
+        taken_at=timezone.now(),
+    )
+
+
+def dies(lease: PartitionLease) -> None:
+    lease.lease_until = timezone.now() - timedelta(seconds=60)
+    lease.save()
+
+
 def half_adopted(place: Place) -> tuple[Queue, QueuePartition]:
     """A queue whose second partition was blocked later than the first, which is at work again."""
     queue = a_queue_row("continuous", ordering="key")
@@ -77,20 +95,11 @@ def test_a_further_partition_does_not_begin_while_what_was_left_of_it_is_tried()
     """Whoever has the lowest one works for what is left of one that was given up before."""
     queue, first = half_adopted(Place.START)
     a_held(queue, partition=2, state="PROCESSING", epoch=12)
-    lease = PartitionLease.objects.create(
-        partition=first,
-        owner="worker-1",
-        epoch=12,
-        lock_pid=1,
-        lock_backend_start=timezone.now(),
-        lease_until=timezone.now() + timedelta(seconds=60),
-        taken_at=timezone.now(),
-    )
+    lease = a_living_owner(first, epoch=12)
     with pytest.raises(StillSendingError):
         blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto")
     assert queue.partitions.count() == 2
-    lease.lease_until = timezone.now() - timedelta(seconds=60)
-    lease.save()
+    dies(lease)
     assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
     epochs = queue.partitions.order_by("partition").values_list("epoch", flat=True)
     assert list(epochs) == [13, 4, 13], "whoever had chosen it is fenced"
@@ -131,3 +140,26 @@ def test_no_more_generations_are_counted_on_than_outrank_a_partition_given_up(
     assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
     found = queue.partitions.order_by("partition").values_list("generation", flat=True)
     assert list(found) == generations
+
+
+@pytest.mark.parametrize("what", ["call", "try"])
+def test_messages_get_other_ids_only_once_nothing_is_under_way_under_those_of_before(
+    what: str,
+) -> None:
+    """Whoever is at work there gives them the ids of before until it is fenced."""
+    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
+    first = a_place(queue, topic_uuid=LARGER.topic_uuid, epoch=9)
+    second = a_place(queue, partition=1, topic_uuid=LARGER.topic_uuid, epoch=9)
+    a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE", generation=4)
+    if what == "call":
+        a_call(queue, 12, state="SENDING", topic_uuid=LARGER.topic_uuid, epoch=9)
+    else:
+        a_held(queue, 4, topic_uuid=LARGER.topic_uuid, state="PROCESSING", epoch=9)
+    lease = a_living_owner(first, epoch=9)
+    with pytest.raises(StillSendingError):
+        blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto")
+    assert queue.partitions.count() == 3, "nothing is decided"
+    dies(lease)
+    assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
+    found = queue.partitions.order_by("partition").values_list("generation", "epoch")
+    assert list(found)[:2] == [(5, 10), (0, second.epoch)], "the owner of one alone is fenced"
