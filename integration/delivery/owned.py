@@ -73,6 +73,7 @@ class Owned:
     where no group has a say. `rescued` are the offsets at or beyond the position whose records
     stand in the database: no other owner can add to them meanwhile. `open_batch` is the last batch
     that was worked side by side, `in_work` is set as long as messages of it are delivered.
+    `has_met_suspect` tells that this run has marked the message that earlier ones died on.
     """
 
     id: int
@@ -92,6 +93,7 @@ class Owned:
     suspect_receipt: bytes | None = None
     suspect_crashes: int = 0
     suspect_hung: bool = False
+    has_met_suspect: bool = False
     may_have_head: bool = True
     isolate_until: int | None = None
     failed_until: int | None = None
@@ -129,6 +131,11 @@ class Owned:
         """
         ahead = [at for at in (self.failed_until, self.called_until) if at is not None]
         return max(self.next_offset, max([*self.done, *ahead], default=-1) + 1)
+
+    def meet(self, *, is_suspect: bool) -> int:
+        """Note whose marker is to stand now; returns how often work died on that message."""
+        self.has_met_suspect |= is_suspect
+        return self.suspect_crashes if is_suspect else 0
 
     def reads_again(self, offset: int) -> bool:
         """Return whether a failure at this offset is older than the last move of the position."""

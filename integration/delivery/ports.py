@@ -279,7 +279,7 @@ class Repository(AddedPartitions, Protocol):
         """Commit a crash suspect's marker; False when fenced.
 
         The crashes that were counted when the partition was taken stay with the message they are
-        of, whichever were marked before it.
+        of, whichever were marked before it, also where the run ends before it has come to it.
         A row that a person moved since it was read gets none; its claim leaves it out then.
         """
 

@@ -5,6 +5,17 @@ from typing import Final
 from integration.policy.states import OPEN_SQL
 from integration.store import locks, rescues, rows
 
+
+def _is_ahead(offset: str, receipt: str) -> str:
+    """SQL over a partition `p`: whether a suspect that had this offset may still come.
+
+    A JMS broker sends it under another one: among as many messages as isolated runs look for it.
+    """
+    return f"""{offset} >= p.next_offset - CASE WHEN {receipt} IS NULL THEN 0
+    ELSE (SELECT batch_size FROM integration_queue WHERE id = p.queue_id) END"""
+
+
+_SUSPECT_IS_AHEAD: Final = _is_ahead("p.suspect_offset", "p.suspect_receipt")
 # What a run died on is remembered until it is through: runs that end in good order before they have
 # come to it, because another queue waits, have proved nothing. Side by side, others go on while it
 # is in work: until the batch is through, the position tells nothing.
@@ -26,10 +37,10 @@ taken AS (UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_offset = p.next_offset,
   rows_alone = CASE WHEN died.unclean THEN 0 ELSE p.rows_alone END,
   suspect_offset = CASE WHEN died.unclean
-    OR (p.suspect_crashes > 0 AND p.suspect_offset >= p.next_offset) THEN p.suspect_offset END,
+    OR (p.suspect_crashes > 0 AND {_SUSPECT_IS_AHEAD}) THEN p.suspect_offset END,
   suspect_crashes = CASE
     WHEN NOT died.unclean THEN
-      CASE WHEN p.suspect_offset >= p.next_offset THEN p.suspect_crashes ELSE 0 END
+      CASE WHEN {_SUSPECT_IS_AHEAD} THEN p.suspect_crashes ELSE 0 END
     WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
       WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
       AND e.partition = p.partition) THEN p.suspect_crashes
@@ -95,6 +106,12 @@ MARK_OFFSET: Final = (
     "UPDATE integration_queuepartition SET suspect_crashes = %s, suspect_offset = %s, "
     "suspect_receipt = %s::bytea, marked_at = clock_timestamp() WHERE id = %s AND epoch = %s"
 )
+# The run has marked others, and ends in good order before it has come to its suspect.
+KEEP_SUSPECT: Final = f"""
+UPDATE integration_queuepartition p SET suspect_crashes = %(crashes)s, suspect_offset = %(at)s,
+  suspect_receipt = %(receipt)s::bytea
+WHERE p.id = %(id)s AND p.epoch = %(epoch)s AND {_is_ahead("%(at)s::bigint", "%(receipt)s::bytea")}
+"""
 # Once as many ran alone as a batch may have, the one that kills was none of them.
 RAN_ALONE: Final = """
 UPDATE integration_queuepartition p SET

@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import Any, Final
 
@@ -16,7 +16,14 @@ from integration.delivery.ports import LostError, Stop, never
 from integration.policy.shares import Runs, first_share, share
 from integration.policy.states import PartitionState
 from integration.store import joining, locks, sharing
-from integration.store.partition_lease import EXPIRED, RELEASE, RENEW, REVERT, TAKE
+from integration.store.partition_lease import (
+    EXPIRED,
+    KEEP_SUSPECT,
+    RELEASE,
+    RENEW,
+    REVERT,
+    TAKE,
+)
 from integration.store.sessions import (
     TERMINATE,
     Session,
@@ -54,6 +61,15 @@ def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
     return OpenBatch(arrival=arrival, first=first, until=until, done=set(done))
 
 
+def _suspects_ahead(held: Sequence[Owned]) -> Iterator[dict[str, Any]]:
+    """Parameters of KEEP_SUSPECT for what earlier runs died on and this one has not come to."""
+    for owned in held:
+        if owned.suspect_crashes and not owned.has_met_suspect:
+            suspect = {"at": owned.suspect_offset, "receipt": owned.suspect_receipt}
+            here = {"id": owned.id, "epoch": owned.epoch}
+            yield here | suspect | {"crashes": owned.suspect_crashes}
+
+
 class DatabasePartitionManager:
     """The partitions of one queue that this run could lock.
 
@@ -79,6 +95,7 @@ class DatabasePartitionManager:
         self.queue_id = queue_id
         self._settle_left = settle_left
         self._doubted: set[int] = set()
+        self._suspected: list[Owned] = []
         self.rescues = rescues
         self.workers = workers
         self.stop = stop
@@ -213,6 +230,7 @@ class DatabasePartitionManager:
             marked |= {"queue": self.queue_id, "epoch": owned.epoch, "hung": owned.suspect_hung}
             session.execute(REVERT, marked)
             held.append(owned)
+        self._suspected += [owned for owned in held if owned.suspect_crashes]
         return held
 
     def _settled(self, session: Session, locked: list[int]) -> list[int]:
@@ -245,6 +263,8 @@ class DatabasePartitionManager:
             raise LostError(str(e).strip()) from e
 
     def give_up(self, surplus: Sequence[Owned]) -> None:
+        for suspect in _suspects_ahead(surplus):
+            self._asked(KEEP_SUSPECT, suspect)
         self._asked(sharing.GIVE_UP, [self.owner, [owned.id for owned in surplus]])
 
     def ask_for_help(self) -> None:
@@ -331,6 +351,9 @@ class DatabasePartitionManager:
         try:
             if clean and not self._lost:
                 session.execute(RELEASE, [self.owner])
+                # Afterwards, as somebody may hold a row: the end is in good order all the same.
+                for suspect in _suspects_ahead(self._suspected):
+                    session.execute(KEEP_SUSPECT, suspect)
                 # The server notices a closed session a moment later; who is asked to take over
                 # in that moment would find the locks held.
                 session.execute(locks.RELEASE_ALL)

@@ -322,7 +322,7 @@ class DatabaseRepository:
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         if unit.row is None:
-            crashes = owned.suspect_crashes if self.is_suspect(owned, unit) else 0
+            crashes = owned.meet(is_suspect=self.is_suspect(owned, unit))
             marker = [crashes, unit.at, self._receipt(unit), owned.id, owned.epoch]
             return self._count(partition_lease.MARK_OFFSET, marker) == 1
         key = [owned.id, owned.epoch, unit.row.id, unit.row.version]

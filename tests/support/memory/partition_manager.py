@@ -23,6 +23,7 @@ class MemoryPartitionManager:
         self.workers = workers
         self.rescues = rescues
         self.calls = 0
+        self._taken: list[Owned] = []
         self.lost = False
 
     def take(self, assigned: Callable[[], Assignment | None] | None = None) -> list[Owned]:
@@ -73,12 +74,15 @@ class MemoryPartitionManager:
     def _free(self, most: int, may_take: Callable[[PlaceRow], bool]) -> list[Owned]:
         places = self.database.places.values()
         free = [place for place in places if place.owner is None and may_take(place)]
-        return [self._take(place) for place in free[: max(0, most)]]
+        taken = [self._take(place) for place in free[: max(0, most)]]
+        self._taken += taken
+        return taken
 
     def give_up(self, surplus: Sequence[Owned]) -> None:
         for owned in surplus:
             place = self.database.places[owned.partition]
             if place.owner is self:
+                self._keep_suspect(place, owned)
                 place.owner, place.released = None, True
 
     def ask_for_help(self) -> None:
@@ -98,7 +102,8 @@ class MemoryPartitionManager:
         place.unclean_offset = place.next_offset
         place.rows_alone = 0 if unclean else place.rows_alone
         if not unclean:
-            if not (place.suspect_crashes and (place.suspect_offset or 0) >= place.next_offset):
+            at, receipt = place.suspect_offset, place.suspect_receipt
+            if not (place.suspect_crashes and self._is_ahead(place, at, receipt)):
                 place.suspect_offset, place.suspect_crashes = None, 0
         elif place.suspect_offset is not None and not self._row_in_work(place):
             place.suspect_crashes += 1
@@ -135,6 +140,19 @@ class MemoryPartitionManager:
                 for row in self.database.open_rows()
             ),
         )
+
+    def _is_ahead(self, place: PlaceRow, offset: int | None, receipt: bytes | None) -> bool:
+        """Whether a suspect that had this offset may still come; a JMS broker gives it another."""
+        reach = 0 if receipt is None else self.database.queue.batch_size
+        return offset is not None and offset >= place.next_offset - reach
+
+    def _keep_suspect(self, place: PlaceRow, owned: Owned) -> None:
+        """Others were marked, and the run ends in good order before it has come to its suspect."""
+        at, receipt = owned.suspect_offset, owned.suspect_receipt
+        is_ours = place.epoch == owned.epoch and not owned.has_met_suspect
+        if is_ours and owned.suspect_crashes and self._is_ahead(place, at, receipt):
+            place.suspect_offset, place.suspect_receipt = at, receipt
+            place.suspect_crashes = owned.suspect_crashes
 
     def _is_in_same(self, place: PlaceRow) -> bool:
         """Whether the last death was within the batch that stands open."""
@@ -205,6 +223,8 @@ class MemoryPartitionManager:
     def close(self, *, clean: bool) -> None:
         if self in self.database.runs:
             self.database.runs.remove(self)
+        for owned in self._taken if clean else ():
+            self._keep_suspect(self.database.places[owned.partition], owned)
         for place in self.database.places.values():
             if place.owner is self:
                 place.owner = None

@@ -265,8 +265,7 @@ class MemoryRepository:
             return False
         if unit.row is None:
             place = self.database.place(owned)
-            is_suspect = self.is_suspect(owned, unit)
-            place.suspect_crashes = owned.suspect_crashes if is_suspect else 0
+            place.suspect_crashes = owned.meet(is_suspect=self.is_suspect(owned, unit))
             place.suspect_offset, place.suspect_receipt = unit.at, self._receipt_of(unit.at)
             return True
         marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
