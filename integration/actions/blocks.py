@@ -9,7 +9,7 @@ from django.db.models import F, Sum
 
 from integration.actions import failures
 from integration.actions.configuration import Author
-from integration.actions.errors import QueueMismatchError, TopicAbsentError
+from integration.actions.errors import QueueMismatchError, StillSendingError, TopicAbsentError
 from integration.actions.generations import begin_generations
 from integration.actions.queues import (
     NO_STOP,
@@ -20,13 +20,13 @@ from integration.actions.queues import (
     note,
 )
 from integration.actions.transaction import short_transaction
-from integration.actions.underway import fence_left
 from integration.counting import so_many
 from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.store.positions import store_positions, wait_no_more_for, wait_up_to
 from integration.store.sessions import database_now
 from integration.store.starts import leave_request
+from integration.store.underway import fence_left
 from integration.values import TopicFacts
 
 TOPIC_CODES: Final = frozenset({"TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"})
@@ -177,7 +177,8 @@ def _begin_further(
     has_others = any(row.topic_uuid != facts.topic_uuid for row in present)
     if is_same or has_others or queue.needs_one_partition:
         return
-    fence_left(queue.pk, numbers)
+    if (at_work := fence_left(queue.pk, numbers)) is not None:
+        raise StillSendingError(partition=at_work)
     starts, ranks = _starts(place, facts), [*decided, *queue.partitions.all()]
     further = store_positions(
         queue,

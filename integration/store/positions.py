@@ -1,10 +1,11 @@
 """The first position of a queue's partitions, and what a partition that was added waits for."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from integration.delivery.added import Addition
@@ -12,7 +13,7 @@ from integration.models import Queue, QueuePartition
 from integration.policy.positions import PRODUCERS_KNOW_SECONDS, do_keys_stay
 from integration.store.sessions import alias, database_time, execute, guarded
 from integration.store.starts import leave_request
-from integration.store.underway import is_anything_left, is_at_work
+from integration.store.underway import fence_left
 from integration.values import TopicFacts
 
 _WAIT_NO_MORE_FOR: Final = """
@@ -56,9 +57,10 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> Addition:
         return Addition.DONE
     after = {str(row.partition): facts.high[row.partition] for row in present}
     with transaction.atomic(using=alias()):
-        epoch = _epoch_of_new(present, new)
-        if epoch is None:
+        if fence_left(queue.pk, new, skip_locked=True) is not None:
             return Addition.LATER
+        # What is left of one is taken for a dead owner's only with a higher epoch.
+        epoch = queue.partitions.aggregate(highest=Max("epoch"))["highest"] or 0
         # One that the topic has had before, and has again, gives its offsets to other messages.
         generation = max((row.generation for row in present), default=0)
         first, waits = dict.fromkeys(sorted(new), 0), after if by_key else None
@@ -68,26 +70,6 @@ def add_new_partitions(queue: Queue, facts: TopicFacts) -> Addition:
         # may be waiting for a partition.
         leave_request(queue.pk)
     return Addition.DONE
-
-
-def _epoch_of_new(present: Sequence[QueuePartition], new: Collection[int]) -> int | None:
-    """The epoch that they begin with: what is left of one is a dead owner's only to a higher one.
-
-    The owner of the lowest partition works for what is left; None while it has begun something,
-    or while its row is held. Where something is left, that owner is fenced: what it has chosen, but
-    not begun, is not its own any more. To be called in a transaction.
-    """
-    epoch = max((row.epoch for row in present), default=0)
-    if not present:
-        return epoch
-    if not is_anything_left(present[0].queue_id, new):
-        return epoch
-    here = QueuePartition.objects.filter(pk=present[0].pk).order_by("pk")
-    lowest = here.select_for_update(no_key=True, skip_locked=True).first()
-    if lowest is None or is_at_work(lowest):
-        return None
-    here.update(epoch=lowest.epoch + 1)
-    return max(epoch, lowest.epoch + 1)
 
 
 def store_positions(
