@@ -67,21 +67,13 @@ def look(repository: AddedPartitions, ends: Ends, owned: Owned) -> StateChange |
     written to them any more. After that a log may still lose what it had up to there.
     """
     know = repository.producers_know(owned)
-    is_noted = know is not None and know.is_now and _notes_ends(repository, ends, owned)
-    if (know is None or is_noted) and _has_begun(repository, ends, owned):
+    found = _found(ends) if know is None or know.is_now else {}
+    is_noted = know is not None and bool(found) and repository.note_ends(owned, found)
+    if (know is None or is_noted) and repository.has_begun(owned, found):
         return RUNNING
     if owned.state_code == "KEYS_MOVED" and not is_noted:
         return None
     return _waiting(owned, None if is_noted else know)
-
-
-def _notes_ends(repository: AddedPartitions, ends: Ends, owned: Owned) -> bool:
-    found = _found(ends)
-    return repository.note_ends(owned, found) if found else False
-
-
-def _has_begun(repository: AddedPartitions, ends: Ends, owned: Owned) -> bool:
-    return repository.has_begun(owned, {}) or repository.has_begun(owned, _found(ends))
 
 
 def _found(ends: Ends) -> Mapping[int, int]:
