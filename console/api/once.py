@@ -13,7 +13,7 @@ from ninja.responses import NinjaJSONEncoder
 from psycopg.types.json import Jsonb
 
 from console.api.errors import KeyReusedError
-from console.http_api.answers import REPEATED
+from console.http_api.answers import REPEATED, SAFE
 from console.http_api.reading import LONGEST_ID, header_in
 from integration.actions.transaction import short_transaction
 from integration.store.sessions import execute, fetch_all
@@ -34,8 +34,8 @@ _EARLIER: Final = (
     "SELECT request_hash, status, answer FROM console_actionreceipt "
     "WHERE person_id = %s AND key = %s"
 )
-# In a request's META, while its failure would undo all that it did.
-_UNDONE: Final = "sluice.is_undone"
+# In a request's META, once something that it did may be committed.
+_STEPS: Final = "sluice.has_steps"
 Acting = Callable[Concatenate[HttpRequest, Arguments], Schema]
 
 
@@ -55,9 +55,9 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
             return view(request, *args, **kwargs)
         person = request.user.pk
         with short_transaction():
-            request.META[_UNDONE] = True
+            request.META.pop(_STEPS, None)
             # The first of the hooks: what others do after the commit undoes nothing.
-            transaction.on_commit(partial(request.META.pop, _UNDONE))
+            transaction.on_commit(partial(begin, request))
             execute(_FORGET, [person])
             taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
             if not taken:
@@ -71,9 +71,17 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
     return acted
 
 
-def is_undone(request: HttpRequest) -> bool:
-    """Return whether the failure of a request has undone all that it did, because of its key."""
-    return _UNDONE in request.META
+def begin(request: HttpRequest) -> None:
+    """Note that from here on something that the request does may be committed."""
+    request.META[_STEPS] = True
+
+
+def may_be_stored(request: HttpRequest) -> bool:
+    """Return whether a step of the request may be committed, whatever became of a later one.
+
+    With a key all is one transaction. Without one the request commits as often as it likes.
+    """
+    return request.method not in SAFE and _STEPS in request.META
 
 
 def _repeated(request: HttpRequest, key: str) -> HttpResponse:

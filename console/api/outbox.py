@@ -6,6 +6,7 @@ from typing import Final
 from django.http import Http404, HttpRequest
 from ninja import Query, Router
 
+from console.api.once import begin
 from console.api.outbox_answers import (
     AboutBatch,
     AboutCommit,
@@ -143,6 +144,8 @@ def decide_commit(request: HttpRequest, asked: AboutCommit) -> CommitDecided:
     if not scope_of(request.user).is_whole:
         raise Http404(NO_COMMIT)
     is_commit = asked.choice is CommitChoice.COMMIT
+    # By a session of its own, which is no part of the transaction of a key.
+    begin(request)
     two_phase.decide(asked.name, commit=is_commit, actor=actor_of(request), reason=asked.reason)
     return CommitDecided(name=asked.name, choice=asked.choice)
 

@@ -11,7 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from console.api.errors import BadInputError, NotThereError, RightMissingError
-from console.api.once import is_undone
+from console.api.once import may_be_stored
 from console.http_api import answers
 from console.layout import trail
 from console.people.personal_tokens import NoPersonalTokenError
@@ -79,12 +79,10 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
     assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider
     if is_outage(failure):
         log.warning("the operator API cannot store: %s at %s", *what_and_where(failure))
-        return answers.no_database(request, failure)
+        return answers.no_database(request, failure, may_be_stored=may_be_stored(request))
     if is_of_others(failure):
         log.warning("the operator API was held up: %s at %s", *what_and_where(failure))
-        # What acts may have been committed by then, in part or but for its answer.
-        may_be_stored = request.method not in answers.SAFE and not is_undone(request)
-        return answers.held_up(classify(failure).code, may_be_stored=may_be_stored)
+        return answers.held_up(classify(failure).code, may_be_stored=may_be_stored(request))
     # A value that the database does not take, or a row that is in the way, is neither: sent again,
     # the same request would fail again.
     log.error("the operator API failed: %s at %s", *what_and_where(failure))

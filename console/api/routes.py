@@ -10,7 +10,7 @@ from ninja.security.http import HttpAuthBase
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from console.api.once import once
+from console.api.once import begin, once
 from console.layout.access import Right, require
 from console.people.personal_tokens import NoPersonalTokenError, person_of
 
@@ -58,6 +58,7 @@ class Needs(HttpAuthBase):
         person = person_of(token.strip())
         request.user = person
         require(person, *self.rights)
+        begin(request)
         return person
 
 

@@ -62,11 +62,16 @@ def trouble(failure: IntegrationError) -> HttpResponse:
     return written(503, *words, retry_after=LATER)
 
 
-def no_database(request: HttpRequest, failure: Exception) -> HttpResponse:
-    """Nothing can be stored, so nothing is accepted; but a commit may have lost its answer."""
+def no_database(
+    request: HttpRequest, failure: Exception, *, may_be_stored: bool = False
+) -> HttpResponse:
+    """Nothing can be stored, so nothing is accepted; but a commit may have lost its answer.
+
+    `may_be_stored`: it met one of several steps, and those before it may be committed.
+    """
     sentence = "The database does not answer, or cannot serve for now, so nothing was stored."
     next_step = "Send the request again later, with the same Idempotency-Key."
-    if request.method not in SAFE and may_have_committed(failure):
+    if may_be_stored or (request.method not in SAFE and may_have_committed(failure)):
         sentence = f"The database does not answer any more. {MAY_BE_STORED}"
         next_step = AGAIN_BY_ITS_KEY
     return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)

@@ -91,13 +91,13 @@ class ReasonMissingError(IntegrationError):
 
 
 class RowBusyError(IntegrationError):
-    """The engine works on the row at this moment."""
+    """The engine works on the row at this moment. An earlier step may be done nevertheless."""
 
     code: ClassVar[str] = "ROW_BUSY"
 
     def __init__(self) -> None:
         super().__init__(
-            "The engine is working on this at the moment; nothing was changed.",
+            "The engine is working on this at the moment, so this was not done.",
             next_step="Try again in a few seconds.",
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
@@ -16,12 +17,15 @@ PATIENCE_MS: Final = 3_000
 @contextmanager
 def short_transaction() -> Iterator[None]:
     """Commit together what is written within. Raises RowBusyError instead of waiting long."""
+    commits: list[bool] = []
     try:
         with transaction.atomic():
+            # The first of the hooks: where another one fails, what is written within is stored.
+            transaction.on_commit(partial(commits.append, True))
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
             yield
     except OperationalError as failure:
-        if isinstance(failure.__cause__, LockNotAvailable | DeadlockDetected):
+        if not commits and isinstance(failure.__cause__, LockNotAvailable | DeadlockDetected):
             raise RowBusyError from failure
         raise

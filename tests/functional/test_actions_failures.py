@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from integration.actions import failures
@@ -16,6 +16,7 @@ from integration.actions.errors import (
     RowBusyError,
     StateMismatchError,
 )
+from integration.actions.transaction import short_transaction
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow
 from integration.policy import moves
@@ -307,3 +308,22 @@ def test_a_row_the_engine_works_on_is_not_waited_for(monkeypatch: pytest.MonkeyP
         thread.join(20)
     assert [type(problem) for problem in problems] == [RowBusyError]
     assert again(error).version == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deadlock_after_the_commit_does_not_pass_for_a_row_that_was_not_changed() -> None:
+    """Such an answer says that nothing was changed."""
+    _, _, error = a_blocked_queue()
+
+    def meet_others() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+
+    def release() -> None:
+        with short_transaction():
+            transaction.on_commit(meet_others)
+            failures.release(error.pk, version=1, actor="otto")
+
+    with pytest.raises(OperationalError):
+        release()
+    assert again(error).version == 2

@@ -14,12 +14,14 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core import mail
+from django.db import connection
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from crontasks.models import Heartbeat
 from crontasks.notices import book, conditions
+from integration.http_api.errors import MAY_BE_STORED
 from integration.models import ExternalSystem, OutboxChange, Queue
 from integration.policy.branches import Branch, Second
 from integration.selectors.outbox import branches
@@ -174,6 +176,26 @@ def test_who_knows_the_end_decides_and_it_is_so(forgotten: list[str]) -> None:
         (program.person.username, "COMMIT", "It is in the topic."),
         ("olga", "ROLLBACK", "It is not in the topic."),
     ]
+
+
+@pytest.mark.usefixtures("old")
+def test_what_is_decided_may_be_stored_whatever_fails_later(forgotten: list[str]) -> None:
+    """Also with a key: it is decided by another session than what is undone."""
+    asked = {"name": forgotten[0], "choice": "commit", "reason": "It is in the topic."}
+    address = "/outbox/commits-in-doubt/decisions"
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE SQLSTATE '40001'; END $$; CREATE TRIGGER fails "
+                "BEFORE INSERT ON integration_outboxchange FOR EACH ROW EXECUTE FUNCTION fails()"
+            )
+        answer = a_program().post(address, asked, Idempotency_Key="k")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION IF EXISTS fails CASCADE")
+    assert MAY_BE_STORED in problem(answer, 503, "SERIALIZATION_FAILURE")["detail"]
+    assert [one.name for one in commits_in_doubt()] == [forgotten[1]]
 
 
 @pytest.mark.usefixtures("old", "name", "valkey")
