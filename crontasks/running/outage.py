@@ -19,11 +19,14 @@ PASSING: Final = ("53", "57P", "58", "25P03", "25P04")
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Return whether the database is down, full or cut off; not a lock, deadlock or wrong value."""
+    """Return whether the database is down, full or cut off; not a lock, deadlock or wrong value.
+
+    A mistake that was made while such an error was handled has it behind it, and stays a mistake.
+    """
     # Django's own, without a cause: a connection that broke in a transaction is not opened anew.
     if isinstance(error, InterfaceError):
         return True
-    failure = classify(error)
+    failure = classify(error, by_cause=True)
     return failure.kind is FailureClass.OUTAGE and failure.code.startswith("DATABASE_")
 
 
@@ -35,10 +38,9 @@ def is_outage(error: BaseException) -> bool:
 
 def is_of_others(error: BaseException) -> bool:
     """Return whether others at work in the database were in the way; what was begun is undone."""
-    # A mistake made while such an error was handled has it behind it, and stays a mistake.
     if not isinstance(error, AnyDatabaseError | RowBusyError):
         return False
-    failure = classify(error)
+    failure = classify(error, by_cause=True)
     return failure.kind is FailureClass.CONFLICT or failure.code == "LOCK_NOT_AVAILABLE"
 
 

@@ -147,6 +147,8 @@ def outage(text: str) -> Failure:
 
 
 SWALLOWED: Final = "SWALLOWED_DATABASE_ERROR"
+# What says that an earlier error has spoilt the transaction.
+SPOILT: Final = (TransactionManagementError, pg.InFailedSqlTransaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,7 @@ RULES: Final = (
     Rule((psycopg.DataError, DjangoDataError), FailureClass.PERMANENT, "DATA_ERROR"),
     Rule((pg.NotNullViolation,), FailureClass.PERMANENT, "NOT_NULL_VIOLATION"),
     Rule((pg.CheckViolation,), FailureClass.PERMANENT, "CHECK_VIOLATION"),
-    Rule(
-        (TransactionManagementError, pg.InFailedSqlTransaction),
-        FailureClass.PERMANENT,
-        SWALLOWED,
-    ),
+    Rule(SPOILT, FailureClass.PERMANENT, SWALLOWED),
     Rule((pg.ForeignKeyViolation,), FailureClass.DEPENDENCY, "FOREIGN_KEY_VIOLATION"),
     Rule((django_errors.ObjectDoesNotExist,), FailureClass.DEPENDENCY, "OBJECT_MISSING"),
     Rule((pg.UniqueViolation,), FailureClass.TRANSIENT, "UNIQUE_VIOLATION"),
@@ -203,13 +201,15 @@ class Judged(NamedTuple):
     exception: BaseException
 
 
-def classify(exception: BaseException) -> Failure:
+def classify(exception: BaseException, *, by_cause: bool = False) -> Failure:
     """The failure that an exception of a handler comes to. Never raises.
 
     Looks at the exception, then at its causes (`raise … from`, else what was being handled). An
     exception that nothing is known about is TRANSIENT with its class name as the code.
+    `by_cause`: what was only being handled when it was raised does not count, unless it has spoilt
+    the transaction.
     """
-    chain = list(_chain(exception))
+    chain = list(_chain(exception, by_cause=by_cause))
     judged = list(filter(None, map(_judge, chain)))
     if not judged:
         judged = [Judged(FailureClass.TRANSIENT, _own_code(chain[0]), chain[0])]
@@ -222,13 +222,14 @@ def classify(exception: BaseException) -> Failure:
     return tidied(Failure(first.kind, first.code, text, trace(chain), needed))
 
 
-def _chain(exception: BaseException) -> Iterator[BaseException]:
+def _chain(exception: BaseException, *, by_cause: bool) -> Iterator[BaseException]:
     """The exception and its causes, without wrappers that say less than what they wrap."""
     seen: set[int] = set()
     link: BaseException | None = exception
     while link is not None and id(link) not in seen and len(seen) < _LONGEST_CHAIN:
         seen.add(id(link))
-        behind = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        is_alone = link.__suppress_context__ or (by_cause and not isinstance(link, SPOILT))
+        behind = link.__cause__ or (None if is_alone else link.__context__)
         if behind is None or not _only_wraps(link):
             yield link
         link = behind
