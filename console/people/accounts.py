@@ -222,11 +222,12 @@ def anew(by: User | AnonymousUser) -> User | AnonymousUser:
     return access.anew(by, lockable().filter(pk=cast("User", by).pk).first())
 
 
-def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> User:
-    """The account that `by` may change so, as it is stored; without one, a new account.
+def reached(known: User | None, by: User | AnonymousUser) -> tuple[User, User | AnonymousUser]:
+    """The account that `by` may change, as it is stored, or a new one; and `by` as they are by now.
 
-    Nobody changes either of the two meanwhile: two people could lock each other out. Raises what
-    `store` raises.
+    In a transaction: nobody changes either of the two meanwhile, since two people could lock each
+    other out. Raises PermissionDenied for who may not manage people; PersonProtectedError for who
+    is limited, and where the account has more rights; ChangedMeanwhileError where it is gone.
     """
     asking = cast("User", by)
     keys = [one.pk for one in (known, asking) if one is not None]
@@ -241,6 +242,13 @@ def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> Use
         raise ChangedMeanwhileError(str(known), None)
     if known is not None:
         refuse_above(account, decider)
+    return account, decider
+
+
+def _judged(known: User | None, wanted: Wanted, by: User | AnonymousUser) -> User:
+    """The account that `by` may change so; else as `reached`. Raises what `store` raises."""
+    account, decider = reached(known, by)
+    if known is not None:
         _refuse_lockout(account, wanted, decider)
     refuse_more(wanted.roles, decider)
     return account

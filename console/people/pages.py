@@ -1,8 +1,9 @@
 """People: who may log in, what they may do, with which partners; and one's own account."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,16 +17,16 @@ from django.utils.html import format_html
 
 from console.forms.setup_form import compared
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, reason_of, see, tell_problem
-from console.people import accounts, personal_tokens, sessions
+from console.layout.answers import reason_of, see, tell_problem
+from console.people import accounts, personal_tokens, sessions, taking
 from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import connecting, entering
 from console.people.forms import NAME, PersonForm
 from console.people.recent import confirming, is_recent, needs_recent
 from console.people.second import factors
-from integration.actions.configuration import Author
 from integration.actions.errors import ChangedMeanwhileError
 
+Count = TypeVar("Count", bound=int)
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
     "Your account is limited to some external systems, and people are shared by all of them. Ask "
@@ -106,29 +107,27 @@ def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpRes
     token = None if known is None else personal_tokens.token_of(known, token_id)
     if known is None or token is None:
         raise Http404("There is no such token.")
-    author = author_over(request, known)
-    if author is not None:
-        if personal_tokens.revoke(token, author):
-            messages.success(request, f"{token.name} was revoked and does not work any more.")
-        else:
-            messages.info(request, f"{token.name} was already revoked.")
+    done = taken(request, lambda: taking.token(token, request.user, reason_of(request)))
+    if done:
+        messages.success(request, f"{token.name} was revoked and does not work any more.")
+    elif done is not None:
+        messages.info(request, f"{token.name} was already revoked.")
     return see("person", person_id)
 
 
-def author_over(request: HttpRequest, person: User) -> Author | None:
-    """Who posts a change of the person's access, and why.
+def taken(request: HttpRequest, take: Callable[[], Count]) -> Count | None:
+    """What a verb of `taking` returns.
 
-    None where nothing is posted, or where the person's rights are above those of who asks, which
-    a message tells.
+    None where nothing is posted, or where it is refused, which a message tells. Raises
+    PermissionDenied.
     """
     if request.method != "POST":
         return None
     try:
-        accounts.refuse_above(person, request.user)
-    except PersonProtectedError as problem:
+        return take()
+    except (PersonProtectedError, ChangedMeanwhileError) as problem:
         tell_problem(request, problem)
         return None
-    return Author(actor_of(request), reason_of(request))
 
 
 def refuse_limited(request: HttpRequest) -> None:

@@ -11,10 +11,9 @@ from django.shortcuts import render
 
 from console.layout import trail
 from console.layout.access import Right, needs
-from console.layout.answers import see, tell_problem
-from console.people import accounts, sessions
-from console.people.accounts import PersonProtectedError
-from console.people.pages import refuse_limited
+from console.layout.answers import see
+from console.people import accounts, sessions, taking
+from console.people.pages import refuse_limited, taken
 
 ELSEWHERE = "Sessions are the affair of the project that the console is installed in."
 
@@ -68,13 +67,9 @@ def end_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
-    if request.method == "POST":
-        try:
-            accounts.refuse_above(known, request.user)
-        except PersonProtectedError as problem:
-            tell_problem(request, problem)
-            return see("person", person_id)
-        count = sessions.end(known, but=request.session.session_key)
+    own = request.session.session_key
+    count = taken(request, lambda: taking.all_sessions(known, request.user, but=own))
+    if count is not None:
         trail.note_ended(request, known.get_username(), count)
         messages.success(request, f"Sessions of {known.get_username()} that were ended: {count}.")
     return see("person", person_id)

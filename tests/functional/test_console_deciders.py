@@ -1,6 +1,7 @@
-"""Whoever changes people, roles or rules of groups is judged by what they may do at that moment."""
+"""Changes of people, their ways in, roles and rules are judged by what their author may do then."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,11 +9,19 @@ from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, connection, transaction
+from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
 from console.layout.access import Right, has, narrow
-from console.models import CompanyIdentity, GroupRule, Limit
-from console.people import accounts, roles
+from console.models import (
+    CompanyIdentity,
+    ConsoleSession,
+    GroupRule,
+    Limit,
+    PersonalToken,
+    SecondFactor,
+)
+from console.people import accounts, roles, taking
 from console.people.accounts import PersonProtectedError, Wanted
 from console.people.company import rules
 from integration.actions.configuration import Author
@@ -53,10 +62,44 @@ def delete_rule(by: User) -> None:
     rules.delete(GroupRule.objects.get(group="/ops"), by, "")
 
 
-@pytest.fixture(params=[change_person, change_role, store_rule, delete_rule])
+def revoke_token(by: User) -> None:
+    taking.token(PersonalToken.objects.get(person__username="otto"), by, "")
+
+
+def remove_factors(by: User) -> None:
+    taking.second_factors(User.objects.get(username="otto"), by, "")
+
+
+def disconnect(by: User) -> None:
+    taking.company_login(User.objects.get(username="otto"), by, "")
+
+
+TAKING = (revoke_token, remove_factors, disconnect)
+
+
+def ways_in(otto: User) -> None:
+    """A token, a second factor and the company login; as rows, so that no audit tells of them."""
+    now = database_now()
+    later = timezone.now() + timedelta(days=1)
+    PersonalToken.objects.create(
+        person=otto, name="nightly", prefix="p", token_hash="h", created_at=now, expires_at=later
+    )
+    SecondFactor.objects.create(
+        person=otto, kind=SecondFactor.Kind.PASSKEY, name="key", data={"key": "k"}, created_at=now
+    )
+    CompanyIdentity.objects.create(person=otto, issuer="https://id", subject="otto", seen_at=now)
+
+
+def has_every_way_in(otto: User) -> bool:
+    token = PersonalToken.objects.filter(person=otto, revoked_at=None)
+    rest = (SecondFactor.objects.filter(person=otto), CompanyIdentity.objects.filter(person=otto))
+    return all(rows.exists() for rows in (token, *rest))
+
+
+@pytest.fixture(params=[change_person, change_role, store_rule, delete_rule, *TAKING])
 def changed(request: pytest.FixtureRequest) -> Callable[[User], None]:
-    """A change of a person, a role or a rule by somebody."""
-    a_person("Viewers", "otto")
+    """A change of a person, of their ways in, of a role or a rule by somebody."""
+    ways_in(a_person("Viewers", "otto"))
     a_rule("/ops", "Operators")
     change: Callable[[User], None] = request.param
     return change
@@ -84,6 +127,31 @@ def test_a_right_that_was_taken_meanwhile_does_not_count(changed: Callable[[User
     with pytest.raises(PermissionDenied):
         changed(adam)
     assert not ConfigurationChange.objects.exists()
+
+
+@pytest.mark.parametrize("take", TAKING)
+def test_ways_in_of_who_was_raised_meanwhile_are_not_taken(take: Callable[[User], None]) -> None:
+    """Otto as the page has loaded him had no more rights than Clara."""
+    clerks = Group.objects.create(name="Clerks")
+    clerks.permissions.set([permission(Right.PEOPLE), permission(Right.VIEW)])
+    clara, otto = a_person("Clerks", "clara"), a_person("Viewers", "otto")
+    ways_in(otto)
+    assert has(clara, Right.PEOPLE)
+    otto.groups.add(role("Administrators"))
+    with pytest.raises(PersonProtectedError):
+        take(clara)
+    assert has_every_way_in(otto)
+
+
+def test_who_may_not_manage_people_any_more_ends_nobodys_sessions() -> None:
+    adam, otto = a_person("Administrators", "adam"), a_person("Viewers", "otto")
+    now = database_now()
+    ConsoleSession.objects.create(person=otto, session_key="k", began_at=now, seen_at=now)
+    assert has(adam, Right.PEOPLE)
+    adam.groups.clear()
+    with pytest.raises(PermissionDenied):
+        taking.all_sessions(otto, adam, but=None)
+    assert ConsoleSession.objects.filter(person=otto).exists()
 
 
 def test_a_right_that_was_taken_meanwhile_cannot_be_given() -> None:
@@ -131,6 +199,27 @@ def test_rights_that_come_with_the_person_count(
     adam.told = {right.permission for right in Right}
     changed(adam)
     assert ConfigurationChange.objects.filter(actor="adam").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("take", TAKING)
+@pytest.mark.parametrize("held", ["adam", "otto"])
+def test_who_takes_ways_in_waits_for_changes_of_either(
+    take: Callable[[User], None], held: str
+) -> None:
+    people = {name: a_person("Administrators", name) for name in ("adam", "otto")}
+    ways_in(people["otto"])
+    row = f"SELECT FROM auth_user WHERE id = {people[held].pk} FOR NO KEY UPDATE"
+    with raw_connection("the other one") as other, other.transaction(), connection.cursor() as mine:
+        other.execute(row)
+        mine.execute("SET lock_timeout = '200ms'")
+        try:
+            with pytest.raises(OperationalError) as refused:
+                take(people["adam"])
+        finally:
+            mine.execute("RESET lock_timeout")
+    assert isinstance(refused.value.__cause__, LockNotAvailable)
+    assert has_every_way_in(people["otto"])
 
 
 @pytest.mark.django_db(transaction=True)

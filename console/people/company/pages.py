@@ -9,16 +9,15 @@ from django.contrib import messages
 from django.contrib.auth import login, logout
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from console.layout import trail
 from console.layout.access import Right, needs
-from console.layout.answers import SeeOther, actor_of, own_page, see
+from console.layout.answers import SeeOther, actor_of, own_page, reason_of, see
 from console.layout.trail import address_of
-from console.people import accounts, personal_tokens, recent
+from console.people import accounts, recent, taking
 from console.people.company import connecting, entering, provider, rechecks
 from console.people.company.errors import (
     CompanyLoginError,
@@ -26,7 +25,7 @@ from console.people.company.errors import (
     IdentityProviderDownError,
 )
 from console.people.company.told import Told
-from console.people.pages import author_over, refuse_limited
+from console.people.pages import refuse_limited, taken
 from console.people.recent import needs_recent
 from console.people.sessions import WAY, Way
 from console.people.tries import TooManyLoginsError, count_nameless, forgive_nameless
@@ -105,15 +104,7 @@ def disconnect_person(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
-    author = author_over(request, known)
-    if author is None:
-        return see("person", person_id)
-    with transaction.atomic():
-        is_done = entering.disconnect(known, author)
-        if is_done:
-            # Without the identity nothing would put them to sleep once the person has left.
-            personal_tokens.revoke_all(known, author)
-    if is_done:
+    if taken(request, lambda: taking.company_login(known, request.user, reason_of(request))):
         messages.success(request, f"{known.get_username()} was disconnected.")
     return see("person", person_id)
 

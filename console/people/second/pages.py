@@ -12,10 +12,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.layout.access import Right, needs
-from console.layout.answers import actor_of, reason_of, see, tell_problem
-from console.people import accounts
-from console.people.accounts import PersonProtectedError
-from console.people.pages import refuse_limited
+from console.layout.answers import actor_of, reason_of, see
+from console.people import accounts, taking
+from console.people.pages import refuse_limited, taken
 from console.people.recent import needs_recent
 from console.people.second import enforcing, factors, passkeys
 from integration.actions.configuration import Author
@@ -126,14 +125,9 @@ def remove_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None or settings.SLUICE_IS_GUEST:
         raise Http404("There is no such person.")
-    if request.method == "POST":
-        try:
-            accounts.refuse_above(known, request.user)
-        except PersonProtectedError as problem:
-            tell_problem(request, problem)
-            return see("person", person_id)
-        author = Author(actor_of(request), reason_of(request))
-        count = factors.remove(known, author)
+    why = reason_of(request)
+    count = taken(request, lambda: taking.second_factors(known, request.user, why))
+    if count is not None:
         messages.success(request, f"{so_many(count, 'second factor').capitalize()} removed.")
     return see("person", person_id)
 
