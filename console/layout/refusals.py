@@ -18,6 +18,8 @@ from crontasks.running.outage import is_of_database, is_of_others
 PAGES: Final = "console/refusals/"
 # A standby takes over within seconds; whoever looks at a page is to see that soon.
 AGAIN_SECONDS: Final = "5"
+# Methods of pages that are only read.
+READING: Final = frozenset({"GET", "HEAD"})
 HOST = (
     "This console does not answer under the host name in the address. An administrator can add the "
     "name to SLUICE_ALLOWED_HOSTS."
@@ -56,9 +58,11 @@ def failed(request: HttpRequest) -> HttpResponse:
     failure = sys.exc_info()[1]
     is_held_up = failure is not None and is_of_others(failure)
     if failure is None or not (is_held_up or is_of_database(failure)):
+        # What acts may have committed a step, or all but its answer, before the mistake.
+        where["acts"] = "" if request.method in READING else "yes"
         return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
     where["held_up"] = "yes" if is_held_up else ""
-    where["again"] = AGAIN_SECONDS if request.method in {"GET", "HEAD"} else ""
+    where["again"] = AGAIN_SECONDS if request.method in READING else ""
     page = render_to_string(f"{PAGES}503.html", where)
     return HttpResponse(page, status=503, headers={"Retry-After": AGAIN_SECONDS})
 
