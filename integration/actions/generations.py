@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
+from integration.actions.errors import StillSendingError
 from integration.actions.underway import refuse_under_way
-from integration.models import QueuePartition
+from integration.models import Delivery, QueuePartition
+from integration.store.underway import is_at_work
 from integration.values import TopicFacts
 
 
@@ -35,13 +37,27 @@ def _raise_one(rows: Sequence[QueuePartition], generation: int, facts: TopicFact
     Where messages stay, they get other ids by it: so one that still has those of another topic.
     Its owner gives them the ids of before until it is fenced. Raises StillSendingError.
     """
-    first = min(rows, key=lambda row: row.topic_uuid == facts.topic_uuid, default=None)
-    if first is None:
-        return
-    here = QueuePartition.objects.filter(pk=first.pk)
-    refuse_under_way(here.select_for_update().get())
-    here.update(generation=generation, epoch=F("epoch") + 1)
-    first.generation = generation
+    in_order = sorted(rows, key=lambda row: row.topic_uuid == facts.topic_uuid)
+    for row in in_order:
+        here = QueuePartition.objects.filter(pk=row.pk)
+        locked = here.select_for_update(no_key=True).get()
+        has_begun = locked.topic_uuid == facts.topic_uuid and _has_called_ahead(locked)
+        if not has_begun and not is_at_work(locked):
+            here.update(generation=generation, epoch=F("epoch") + 1)
+            row.generation = generation
+            return
+    if in_order:
+        raise StillSendingError(partition=in_order[0].partition)
+
+
+def _has_called_ahead(row: QueuePartition) -> bool:
+    """Return whether calls were made for messages that are read again, and are told by their ids.
+
+    Under another id one that was delivered would be sent again, and a partner could not tell the
+    second call from another message.
+    """
+    here = Delivery.objects.filter(queue=row.queue_id, partition=row.partition)
+    return here.filter(topic_uuid=row.topic_uuid, offset__gte=row.next_offset).exists()
 
 
 def _outrank(queue_id: int, gone: Sequence[QueuePartition]) -> None:

@@ -41,7 +41,8 @@ taken AS (UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   suspect_crashes = CASE
     WHEN NOT died.unclean THEN
       CASE WHEN {_SUSPECT_IS_AHEAD} THEN p.suspect_crashes ELSE 0 END
-    WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
+    WHEN p.suspect_offset IS NULL OR NOT died.has_marked
+      OR EXISTS (SELECT 1 FROM integration_messageerror e
       WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
       AND e.partition = p.partition) THEN p.suspect_crashes
     ELSE p.suspect_crashes + 1 END,
@@ -50,6 +51,7 @@ FROM (
   SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AND NOT l.rescues AS unclean,
     l.released_at IS NULL AND NOT l.rescues AND (coalesce(l.overdue, false) OR coalesce(
       q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
+    coalesce(q.marked_at >= l.taken_at, false) AS has_marked,
     q.partition = min(q.partition) OVER () AS is_lowest
   FROM integration_queuepartition q LEFT JOIN lease l ON l.partition_id = q.id
   WHERE q.queue_id = %(queue)s
@@ -106,11 +108,14 @@ MARK_OFFSET: Final = (
     "UPDATE integration_queuepartition SET suspect_crashes = %s, suspect_offset = %s, "
     "suspect_receipt = %s::bytea, marked_at = clock_timestamp() WHERE id = %s AND epoch = %s"
 )
-# The run has marked others, and ends in good order before it has come to its suspect.
+# The run has marked others, and ends in good order before it has come to its suspect. It waits for
+# nobody who has the row: the session that does would let all leases lapse.
 KEEP_SUSPECT: Final = f"""
 UPDATE integration_queuepartition p SET suspect_crashes = %(crashes)s, suspect_offset = %(at)s,
   suspect_receipt = %(receipt)s::bytea
-WHERE p.id = %(id)s AND p.epoch = %(epoch)s AND {_is_ahead("%(at)s::bigint", "%(receipt)s::bytea")}
+WHERE p.id = (SELECT id FROM integration_queuepartition WHERE id = %(id)s
+    FOR NO KEY UPDATE SKIP LOCKED)
+  AND p.epoch = %(epoch)s AND {_is_ahead("%(at)s::bigint", "%(receipt)s::bytea")}
 """
 # Once as many ran alone as a batch may have, the one that kills was none of them.
 RAN_ALONE: Final = """

@@ -54,6 +54,17 @@ def test_a_suspect_without_a_receipt_is_known_by_its_offset(tables):
     assert [repository.is_suspect(owned, a_unit(at)) for at in (9, 10, 11)] == [False, True, False]
 
 
+def test_a_run_that_dies_before_it_has_marked_anything_counts_for_no_suspect(tables):
+    repository, manager = tables.repository(), tables.manager()
+    assert repository.mark(manager.take()[0], a_unit(12))
+    tables.die(manager)
+    for _ in range(2):
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert (owned.suspect_offset, owned.suspect_crashes) == (12, 1)
+        tables.die(manager)
+
+
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_the_crashes_of_a_suspect_stay_counted_though_a_run_ends_before_it_comes_to_it(
     tables, gives_up

@@ -142,24 +142,38 @@ def test_no_more_generations_are_counted_on_than_outrank_a_partition_given_up(
     assert list(found) == generations
 
 
-@pytest.mark.parametrize("what", ["call", "try"])
-def test_messages_get_other_ids_only_once_nothing_is_under_way_under_those_of_before(
-    what: str,
-) -> None:
+def test_messages_get_other_ids_only_once_nothing_is_tried_under_those_of_before() -> None:
     """Whoever is at work there gives them the ids of before until it is fenced."""
-    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
-    first = a_place(queue, topic_uuid=LARGER.topic_uuid, epoch=9)
-    second = a_place(queue, partition=1, topic_uuid=LARGER.topic_uuid, epoch=9)
+    queue = a_queue_row("continuous")
+    place = a_place(queue, topic_uuid=LARGER.topic_uuid, epoch=9)
     a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE", generation=4)
-    if what == "call":
-        a_call(queue, 12, state="SENDING", topic_uuid=LARGER.topic_uuid, epoch=9)
-    else:
-        a_held(queue, 4, topic_uuid=LARGER.topic_uuid, state="PROCESSING", epoch=9)
-    lease = a_living_owner(first, epoch=9)
+    a_held(queue, 4, topic_uuid=LARGER.topic_uuid, state="PROCESSING", epoch=9)
+    lease = a_living_owner(place, epoch=9)
     with pytest.raises(StillSendingError):
         blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto")
-    assert queue.partitions.count() == 3, "nothing is decided"
+    assert queue.partitions.count() == 2, "nothing is decided"
     dies(lease)
     assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
     found = queue.partitions.order_by("partition").values_list("generation", "epoch")
-    assert list(found)[:2] == [(5, 10), (0, second.epoch)], "the owner of one alone is fenced"
+    assert found.first() == (5, 10), "the owner is fenced"
+
+
+@pytest.mark.parametrize("state", ["SENDING", "DELIVERED"])
+@pytest.mark.parametrize("has_another", [True, False])
+def test_no_message_gets_another_id_that_was_called_for_and_is_read_again(
+    state: str, has_another: bool
+) -> None:
+    """Nobody would know it as delivered, or as the one whose call has no answer."""
+    queue = a_queue_row("continuous", direction="outbound", endpoint=an_endpoint())
+    a_place(queue, topic_uuid=LARGER.topic_uuid, epoch=9)
+    if has_another:
+        a_place(queue, partition=1, topic_uuid=LARGER.topic_uuid, epoch=8)
+    a_place(queue, partition=3, state="BLOCKED", state_code="TOPIC_GONE", generation=4)
+    a_call(queue, 12, state=state, topic_uuid=LARGER.topic_uuid, epoch=9)
+    if has_another:
+        assert blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto") == 1
+        found = queue.partitions.order_by("partition").values_list("generation", "epoch")
+        assert list(found)[:2] == [(0, 9), (5, 9)]
+    else:
+        with pytest.raises(StillSendingError):
+            blocks.adopt(queue.pk, place=Place.START, facts=LARGER, actor="otto")

@@ -105,8 +105,9 @@ class MemoryPartitionManager:
             at, receipt = place.suspect_offset, place.suspect_receipt
             if not (place.suspect_crashes and self._is_ahead(place, at, receipt)):
                 place.suspect_offset, place.suspect_crashes = None, 0
-        elif place.suspect_offset is not None and not self._row_in_work(place):
-            place.suspect_crashes += 1
+        elif place.suspect_offset is not None and place.has_marked:
+            place.suspect_crashes += not self._row_in_work(place)
+        place.has_marked = False
         place.epoch += 1
         place.owner, place.released = self, self.rescues
         is_lowest = place.partition == min(self.database.places)
@@ -224,7 +225,8 @@ class MemoryPartitionManager:
         if self in self.database.runs:
             self.database.runs.remove(self)
         for owned in self._taken if clean else ():
-            self._keep_suspect(self.database.places[owned.partition], owned)
+            if (place := self.database.places.get(owned.partition)) is not None:
+                self._keep_suspect(place, owned)
         for place in self.database.places.values():
             if place.owner is self:
                 place.owner = None

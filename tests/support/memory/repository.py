@@ -263,8 +263,9 @@ class MemoryRepository:
         self._statement("mark")
         if not self.database.is_owned(owned):
             return False
+        place = self.database.place(owned)
+        place.has_marked = True
         if unit.row is None:
-            place = self.database.place(owned)
             place.suspect_crashes = owned.meet(is_suspect=self.is_suspect(owned, unit))
             place.suspect_offset, place.suspect_receipt = unit.at, self._receipt_of(unit.at)
             return True

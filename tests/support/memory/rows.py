@@ -88,6 +88,7 @@ class PlaceRow:
     suspect_offset: int | None = None
     suspect_receipt: bytes | None = None
     suspect_crashes: int = 0
+    has_marked: bool = False
     owner: object | None = None
     released: bool = True
     begins_after: Mapping[int, int] | None = None
