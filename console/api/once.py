@@ -54,9 +54,9 @@ def once(view: Acting[Arguments], status: int) -> Callable[..., Schema | HttpRes
         if key is None:
             return view(request, *args, **kwargs)
         person = request.user.pk
+        request.META.pop(_STEPS, None)
         with short_transaction():
-            request.META.pop(_STEPS, None)
-            # The first of the hooks: what others do after the commit undoes nothing.
+            # Before all other hooks of the request: what others do after the commit undoes nothing.
             transaction.on_commit(partial(begin, request))
             execute(_FORGET, [person])
             taken = fetch_all(_TAKE, [person, key, _hash_of(request)])
@@ -82,6 +82,11 @@ def may_be_stored(request: HttpRequest) -> bool:
     With a key all is one transaction. Without one the request commits as often as it likes.
     """
     return request.method not in SAFE and _STEPS in request.META
+
+
+def has_committed(request: HttpRequest) -> bool:
+    """Return whether a request with a key has committed a step: all of it, or one on its own."""
+    return HEADER in request.headers and _STEPS in request.META
 
 
 def _repeated(request: HttpRequest, key: str) -> HttpResponse:

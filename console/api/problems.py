@@ -11,7 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from console.api.errors import BadInputError, NotThereError, RightMissingError
-from console.api.once import may_be_stored
+from console.api.once import has_committed, may_be_stored
 from console.http_api import answers
 from console.layout import trail
 from console.people.personal_tokens import NoPersonalTokenError
@@ -74,6 +74,8 @@ def of(request: HttpRequest, failure: Exception | type[Exception]) -> HttpRespon
     refusal = _refusal(request, failure)
     if isinstance(refusal, HttpApiError):
         return _refused(refusal)
+    if isinstance(refusal, RowBusyError) and has_committed(request):
+        return answers.held_up(refusal.code, may_be_stored=True)
     if isinstance(refusal, IntegrationError):
         return _not_done(refusal)
     assert isinstance(failure, Exception)  # noqa: S101 - ninja's type of a handler is wider

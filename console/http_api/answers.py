@@ -69,10 +69,11 @@ def no_database(
 
     `may_be_stored`: it met one of several steps, and those before it may be committed.
     """
-    sentence = "The database does not answer, or cannot serve for now, so nothing was stored."
+    what = "The database does not answer, or cannot serve for now"
+    sentence = f"{what}, so nothing was stored."
     next_step = "Send the request again later, with the same Idempotency-Key."
     if may_be_stored or (request.method not in SAFE and may_have_committed(failure)):
-        sentence = f"The database does not answer any more. {MAY_BE_STORED}"
+        sentence = f"{what}. {MAY_BE_STORED}"
         next_step = AGAIN_BY_ITS_KEY
     return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)
 

@@ -13,7 +13,7 @@ from django.views.decorators.csrf import requires_csrf_token
 from django.views.defaults import page_not_found, permission_denied
 
 from console.layout import trail
-from crontasks.running.outage import is_of_database, is_of_others
+from crontasks.running.outage import is_of_others, is_outage
 
 PAGES: Final = "console/refusals/"
 # A standby takes over within seconds; whoever looks at a page is to see that soon.
@@ -57,7 +57,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     # Django calls this where it caught the failure, and does not hand it over.
     failure = sys.exc_info()[1]
     is_held_up = failure is not None and is_of_others(failure)
-    if failure is None or not (is_held_up or is_of_database(failure)):
+    if failure is None or not (is_held_up or is_outage(failure)):
         # What acts may have committed a step, or all but its answer, before the mistake.
         where["acts"] = "" if request.method in READING else "yes"
         return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))

@@ -107,7 +107,7 @@ def revoke_token(request: HttpRequest, person_id: str, token_id: int) -> HttpRes
     token = None if known is None else personal_tokens.token_of(known, token_id)
     if known is None or token is None:
         raise Http404("There is no such token.")
-    done = taken(request, lambda: taking.token(token, request.user, reason_of(request)))
+    done = taken(request, lambda: taking.token(known, token, request.user, reason_of(request)))
     if done:
         messages.success(request, f"{token.name} was revoked and does not work any more.")
     elif done is not None:
@@ -119,13 +119,15 @@ def taken(request: HttpRequest, take: Callable[[], Count]) -> Count | None:
     """What a verb of `taking` returns.
 
     None where nothing is posted, or where it is refused, which a message tells. Raises
-    PermissionDenied.
+    PermissionDenied, Http404.
     """
     if request.method != "POST":
         return None
     try:
         return take()
-    except (PersonProtectedError, ChangedMeanwhileError) as problem:
+    except ChangedMeanwhileError as gone:
+        raise Http404("There is no such person.") from gone
+    except PersonProtectedError as problem:
         tell_problem(request, problem)
         return None
 

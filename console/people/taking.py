@@ -15,10 +15,10 @@ from console.people.second import factors
 from integration.actions.configuration import Author
 
 
-def token(one: PersonalToken, by: User | AnonymousUser, reason: str) -> bool:
-    """End a personal token; False where it was revoked before."""
+def token(known: User, one: PersonalToken, by: User | AnonymousUser, reason: str) -> bool:
+    """End a personal token of this person; False where it was revoked before."""
     with transaction.atomic():
-        accounts.reached(one.person, by)
+        accounts.reached(known, by)
         return personal_tokens.revoke(one, Author(by.get_username(), reason))
 
 

@@ -50,7 +50,7 @@ class StateMismatchError(IntegrationError):
             sentence = f"You already did this{at}: the message is {STATE_WORDS[state]}."
         else:
             sentence = f"It has moved on: {mover} changed it{at}. Now it is {STATE_WORDS[state]}."
-        step = "" if already_done else "Nothing was changed; check it again."
+        step = "" if already_done else "This was not done; check it again."
         super().__init__(sentence, next_step=step)
         self.state = state
         self.mover = mover

@@ -179,7 +179,12 @@ def test_who_knows_the_end_decides_and_it_is_so(forgotten: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("old")
-def test_what_is_decided_may_be_stored_whatever_fails_later(forgotten: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("sqlstate", "code"), [("40001", "SERIALIZATION_FAILURE"), ("40P01", "ROW_BUSY")]
+)
+def test_what_is_decided_may_be_stored_whatever_fails_later(
+    forgotten: list[str], sqlstate: str, code: str
+) -> None:
     """Also with a key: it is decided by another session than what is undone."""
     asked = {"name": forgotten[0], "choice": "commit", "reason": "It is in the topic."}
     address = "/outbox/commits-in-doubt/decisions"
@@ -187,14 +192,14 @@ def test_what_is_decided_may_be_stored_whatever_fails_later(forgotten: list[str]
         with connection.cursor() as cursor:
             cursor.execute(
                 "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN RAISE SQLSTATE '40001'; END $$; CREATE TRIGGER fails "
+                f"$$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$; CREATE TRIGGER fails "
                 "BEFORE INSERT ON integration_outboxchange FOR EACH ROW EXECUTE FUNCTION fails()"
             )
         answer = a_program().post(address, asked, Idempotency_Key="k")
     finally:
         with connection.cursor() as cursor:
             cursor.execute("DROP FUNCTION IF EXISTS fails CASCADE")
-    assert MAY_BE_STORED in problem(answer, 503, "SERIALIZATION_FAILURE")["detail"]
+    assert MAY_BE_STORED in problem(answer, 503, code)["detail"]
     assert [one.name for one in commits_in_doubt()] == [forgotten[1]]
 
 

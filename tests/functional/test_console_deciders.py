@@ -63,7 +63,8 @@ def delete_rule(by: User) -> None:
 
 
 def revoke_token(by: User) -> None:
-    taking.token(PersonalToken.objects.get(person__username="otto"), by, "")
+    otto = User.objects.get(username="otto")
+    taking.token(otto, PersonalToken.objects.get(person=otto), by, "")
 
 
 def remove_factors(by: User) -> None:
