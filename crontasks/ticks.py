@@ -28,7 +28,7 @@ from integration.errors import IntegrationError
 from integration.sealed import masked
 from integration.selectors.deployment import may_act
 from integration.store import locks
-from integration.store.sessions import database_now, raw_connection
+from integration.store.sessions import database_now, execute, raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
@@ -39,6 +39,10 @@ AHEAD_SECONDS: Final = 5
 _BRING_BACK: Final = f"""
     UPDATE crontasks_croninstance SET last_scheduled_at = clock_timestamp()
     WHERE last_scheduled_at > clock_timestamp() + make_interval(secs => {AHEAD_SECONDS})"""
+_MOVE_ON: Final = """
+    UPDATE crontasks_croninstance SET last_scheduled_at = %(moment)s
+    WHERE id = %(id)s AND asked_at IS NULL
+      AND (last_scheduled_at IS NULL OR last_scheduled_at < %(moment)s)"""
 logger = logging.getLogger(__name__)
 
 
@@ -136,10 +140,7 @@ def pass_over(instance_id: int, scheduled_at: datetime) -> bool:
 
     That one is older: after this it would be nothing, also where a person asked for it.
     """
-    waiting_for_none = CronInstance.objects.filter(
-        _is_newer(scheduled_at), pk=instance_id, asked_at__isnull=True
-    )
-    return waiting_for_none.update(last_scheduled_at=scheduled_at) > 0
+    return execute(_MOVE_ON, {"id": instance_id, "moment": scheduled_at}) > 0
 
 
 def bring_back(cursor: Cursor) -> int:

@@ -31,7 +31,7 @@ _INSTANCE_WAITS_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 5.0
 _QUIET_PATIENCE_SECONDS: Final = 0.05
 _QUIET_SECONDS: Final = 0.3
-_SPARE_CHANCE: Final = 0.5
+_SPARE_CHANCE: Final = 0.75
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (

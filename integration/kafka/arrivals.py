@@ -22,11 +22,11 @@ AT_ONCE: Final = 1_000
 # a record is told at once, but a place that is added waits for the request to come back. So there
 # are two clients: what is new waits little beside few others, what stays is asked for seldom.
 NEW_REST_MS: Final = 100
-SETTLED_REST_MS: Final = 10_000
+SETTLED_REST_MS: Final = 8_000
 # A place that stays is handed on after so long, together with others.
 MOVE_SECONDS: Final = 5.0
 # What was handed on is in a request by then: the one before, which did not name it, has come back.
-SURE_SECONDS: Final = 2 * SETTLED_REST_MS / 1_000
+SURE_SECONDS: Final = SETTLED_REST_MS / 1_000 + 2.0
 # While both clients have places, each is listened to in turn for so long.
 TURN_SECONDS: Final = 0.03
 # The default of the client library.

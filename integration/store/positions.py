@@ -31,6 +31,10 @@ WHERE queue_id = %(queue)s AND id <> %(id)s
 def add_partitions(queue_id: int, facts: TopicFacts) -> Addition:
     """Add them to the queue of a run, unless it was deleted. Raises LostError."""
     with guarded():
+        present = QueuePartition.objects.filter(queue=queue_id)
+        if facts.low.keys() <= set(present.values_list("partition", flat=True)):
+            # What nearly each run finds, before its first message: no model is built for it.
+            return Addition.DONE
         queue = Queue.objects.filter(pk=queue_id).first()
         return Addition.DONE if queue is None else add_new_partitions(queue, facts)
 

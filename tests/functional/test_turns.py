@@ -47,19 +47,27 @@ def test_a_run_that_only_waits_for_messages_gives_way_at_once():
 
 
 def test_a_quiet_run_keeps_a_slot_free_for_the_messages_of_idle_queues(valkey):
-    queues = [a_queue(f"queue-{number}") for number in range(3)]
+    queues = [a_queue(f"queue-{number}") for number in range(5)]
     Queue.objects.update(provider=queues[0].provider)
     Provider.objects.update(idle_watched_at=database_now())
     others = [raw_connection("another run") for _ in range(2)]
     try:
         for session, queue in zip(others, queues, strict=False):
             session.execute(locks.TRY_SHARED, (locks.LockClass.RUN, queue.pk))
-        heart = Heart(kind="worker", node="one", slots=2, queues="celery")
-        heart.beat(connection.cursor(), leads=False)
+
+        def has_slots(number: int) -> None:
+            heart = Heart(kind="worker", node="one", slots=number, queues="celery")
+            heart.beat(connection.cursor(), leads=False)
 
         def ending(quiet_seconds: float, chance: float = 0.0) -> str | None:
             return turns.Stop(queues[0].pk, roll=lambda: chance)(quiet_seconds=quiet_seconds)
 
+        has_slots(4)
+        assert ending(2.0) is None, "two slots are free"
+        has_slots(3)
+        assert ending(2.0) == YIELD, "other tasks need one, too"
+        Queue.objects.filter(pk__in=[queue.pk for queue in queues[3:]]).update(enabled=False)
+        has_slots(2)
         assert ending(2.0) == YIELD
         assert ending(2.0, chance=0.9) is None, "not all runs go at once"
         assert ending(0.0) is None, "it is at work"
