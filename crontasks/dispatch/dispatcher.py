@@ -20,8 +20,8 @@ from integration.store.locks import LockClass
 # Twice a second: half a second to become the leader after the old one was killed, half a second
 # to see whose partitions it left.
 ROUND_SECONDS: Final = 0.5
-# What is no matter of half a second: queues that are new, pauses that are over, and Celery tasks of
-# operations and bulk runs that were lost.
+# What is no matter of half a second: queues that are new, pauses that are over, and bulk runs that
+# waited for a driver, or whose Celery task was lost.
 THOROUGH_SECONDS: Final = 2.0
 ACTOR: Final = "sluice"
 _END_PAUSES: Final = """
@@ -101,10 +101,11 @@ class Dispatcher(threading.Thread):
         ripe = self.patience.select(found, now)
         answers = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
         requests = {queue_id: at for queue_id, at in answers.items() if at is not None}
-        if starts.send(cursor, requests) and is_thorough:
+        if starts.send(cursor, requests):
             # A broker that is down costs seconds each time it is asked, and our heart's beat.
             operating.ask(cursor)
-            sending.look(cursor)
+            if is_thorough:
+                sending.look(cursor)
         return list(requests)
 
     def stop(self) -> None:

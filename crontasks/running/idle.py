@@ -196,12 +196,17 @@ class IdleWatch:
             took = time.monotonic() - now
             rest = LOOK_SECONDS if self._is_quiet(now) else took / LOOK_SHARE
             self._may_look_at = now + min(rest, LOOK_SECONDS)
-        wait_seconds = QUIET_WAIT_SECONDS if self._is_quiet(now) else WAIT_SECONDS
+        # Several are waited for in turn, and what comes to one waits meanwhile.
+        is_long = len(self._arrivals) <= 1 and self._is_quiet(now)
+        wait_seconds = QUIET_WAIT_SECONDS if is_long else WAIT_SECONDS
         if not self._arrivals:
             time.sleep(wait_seconds)
         for provider_id, arrivals in self._arrivals.items():
             came = arrivals.wait(wait_seconds / len(self._arrivals))
             if came:
+                self._stirred_at = time.monotonic()
+                # The run that is asked for ends soon, and a message may come right behind.
+                self._may_look_at = min(self._may_look_at, self._stirred_at + WAIT_SECONDS)
                 self._start(provider_id, came)
         return True
 
@@ -252,6 +257,8 @@ class IdleWatch:
         """Find out what is idle, and watch that."""
         cursor.execute(_DIGEST)
         if cursor.fetchone()[0] != self._digest:
+            # What is missing may be at work for a moment, and be idle again unseen.
+            self._stirred_at = time.monotonic()
             cursor.execute(_IDLE)
             self._take(cursor.fetchall())
         self._open(self._places.keys())
@@ -298,9 +305,7 @@ class IdleWatch:
                 self._known[provider_id] = settings
 
     def _start(self, provider_id: int, came: Iterable[Place]) -> None:
-        now = self._stirred_at = time.monotonic()
-        # The run that is asked for ends soon, and a message may come right behind.
-        self._may_look_at = min(self._may_look_at, now + WAIT_SECONDS)
+        now = time.monotonic()
         for place in came:
             for queue_id, offset in self._queues.get((provider_id, place), ()):
                 if self.pauses.may_ask(queue_id, offset, now):

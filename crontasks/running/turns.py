@@ -14,7 +14,7 @@ from django.db import Error
 from crontasks.cursor import Cursor
 from crontasks.hearts import SERVES_QUEUES
 from crontasks.running import celery_broker, shutdown
-from crontasks.running.idle import IS_WATCHED
+from crontasks.running.idle import IS_WATCHED, is_watched
 from crontasks.running.starts import HAS_WORK_TO_TAKE
 from integration.delivery.report import YIELD
 from integration.store import locks
@@ -31,7 +31,7 @@ _INSTANCE_WAITS_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 5.0
 _QUIET_PATIENCE_SECONDS: Final = 0.05
 _QUIET_SECONDS: Final = 0.3
-_SPARE_CHANCE: Final = 0.75
+_SPARE_CHANCE: Final = 0.6
 
 _WAITING: Final = f"""
     WITH {LOCKED}, waiting AS (
@@ -133,7 +133,12 @@ class Stop:
         try:
             with django_connection().cursor() as cursor:
                 waits = another_queue_waits(cursor, self.queue_id, quiet_seconds=quiet_seconds)
-                waits = waits or (self._could_spare_its_slot(quiet_seconds) and is_crowded(cursor))
+                waits = waits or (
+                    self._could_spare_its_slot(quiet_seconds)
+                    and is_crowded(cursor)
+                    # Without a watch the next run would take its place at once, for nothing.
+                    and is_watched(cursor, self.queue_id)
+                )
         except Error:
             # The run meets the database's absence at its own work and knows what it means there.
             return None

@@ -25,8 +25,9 @@ NEW_REST_MS: Final = 100
 SETTLED_REST_MS: Final = 8_000
 # A place that stays is handed on after so long, together with others.
 MOVE_SECONDS: Final = 5.0
-# What was handed on is in a request by then: the one before, which did not name it, has come back.
-SURE_SECONDS: Final = SETTLED_REST_MS / 1_000 + 2.0
+# What was handed on is in a request by then: the one before, which did not name it, has come back;
+# and so has the next where the client had to ask first, behind that one, whose leader's it is.
+SURE_SECONDS: Final = 2 * SETTLED_REST_MS / 1_000 + 2.0
 # While both clients have places, each is listened to in turn for so long.
 TURN_SECONDS: Final = 0.03
 # The default of the client library.

@@ -46,6 +46,11 @@ def test_a_run_that_only_waits_for_messages_gives_way_at_once():
     assert waits(mine.pk, quiet_seconds=0.1)
 
 
+def has_slots(number: int) -> None:
+    heart = Heart(kind="worker", node="one", slots=number, queues="celery")
+    heart.beat(connection.cursor(), leads=False)
+
+
 def test_a_quiet_run_keeps_a_slot_free_for_the_messages_of_idle_queues(valkey):
     queues = [a_queue(f"queue-{number}") for number in range(5)]
     Queue.objects.update(provider=queues[0].provider)
@@ -54,10 +59,6 @@ def test_a_quiet_run_keeps_a_slot_free_for_the_messages_of_idle_queues(valkey):
     try:
         for session, queue in zip(others, queues, strict=False):
             session.execute(locks.TRY_SHARED, (locks.LockClass.RUN, queue.pk))
-
-        def has_slots(number: int) -> None:
-            heart = Heart(kind="worker", node="one", slots=number, queues="celery")
-            heart.beat(connection.cursor(), leads=False)
 
         def ending(quiet_seconds: float, chance: float = 0.0) -> str | None:
             return turns.Stop(queues[0].pk, roll=lambda: chance)(quiet_seconds=quiet_seconds)
@@ -69,6 +70,9 @@ def test_a_quiet_run_keeps_a_slot_free_for_the_messages_of_idle_queues(valkey):
         Queue.objects.filter(pk__in=[queue.pk for queue in queues[3:]]).update(enabled=False)
         has_slots(2)
         assert ending(2.0) == YIELD
+        CronInstance.objects.filter(queue=queues[0]).update(interval_seconds=3_600)
+        assert ending(2.0) is None, "it is not watched, and the next run would only take its place"
+        CronInstance.objects.filter(queue=queues[0]).update(interval_seconds=10)
         assert ending(2.0, chance=0.9) is None, "not all runs go at once"
         assert ending(0.0) is None, "it is at work"
         Queue.objects.filter(pk=queues[2].pk).update(enabled=False)
