@@ -10,9 +10,9 @@ from integration.counting import so_many
 
 MAX_ROWS: Final = 5_000
 MAX_BYTES: Final = 4 * 2**20
-# The wait for a broker that is down: it doubles from the first to the last.
 # Noted in the place of what a provider is, where that was changing: it is no provider's.
 UNSURE: Final = "unsure"
+# The wait for a broker that is down: it doubles from the first to the last.
 FIRST_PAUSE_SECONDS: Final = 0.25
 LAST_PAUSE_SECONDS: Final = 5.0
 
