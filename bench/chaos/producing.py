@@ -31,10 +31,16 @@ class Fate(StrEnum):
     UNSURE = "unsure"  # Kafka alone can tell
 
 
+def _place(answered: Any) -> str:
+    return f"{answered.partition()}@{answered.offset()}"
+
+
 class Ledger:
     """Fates by (queue, seq); written by several senders.
 
     `told` is what was said last of a message: by which sender, and where Kafka has put it.
+    What is told of a message in a transaction says both: what Kafka answered for the message
+    and what it answered for the transaction.
     """
 
     def __init__(self) -> None:
@@ -99,12 +105,30 @@ class PlainSender(Sender):
         def note(error: object, answered: Any) -> None:
             with contextlib.suppress(Exception):
                 fate = Fate.COMMITTED if error is None else Fate.UNSURE
-                where = f"{answered.partition()}@{answered.offset()}"
-                self.ledger.note([message], fate, f"{self.name}: {error or where}")
+                told = _place(answered) if error is None else error
+                self.ledger.note([message], fate, f"{self.name}: {told}")
                 if error is not None and brings is not None:
                     self.plan.again(brings)
 
         return note
+
+
+class Answers:
+    """What Kafka answered for each message of one transaction."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, int], str] = {}
+
+    def noted_for(self, message: Sent) -> Report:
+        def note(error: object, answered: Any) -> None:
+            with contextlib.suppress(Exception):
+                told = _place(answered) if error is None else str(error)
+                self._told[message.queue, message.seq] = told
+
+        return note
+
+    def told(self, message: Sent) -> str:
+        return self._told.get((message.queue, message.seq), "no answer")
 
 
 class TransactionalSender(Sender):
@@ -130,15 +154,19 @@ class TransactionalSender(Sender):
                 self._producer = self._made()
 
     def _settle(self, messages: Sequence[Sent], *, is_aborted: bool) -> None:
+        answers = Answers()
         self._producer.begin_transaction()
         for message in messages:
-            traffic.put(self._producer, **message.record)
+            traffic.put(self._producer, **message.record, on_delivery=answers.noted_for(message))
         if is_aborted:
             # They are to lie in the topic: what was not sent would be aborted by nobody.
             self._producer.flush(5)
             self._until_answered(self._producer.abort_transaction)
         elif self._commit():
-            self.ledger.note(messages, Fate.COMMITTED, f"{self.name}: committed")
+            self._producer.poll(0)
+            for message in messages:
+                told = f"{self.name}: {answers.told(message)}, committed"
+                self.ledger.note([message], Fate.COMMITTED, told)
 
     def _commit(self) -> bool:
         """Return whether it is committed; aborted if Kafka wants that."""
