@@ -21,9 +21,6 @@ from tests.support.fast_files import (  # noqa: F401 - hooks and fixtures are fo
     pytest_ignore_collect,
 )
 from tests.support.kafka_world import _topics_go  # noqa: F401 - see above
-from tests.support.kept_objects import (  # noqa: F401 - hooks and fixtures are found by name here
-    pytest_collection_finish,
-)
 from tests.support.kept_together import (  # noqa: F401 - hooks and fixtures are found by name here
     pytest_xdist_make_scheduler,
 )
