@@ -13,6 +13,7 @@ from integration.actions.errors import QueueMismatchError, StillSendingError, To
 from integration.actions.generations import begin_generations
 from integration.actions.queues import (
     NO_STOP,
+    NO_SUSPECT,
     NOTHING_OPEN,
     RUNNING,
     WAITS_NO_MORE,
@@ -226,6 +227,8 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     ends: dict[str, object] = {"low_watermark": low, "high_watermark": high}
     # What was done ahead of the position may be of messages that the topic lost.
     more: dict[str, object] = {**ends, **NOTHING_OPEN, "generation": row.generation}
+    if not _keeps_suspect(row, facts):
+        more |= NO_SUSPECT
     if uuid == row.topic_uuid:
         # As the table has it now: another partition that is adopted may have changed it.
         more |= {name: F(name) for name in WAITS_NO_MORE}
@@ -284,6 +287,12 @@ def _kept_until(row: QueuePartition, facts: TopicFacts) -> int:
     """Return up to where the topic still has what was read of it; it may have grown since."""
     end = facts.high[row.partition]
     return end if row.lost_from is None else min(end, row.lost_from)
+
+
+def _keeps_suspect(row: QueuePartition, facts: TopicFacts) -> bool:
+    """Return whether the topic still has the message that work died on; another has its offset."""
+    at, is_same = row.suspect_offset, facts.topic_uuid == row.topic_uuid
+    return is_same and at is not None and at < _kept_until(row, facts)
 
 
 def _hold_passed(row: QueuePartition, place: Place, facts: TopicFacts, by: Author) -> None:

@@ -44,6 +44,15 @@ NOTHING_OPEN: Final[Mapping[str, Any]] = {
     "open_until": None,
     "open_arrival": None,
 }
+# Those of one where work has died on none of the messages that are to come.
+NO_SUSPECT: Final[Mapping[str, Any]] = {
+    "unclean_ends": 0,
+    "unclean_offset": None,
+    "suspect_offset": None,
+    "suspect_receipt": None,
+    "suspect_crashes": 0,
+    "suspect_hung": False,
+}
 PAUSE_ENDED: Final = "The pause was taken away."
 # A pause with an end, of a queue or an endpoint.
 LONGEST_PAUSE: Final = timedelta(days=30)

@@ -28,6 +28,25 @@ def test_what_came_after_a_lost_end_and_has_expired_is_recorded_as_untried(
     assert list(Gap.objects.values_list("from_offset", "to_offset")) == [untried]
 
 
+@pytest.mark.parametrize(
+    ("uuid", "offset", "is_kept"),
+    [("second-topic", 5, False), (TOPIC_UUID, 6, False), (TOPIC_UUID, 5, True)],
+    ids=["made anew", "lost", "still there"],
+)
+def test_work_has_died_on_no_message_that_gets_the_offset_of_another(
+    uuid: str, offset: int, is_kept: bool
+) -> None:
+    queue = a_queue_row("continuous")
+    died = {"suspect_offset": offset, "suspect_crashes": 2, "suspect_hung": True}
+    died |= {"unclean_ends": 2, "unclean_offset": 0}
+    place = a_place(queue, state="BLOCKED", state_code="TOPIC_TRUNCATED", lost_from=6, **died)
+    facts = TopicFacts(uuid, {0: 0}, {0: 20})
+    blocks.adopt(queue.pk, place=Place.START, facts=facts, actor="otto")
+    found = QueuePartition.objects.filter(pk=place.pk).values(*died).get()
+    forgotten = dict.fromkeys(died, 0) | {"suspect_offset": None, "unclean_offset": None}
+    assert found == (died if is_kept else forgotten)
+
+
 @pytest.mark.parametrize(("place", "offset"), [(Place.START, 1), (Place.END, 9)])
 def test_further_partitions_of_a_topic_made_anew_begin_where_the_others_do(
     place: Place, offset: int

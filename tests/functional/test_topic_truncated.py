@@ -86,6 +86,20 @@ def test_messages_of_a_topic_made_anew_are_no_repeats_of_the_old_ones(broker):
     assert ids == {f"{place}{made}~0~{n}" for made in ("", "@1", "@2") for n in range(2)}
 
 
+def test_a_message_of_a_topic_made_anew_is_tried_where_work_had_died_on_another_one(broker):
+    queue = a_queue(broker, "continuous")
+    broker.send(queue.topic, [{"n": 0}, {"n": 1}])
+    drain(queue)
+    died = {"next_offset": 1, "suspect_offset": 1, "suspect_crashes": queue.crash_limit}
+    QueuePartition.objects.filter(queue=queue).update(topic_uuid=str(uuid4()), **died)
+    assert drain(queue).ending == "BLOCKED"
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [0, 0, 1, 1]
+    assert not MessageError.objects.exists()
+
+
 def adopted_without_its_end(broker: Kafka, queue: Queue) -> MessageError:
     """A topic that lost its end, with a failure in it: its offset is given to the next message."""
     broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}])
