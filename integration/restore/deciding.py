@@ -239,10 +239,11 @@ def _begin_anew(decision: Decision) -> QuerySet[OutboxRow]:
     Returns what waits to be sent, as far as this decides about it. Where Kafka could not be asked,
     nothing is known, and the next look is the first. A shard that the database does not know finds
     its own batch when it begins. One whose batch a former cluster may have keeps it, and what it
-    knows: it is in doubt, or will be once it begins.
+    knows: it is in doubt, or will be once it begins. Raises QueueMismatchError.
     """
     finding = decision.finding
     assert finding.provider is not None  # noqa: S101 - as found
+    _refuse_if_moved(finding.facts, finding.provider)
     leases = RelayLease.objects.select_for_update().filter(provider=finding.provider)
     locked = list(leases.order_by("pk"))
     former = _of_former(finding.facts, finding.provider) if locked else set()
@@ -257,6 +258,17 @@ def _begin_anew(decision: Decision) -> QuerySet[OutboxRow]:
     return former_cluster.others(finding.provider, former)
 
 
+def _refuse_if_moved(facts: Mapping[str, Any], provider: int) -> None:
+    """A look at one cluster tells nothing of another; the provider stays as it is until the commit.
+
+    Raises QueueMismatchError.
+    """
+    locked = Provider.objects.select_for_update(no_key=True).filter(pk=provider)
+    now = locked.values_list("bootstrap_servers", flat=True).first()
+    if facts.get("bootstrap_servers", now) != now:
+        raise QueueMismatchError("The provider was changed since this was found. Look again.")
+
+
 def _of_former(facts: Mapping[str, Any], provider: int) -> set[int]:
     """The shards whose batches a former cluster may have, once all leases are locked.
 
@@ -265,7 +277,8 @@ def _of_former(facts: Mapping[str, Any], provider: int) -> set[int]:
     """
     shards = set(facts.get("former_cluster", []))
     if "problem" in facts:
-        shards |= set(former_cluster.shards(Provider.objects.get(pk=provider), is_silent=True))
+        moved = former_cluster.moved(Provider.objects.get(pk=provider), is_silent=True)
+        shards |= set(former_cluster.with_batch(moved))
     return shards
 
 

@@ -1,12 +1,13 @@
-"""Batches that a former cluster may have: the provider was moved since they were stamped.
+"""What a former cluster may have, as the provider was moved since the database was as it is.
 
-A look at the cluster that it names now finds nothing of them, and decides nothing.
+A look at the cluster that it names now finds nothing of that. It decides nothing about batches that
+were stamped before; of what was not stamped yet, it does not tell all.
 """
 
 from collections.abc import Collection
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from integration.delivery.relay import policy
 from integration.kafka import aftermath
@@ -16,25 +17,32 @@ from integration.policy.states import OutboxState
 from integration.store import relay_lease
 
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
+HAS_BATCH: Final = Q(batch__isnull=False) | Q(in_doubt_since__isnull=False)
 
 
-def shards(provider: Provider, *, is_silent: bool = False) -> list[int]:
-    """The shards with a batch, on its way or in doubt, that a former cluster may have.
+def moved(provider: Provider, *, is_silent: bool = False) -> list[RelayLease]:
+    """The leases whose topics or batch may have gone to a former cluster since they were stored.
 
-    The cluster is asked who it is, unless it `is_silent`. Raises BrokerUnreachableError,
-    ProviderUnusableError.
+    One that holds no topics tells nothing but where its batch went, if it has one: nobody has
+    noted there what the provider is since it was given up. The cluster is asked who it is, unless
+    it `is_silent`. Raises BrokerUnreachableError, ProviderUnusableError.
     """
-    has_batch = Q(batch__isnull=False) | Q(in_doubt_since__isnull=False)
-    leases = list(RelayLease.objects.filter(has_batch, provider=provider).order_by("shard"))
+    holds = Q(first_bucket__lt=F("end_bucket"))
+    leases = RelayLease.objects.filter(holds | HAS_BATCH, provider=provider).order_by("shard")
     if not leases:
         return []
     cluster = "" if is_silent else aftermath.cluster(provider)
     changed = relay_lease.changed_since(provider.pk)
     return [
-        lease.shard
+        lease
         for lease in leases
         if policy.has_moved(lease.cluster, cluster, is_provider_changed=lease.shard in changed)
     ]
+
+
+def with_batch(leases: Collection[RelayLease]) -> list[int]:
+    """Their shards with a batch on its way or in doubt."""
+    return [lease.shard for lease in leases if lease.batch or lease.in_doubt_since]
 
 
 def rows(provider: int, shards: Collection[int]) -> set[int]:

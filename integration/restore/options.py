@@ -149,15 +149,18 @@ def _sent(finding: RestoreFinding) -> Card:
     facts = finding.facts
     waiting, sent = facts["waiting"], len(facts["sent"])
     left = waiting - sent
+    if left and facts.get("has_moved"):
+        return _sent_elsewhere(finding, sent, left)
+    ahead = "The last batch in Kafka is none of this database's. " if facts["watermarks"] else ""
     return Card(
         finding,
         title=f"{facts['name']}: the relay had sent more than this database knows",
         what=f"{so_many(waiting, 'outgoing message waits', 'outgoing messages wait')} here; "
         f"{so_many(sent, 'is', 'are')} in Kafka already, {left:,} not.",
-        why="The last batch in Kafka is none of this database's. Each waiting message was looked "
-        f"for in {', '.join(facts['topics'])} by what it contains, so this is certain, except "
-        "for records that have expired there. Messages written after the backup are in Kafka "
-        "only; what is read again publishes them anew under the same ids.",
+        why=f"{ahead}Each waiting message was looked for in {', '.join(facts['topics'])} by what "
+        "it contains, so of the cluster that the provider names this is certain, except for "
+        "records that have expired there. Messages written after the backup are in Kafka only; "
+        "what is read again publishes them anew under the same ids.",
         options=(
             Option(
                 MARK_SENT,
@@ -165,14 +168,46 @@ def _sent(finding: RestoreFinding) -> Card:
                 "Nothing goes out twice.",
                 is_advised=True,
             ),
+            _send_all(waiting, sent),
+        ),
+    )
+
+
+def _sent_elsewhere(finding: RestoreFinding, sent: int, left: int) -> Card:
+    """The provider was moved: of what this cluster does not have, the former one may have some."""
+    facts = finding.facts
+    waiting = facts["waiting"]
+    return Card(
+        finding,
+        title=f"{facts['name']}: the relay may have sent more to another cluster",
+        what=f"{so_many(waiting, 'outgoing message waits', 'outgoing messages wait')} here; "
+        f"{so_many(sent, 'is', 'are')} in the cluster that the provider names now. Whether the "
+        f"cluster before has {'the other' if sent else 'any of'} {left:,} is not known.",
+        why="The provider may have named another cluster at the backup. Each waiting message was "
+        f"looked for in {', '.join(facts['topics'])} of this one alone, by what it contains; what "
+        "was sent to the one before since the backup is written only there. Look into its topics "
+        "before you decide. If it has some of these messages, let the provider name it again and "
+        "look again: that look asks it, and what it does not have is sent to it.",
+        options=(
             Option(
-                SEND_ALL,
-                f"Send all {waiting:,}",
-                f"{so_many(sent, 'message goes', 'messages go')} out a second time, with the same "
-                "ids. For a cluster that was put back as well.",
+                MARK_SENT,
+                f"Mark {sent:,} as sent, send {left:,}",
+                "What the cluster before has of these goes out a second time, to this one, with "
+                "the same ids. Right where it has none, or where nobody reads it any more.",
                 needs_reason=True,
             ),
+            _send_all(waiting, sent),
         ),
+    )
+
+
+def _send_all(waiting: int, sent: int) -> Option:
+    return Option(
+        SEND_ALL,
+        f"Send all {waiting:,}",
+        f"{so_many(sent, 'message goes', 'messages go')} out a second time, with the same ids. For "
+        "a cluster that was put back as well.",
+        needs_reason=True,
     )
 
 

@@ -76,7 +76,7 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     for provider in Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"):
         found = Traces()
         try:
-            _of_provider(provider, found)
+            _of_provider(provider, found, is_certain=is_certain)
         except (BrokerUnreachableError, ProviderUnusableError) as e:
             if not with_silent:
                 raise
@@ -91,7 +91,7 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     return traces
 
 
-def _of_provider(provider: Provider, traces: Traces) -> None:
+def _of_provider(provider: Provider, traces: Traces, *, is_certain: bool) -> None:
     queues = list(
         Queue.objects.filter(provider=provider, partitions__isnull=False)
         .distinct()
@@ -104,7 +104,7 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
             raise BrokerUnreachableError(provider.name, f"{queue.topic} is moving between brokers")
     for queue in queues:
         _of_queue(provider, queue, by_topic[queue.topic], traces)
-    _of_relay(provider, traces)
+    _of_relay(provider, traces, is_certain=is_certain)
 
 
 def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: Traces) -> None:
@@ -171,30 +171,36 @@ def _position(queue: Queue, place: QueuePartition, facts: Mapping[str, object]) 
     )
 
 
-def _of_relay(provider: Provider, traces: Traces) -> None:
-    """Look at all shards together: which topics each has had since the backup, nobody knows."""
+def _of_relay(provider: Provider, traces: Traces, *, is_certain: bool) -> None:
+    """Look at all shards together: which topics each has had since the backup, nobody knows.
+
+    Where the provider was moved, the cluster before may have what waits, and this one need not tell
+    of it. Raises BrokerUnreachableError, ProviderUnusableError.
+    """
     leases = {lease.shard: lease for lease in RelayLease.objects.filter(provider=provider)}
-    if not leases:
+    ahead = _ahead(provider, leases) if leases else {}
+    moved = former_cluster.moved(provider) if ahead or is_certain else []
+    if not (ahead or moved):
         return
-    ahead = _ahead(provider, leases)
-    if not ahead:
-        return
-    former = former_cluster.shards(provider)
+    former = former_cluster.with_batch(moved)
     _tell_former(provider, former, traces)
     rows = former_cluster.others(provider.pk, former).order_by("pk")
     facts = rows.aggregate(oldest=Min("created_at"), first=Min("pk"), last=Max("pk"))
     if facts["oldest"] is None:
         traces.watermarks |= {leases[n].pk: last for n, last in ahead.items() if n in leases}
-        traces.remarks.append(
-            f"{provider.name}: messages were sent since the backup; none of "
-            f"{'the others' if former else 'those'} that wait here is among them."
-        )
+        if ahead:
+            traces.remarks.append(
+                f"{provider.name}: messages were sent since the backup; none of "
+                f"{'the others' if former else 'those'} that wait here is among them."
+            )
         return
     facts |= {
         "watermarks": ahead,
         "waiting": rows.count(),
         "sent": _sent(provider, rows),
         "former_cluster": former,
+        "has_moved": bool(moved),
+        "bootstrap_servers": provider.bootstrap_servers,
         "oldest": facts["oldest"].isoformat(),
         "topics": sorted(set(rows.order_by().values_list("topic", flat=True))),
     }
@@ -339,7 +345,7 @@ def _of_silent(provider: Provider, text: str) -> Traces:
     in_order = places.order_by("queue__name", "partition")
     traces = Traces([_position(place.queue, place, {"problem": text}) for place in in_order])
     if RelayLease.objects.filter(provider=provider).exists():
-        former = former_cluster.shards(provider, is_silent=True)
+        former = former_cluster.with_batch(former_cluster.moved(provider, is_silent=True))
         _tell_former(provider, former, traces)
         facts = {"problem": text, "former_cluster": former}
         traces.findings.append(_relay(provider, facts))

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from devstack.server import Server
 from integration.actions import outbox
+from integration.actions.errors import QueueMismatchError
 from integration.delivery.relay.run import RelayEnd
 from integration.kafka import admin, aftermath
 from integration.models import OutboxRow, Provider, RelayLease, Restore, RestoreFinding
@@ -161,6 +162,74 @@ def test_no_look_at_this_cluster_decides_what_a_former_one_may_have(
         relay(provider, shard, lambda shard=shard: lease(shard).cluster == lease(0).cluster)
     relay(provider, 2, lambda: states(on_its_way.pk) == ["PUBLISHED"])
     assert [len(broker.read_all(row.topic)) for row in rows] == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("noted", "is_known"),
+    [({}, True), ({"cluster": "another"}, False), ({"provider_as_of": "another"}, False)],
+    ids=["same", "another id", "no id"],
+)
+def test_no_look_at_this_cluster_is_certain_of_what_a_former_one_was_sent_since(
+    broker: Kafka, noted: dict[str, str], is_known: bool
+) -> None:
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    create_topics(provider, three_shards(provider, **noted))
+    leave(provider, 0, str(uuid.uuid4()))
+    relay(provider, 0, Restore.objects.exists)
+
+    ways = options.card(looked()).options
+
+    advised = [way.word for way in ways if way.is_advised]
+    assert advised == ([options.MARK_SENT] if is_known else [])
+
+
+def test_a_lease_without_topics_makes_no_look_uncertain(broker: Kafka) -> None:
+    """A shard that was given up long ago: nobody has noted there what the provider is since."""
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    create_topics(provider, three_shards(provider))
+    spare = {"shard": SHARDS, "first_bucket": 0, "end_bucket": 0, "cluster": "another"}
+    RelayLease.objects.create(provider=provider, watermark="", **spare)
+    leave(provider, 0, str(uuid.uuid4()))
+    relay(provider, 0, Restore.objects.exists)
+
+    assert not looked().facts["has_moved"]
+
+
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_people_are_asked_though_the_cluster_that_is_named_now_has_nothing(
+    broker: Kafka, has_moved: bool
+) -> None:
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    rows = three_shards(provider, **({"cluster": "another"} if has_moved else {}))
+    create_topics(provider, rows)
+    restore = Restore.objects.create(noticed_by="person", text="restored from a backup")
+
+    if has_moved:
+        assert decided(options.MARK_SENT).facts["sent"] == []
+    else:
+        assert examining.look(restore).closed_at is not None
+
+    relay(provider, 0, lambda: states(rows[0].pk) == ["PUBLISHED"])
+
+
+def test_no_decision_is_made_upon_a_look_at_another_cluster(broker: Kafka) -> None:
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    rows = three_shards(provider)
+    create_topics(provider, rows)
+    leave(provider, 0, str(uuid.uuid4()))
+    relay(provider, 0, Restore.objects.exists)
+    finding, before = looked(), list(RelayLease.objects.values())
+
+    Provider.objects.update(bootstrap_servers="127.0.0.1:2")
+    for word in (options.MARK_SENT, options.SEND_ALL):
+        with pytest.raises(QueueMismatchError):
+            decide(finding.pk, word, actor="anna", reason="seen")
+
+    assert list(RelayLease.objects.values()) == before
+    assert states(*(row.pk for row in rows)) == ["PENDING", "STAMPED", "PENDING"]
+    Provider.objects.update(bootstrap_servers=broker.bootstrap, name="renamed")
+    decide(finding.pk, options.MARK_SENT, actor="anna", reason="seen")
+    assert examining.current() is None
 
 
 @pytest.mark.parametrize(
