@@ -286,14 +286,17 @@ def _find_duplicates(queue: QueueSnapshot, work: UnitOfWork, units: Sequence[Uni
 
     A failure that is tried again may have a repetition that was applied in another partition while
     its first try failed. Other content under its id does not concern it: a person has released it.
+    What was applied at its own place is itself, and a replay hands it out again.
     """
     untried = [unit for unit in units if unit.known is None]
     fresh = [unit for unit in untried if unit.row is None]
     again = [unit for unit in untried if unit.row is not None]
     if again:
-        applied = work.seen([unit.message_id for unit in again], with_open=False)
+        applied = work.applied([unit.message_id for unit in again])
         for unit in again:
-            if _is_in(applied.get(unit.message_id, frozenset()), queue, unit):
+            content, *place = applied.get(unit.message_id, (b"", None, None))
+            is_itself = place == [unit.record.partition, unit.record.offset]
+            if not is_itself and _is_in(frozenset({content}), queue, unit):
                 unit.known = DUPLICATE
     hashes_by_id = dict(work.seen([unit.message_id for unit in fresh])) if fresh else {}
     for unit in fresh:

@@ -148,12 +148,14 @@ class UnitOfWork(Protocol):
     def is_lost(self) -> bool:
         """Return whether the connection is gone. Costs no round trip."""
 
-    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         """Content hashes of those message ids that were applied, or whose failure is open.
 
-        An id has several when other content that came under it is held. Without `with_open` it is
-        of applied messages alone.
+        An id has several when other content that came under it is held.
         """
+
+    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
+        """Content hash, partition and offset of the first message applied under each of the ids."""
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""

@@ -81,8 +81,8 @@ CANCEL_RETRY_MARKERS: Final = (
     "UPDATE integration_outboxrow SET state = 'CANCELLED' "
     "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
 )
-SEEN_IDS: Final = (
-    "SELECT message_id, content_hash FROM integration_seenmessage "
+APPLIED_IDS: Final = (
+    'SELECT message_id, content_hash, partition, "offset" FROM integration_seenmessage '
     "WHERE queue_id = %s AND message_id = ANY(%s)"
 )
 OPEN_IDS: Final = (
@@ -143,15 +143,18 @@ class DatabaseUnitOfWork(OpenTransaction):
         if not self.settled:
             self.abandon()
 
-    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
-        values = [self.queue.id, list(ids)]
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         hashes: dict[str, frozenset[bytes]] = {}
-        for id_, value in self._run(OPEN_IDS, values).fetchall() if with_open else ():
+        for id_, value in self._run(OPEN_IDS, [self.queue.id, list(ids)]).fetchall():
             own = self.queue.hash_of(None if value is None else bytes(value))
             hashes[id_] = hashes.get(id_, frozenset()) | {own}
-        for id_, value in self._run(SEEN_IDS, values).fetchall():
-            hashes[id_] = hashes.get(id_, frozenset()) | {bytes(value)}
+        for id_, (value, _, _) in self.applied(ids).items():
+            hashes[id_] = hashes.get(id_, frozenset()) | {value}
         return hashes
+
+    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
+        rows_ = self._run(APPLIED_IDS, [self.queue.id, list(ids)]).fetchall()
+        return {id_: (bytes(value), partition, offset) for id_, value, partition, offset in rows_}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         locked = self._run(

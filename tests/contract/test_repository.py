@@ -274,6 +274,7 @@ def test_ids_are_remembered_once_with_their_first_content(tables):
     assert settle(repository, owned, a_batch_result(12, 11, seen=[("a", b"two", 11, False)]))
     with repository.work(owned) as work:
         assert dict(work.seen(["a", "b"])) == {"a": {b"one"}}
+        assert dict(work.applied(["a", "b"])) == {"a": (b"one", owned.partition, 10)}
 
 
 def test_an_id_that_was_to_be_new_and_is_taken_is_a_conflict(tables):
@@ -296,7 +297,7 @@ def test_the_id_of_an_open_failure_is_seen_too(tables):
     assert settle(repository, owned, BatchResult(11, new_errors=[new]))
     with repository.work(owned) as work:
         assert list(work.seen(["id-10"])) == ["id-10"]
-        assert not work.seen(["id-10"], with_open=False)
+        assert not work.applied(["id-10"])
     tables.alter(new.id, state=ErrorState.DELETED)
     with repository.work(owned) as work:
         assert not work.seen(["id-10"])

@@ -143,6 +143,25 @@ def test_a_failure_whose_repetition_was_applied_in_another_partition_is_not_appl
     assert (row.state, row.ended, Effect.objects.count()) == ("RESOLVED", "DUPLICATE", 0)
 
 
+def test_a_failure_that_is_handed_out_again_once_it_was_applied_is_applied_again(
+    broker: Kafka,
+) -> None:
+    """A replay releases it as it stands; the id that is remembered is its own."""
+    queue = a_queue(broker, dedupe=True, max_retries=0)
+    body = {"n": 1, "do": "bug"}
+    broker.send(queue.topic, [body], headers=[("MEAMessageID", b"own")])
+    drain(queue)
+    corrected = json.dumps({"n": 1}).encode()
+    MessageError.objects.update(state="READY", not_before=None, edited_payload=corrected)
+    drain(queue)
+    assert list(Effect.objects.values_list("n", flat=True)) == [1]
+    MessageError.objects.update(state="READY", not_before=None, closed_at=None, ended="")
+    drain(queue)
+    row = MessageError.objects.get()
+    assert (row.state, row.ended) == ("RESOLVED", "APPLIED")
+    assert list(Effect.objects.values_list("n", flat=True)) == [1, 1]
+
+
 def test_a_message_that_is_sent_again_with_another_count_is_a_repetition(broker: Kafka) -> None:
     queue = a_queue(broker, dedupe=True, retry_wrapper=True, max_retries=0)
 

@@ -78,7 +78,7 @@ class MemoryDatabase:
         self.tries: list[TryRow] = []
         self.tracks: list[TrackRow] = []
         self.outbox: list[OutRow] = []
-        self.seen: dict[str, bytes] = {}
+        self.seen: dict[str, tuple[bytes, int, int]] = {}
         self.gaps: list[GapRow] = []
         self.circuits = MemoryCircuits(self.clock)
         self.calls = MemoryCalls(self.errors, self.circuits)
@@ -253,8 +253,8 @@ class MemoryDatabase:
         self.wake_parked()
         came = [object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys]
         self.arrived |= dict.fromkeys(came, batch.arrival)
-        for message_id, content, _, _ in batch_result.seen:
-            self.seen.setdefault(message_id, content)
+        for message_id, content, offset, _ in batch_result.seen:
+            self.seen.setdefault(message_id, (content, owned.partition, offset))
         self.outbox += [
             OutRow(row, self._from_now(row.delay_seconds))
             for row in of_known_rows(batch_result.outgoing, known)

@@ -85,13 +85,17 @@ class MemoryUnitOfWork:
     def is_lost(self) -> bool:
         return self.lost
 
-    def seen(self, ids: Sequence[str], *, with_open: bool = True) -> Mapping[str, frozenset[bytes]]:
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         self.statement("seen")
-        rows = self.database.open_rows() if with_open else ()
+        rows = self.database.open_rows()
         known = [(r.message_id, content_hash(r.record.value)) for r in rows]
-        known += self.database.seen.items()
+        known += [(id_, content) for id_, (content, _, _) in self.database.seen.items()]
         found = {id_: frozenset(value for of, value in known if of == id_) for id_ in ids}
         return {id_: hashes for id_, hashes in found.items() if hashes}
+
+    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
+        self.statement("applied")
+        return {id_: first for id_, first in self.database.seen.items() if id_ in ids}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         self.statement("claim")
