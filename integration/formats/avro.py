@@ -28,6 +28,7 @@ from integration.formats.wire import HEADER_BYTES
 TRUNCATED: Final = Flaw(
     FlawCode.TRUNCATED_ENCODING, "The record ends before its schema says that it is complete."
 )
+_MARKS: Final = frozenset({"__fastavro_parsed", "__named_schemas"})
 _UNPARSED: Final = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
 
 
@@ -36,8 +37,8 @@ def coders(registered: Registered) -> Coders:
     named: dict[str, Any] = {}
     try:
         for _, text in registered.references:
-            parse_schema(json.loads(text), named_schemas=named)
-        parsed: Any = parse_schema(json.loads(registered.text), named_schemas=named)
+            _parsed(text, named)
+        parsed = _parsed(registered.text, named)
         read = Readers(named).of(parsed)
         write = Writers(named).of(parsed)
     except _UNPARSED as e:
@@ -45,6 +46,15 @@ def coders(registered: Registered) -> Coders:
     except RecursionError as e:
         raise UnusableSchemaError("it nests too deeply.") from e
     return _decoder(read), _encoder(write)
+
+
+def _parsed(text: str, named: dict[str, Any]) -> Any:
+    """Parse a schema. One that bears the library's own marks would be taken unread."""
+    return parse_schema(json.loads(text, object_hook=_unmarked), named_schemas=named)
+
+
+def _unmarked(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: member for name, member in part.items() if name not in _MARKS}
 
 
 def _decoder(read: Callable[..., tuple[object, int]]) -> Callable[[bytes], object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from integration.envelope.json_flaw import MAX_DIGITS
 from integration.formats import avro_values as values
 from integration.formats.avro_types import Named, logical_of, resolved, type_of
 
@@ -39,6 +40,8 @@ class OfTypes(ABC, Generic[Made]):
         if make is not None:
             return make(schema)
         if kind in {"bytes", "fixed"}:
+            if logical == "decimal":
+                check_decimal(schema)
             return self._bytes(schema, kind, logical)
         if kind == "enum":
             return self._enum(schema["symbols"])
@@ -66,6 +69,12 @@ class OfTypes(ABC, Generic[Made]):
 
     @abstractmethod
     def _moment(self, number: Made, moment: Moment) -> Made: ...
+
+
+def check_decimal(schema: Any) -> None:
+    """Raises ValueError where its numbers could have more digits than a document may."""
+    if max(int(schema.get("scale", 0)), int(schema["precision"])) > MAX_DIGITS:
+        raise ValueError(f"a decimal has more than {MAX_DIGITS} digits")
 
 
 def moment_of(kind: str, logical: str) -> Moment | None:

@@ -249,6 +249,27 @@ def test_a_text_that_is_no_schema_is_said(text):
         a_schema(text=text)
 
 
+@pytest.mark.parametrize("digits", [4_301, 1_500_000, 3 * 10**9])
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_decimal_of_more_digits_than_a_number_may_have_is_said(digits, scale):
+    """Without the limit its messages could be neither read, nor shown to people, nor corrected."""
+    kind = logical("bytes", "decimal", precision=digits, scale=digits if scale else 2)
+    with pytest.raises(UnusableSchemaError):
+        a_schema(a_record(("x", kind)))
+    longest = a_schema(a_record(("x", logical("bytes", "decimal", precision=4_300, scale=4_300))))
+    document = {"x": Decimal("5E-4300")}
+    assert longest.decode(longest.encode(document)) == document
+
+
+@pytest.mark.parametrize("known", [5, {"Known": "int"}])
+def test_the_marks_of_the_library_do_not_pass_a_schema(known):
+    marks = {"__fastavro_parsed": True, "__named_schemas": known}
+    schema = a_schema(a_record(("x", "int")) | marks)
+    assert schema.decode(framed(7, b"\x02")) == {"x": 1}
+    with pytest.raises(UnusableSchemaError):
+        a_schema(a_record(("x", "Known")) | marks)
+
+
 def test_a_schema_stays_as_usable_by_many():
     schema = a_schema()
     for n in range(3):
