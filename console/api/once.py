@@ -13,8 +13,9 @@ from ninja.responses import NinjaJSONEncoder
 from psycopg.types.json import Jsonb
 
 from console.api.errors import KeyReusedError
-from console.http_api.answers import REPEATED, SAFE
+from console.http_api.answers import REPEATED
 from console.http_api.reading import LONGEST_ID, header_in
+from console.methods import SAFE_METHODS
 from integration.actions.transaction import short_transaction
 from integration.store.sessions import execute, fetch_all
 
@@ -81,7 +82,7 @@ def may_be_stored(request: HttpRequest) -> bool:
 
     With a key all is one transaction. Without one the request commits as often as it likes.
     """
-    return request.method not in SAFE and _STEPS in request.META
+    return request.method not in SAFE_METHODS and _STEPS in request.META
 
 
 def has_committed(request: HttpRequest) -> bool:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import get_script_prefix
 
+from console.methods import SAFE_METHODS
 from integration.errors import IntegrationError
 from integration.http_api import spans
 from integration.http_api.errors import (
@@ -26,8 +27,6 @@ REPEATED: Final = "Idempotent-Replayed"
 # Without a time of its own, what may succeed later is worth a try after so long.
 LATER: Final = timedelta(seconds=30)
 INTERNAL: Final = "INTERNAL_ERROR"
-# Methods that ask, and have nothing stored.
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
@@ -72,7 +71,7 @@ def no_database(
     what = "The database does not answer, or cannot serve for now"
     sentence = f"{what}, so nothing was stored."
     next_step = "Send the request again later, with the same Idempotency-Key."
-    if may_be_stored or (request.method not in SAFE and may_have_committed(failure)):
+    if may_be_stored or (request.method not in SAFE_METHODS and may_have_committed(failure)):
         sentence = f"{what}. {MAY_BE_STORED}"
         next_step = AGAIN_BY_ITS_KEY
     return written(503, "DATABASE_DOWN", sentence, next_step, retry_after=LATER)
@@ -107,7 +106,7 @@ def broken(request: HttpRequest) -> HttpResponse:
     """A mistake of ours, maybe after something was stored; the log names the place."""
     sentence = "An error in Sluice itself prevented an answer to this request."
     next_step = "Send it again later."
-    if request.method not in SAFE:
+    if request.method not in SAFE_METHODS:
         sentence, next_step = f"{sentence} {MAY_BE_STORED}", AGAIN_BY_ITS_KEY
     return written(500, INTERNAL, sentence, f"{next_step} Tell an administrator if it persists.")
 

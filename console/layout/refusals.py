@@ -13,13 +13,12 @@ from django.views.decorators.csrf import requires_csrf_token
 from django.views.defaults import page_not_found, permission_denied
 
 from console.layout import trail
+from console.methods import SAFE_METHODS
 from crontasks.running.outage import is_of_others, is_outage
 
 PAGES: Final = "console/refusals/"
 # A standby takes over within seconds; whoever looks at a page is to see that soon.
 AGAIN_SECONDS: Final = "5"
-# Methods of pages that are only read.
-READING: Final = frozenset({"GET", "HEAD"})
 HOST = (
     "This console does not answer under the host name in the address. An administrator can add the "
     "name to SLUICE_ALLOWED_HOSTS."
@@ -59,10 +58,10 @@ def failed(request: HttpRequest) -> HttpResponse:
     is_held_up = failure is not None and is_of_others(failure)
     if failure is None or not (is_held_up or is_outage(failure)):
         # What acts may have committed a step, or all but its answer, before the mistake.
-        where["acts"] = "" if request.method in READING else "yes"
+        where["acts"] = "" if request.method in SAFE_METHODS else "yes"
         return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
     where["held_up"] = "yes" if is_held_up else ""
-    where["again"] = AGAIN_SECONDS if request.method in READING else ""
+    where["again"] = AGAIN_SECONDS if request.method in SAFE_METHODS else ""
     page = render_to_string(f"{PAGES}503.html", where)
     return HttpResponse(page, status=503, headers={"Retry-After": AGAIN_SECONDS})
 

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
 
+from console.methods import SAFE_METHODS
 from integration.store.reads import reading_standby
 from integration.store.replica import REPLICA
 
 Arguments = ParamSpec("Arguments")
 View = Callable[Concatenate[HttpRequest, Arguments], HttpResponse]
-READING: Final = frozenset({"GET", "HEAD"})
 # Set with the answer to whatever may have written: until it is gone its author sees the primary.
 WROTE_COOKIE: Final = "sluice_wrote"
 LAG: Final = "standby_lag_seconds"
@@ -49,7 +49,7 @@ def from_standby(view: View[Arguments]) -> View[Arguments]:
 
 
 def _lag_for(request: HttpRequest) -> float | None:
-    if request.method not in READING or WROTE_COOKIE in request.COOKIES:
+    if request.method not in SAFE_METHODS or WROTE_COOKIE in request.COOKIES:
         return None
     return REPLICA.lag_seconds()
 
@@ -62,7 +62,7 @@ class Wrote:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if settings.SLUICE_REPLICA and request.method not in READING:
+        if settings.SLUICE_REPLICA and request.method not in SAFE_METHODS:
             response.set_cookie(
                 WROTE_COOKIE,
                 "1",
