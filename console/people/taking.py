@@ -5,6 +5,9 @@ to some external systems, and where the person has more rights; ChangedMeanwhile
 person is gone.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
@@ -17,23 +20,20 @@ from integration.actions.configuration import Author
 
 def token(known: User, one: PersonalToken, by: User | AnonymousUser, reason: str) -> bool:
     """End a personal token of this person; False where it was revoked before."""
-    with transaction.atomic():
-        accounts.reached(known, by)
+    with _reaching(known, by):
         return personal_tokens.revoke(one, Author(by.get_username(), reason))
 
 
 def second_factors(known: User, by: User | AnonymousUser, reason: str) -> int:
     """Remove all second factors of a person; returns how many."""
-    with transaction.atomic():
-        accounts.reached(known, by)
+    with _reaching(known, by):
         return factors.remove(known, Author(by.get_username(), reason))
 
 
 def company_login(known: User, by: User | AnonymousUser, reason: str) -> bool:
     """Let a person no longer come in by the company login; False where they did not."""
     author = Author(by.get_username(), reason)
-    with transaction.atomic():
-        accounts.reached(known, by)
+    with _reaching(known, by):
         is_done = entering.disconnect(known, author)
         if is_done:
             # Without the identity nothing would put them to sleep once the person has left.
@@ -43,6 +43,13 @@ def company_login(known: User, by: User | AnonymousUser, reason: str) -> bool:
 
 def all_sessions(known: User, by: User | AnonymousUser, *, but: str | None) -> int:
     """Log a person out everywhere, but for the session of this key; returns how many ended."""
+    with _reaching(known, by):
+        return sessions.end(known, but=but)
+
+
+@contextmanager
+def _reaching(known: User, by: User | AnonymousUser) -> Iterator[None]:
+    """A transaction in which `by` may change this person, and nobody else changes either one."""
     with transaction.atomic():
         accounts.reached(known, by)
-        return sessions.end(known, but=but)
+        yield
