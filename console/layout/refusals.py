@@ -3,12 +3,14 @@
 import sys
 from typing import Final
 
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.exceptions import SessionInterrupted
 from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.templatetags.static import static
-from django.urls import get_script_prefix
+from django.urls import get_script_prefix, reverse
 from django.views.decorators.csrf import requires_csrf_token
 from django.views.defaults import page_not_found, permission_denied
 
@@ -27,10 +29,26 @@ HOST = (
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's `handler400`. Only our own sentences are repeated; others may quote the request."""
+    if isinstance(exception, SessionInterrupted):
+        return _session_over(request)
     why = HOST if isinstance(exception, DisallowedHost) else ""
     if isinstance(exception, BadRequest):
         why = f"{exception} Nothing was changed."
     return render(request, f"{PAGES}400.html", {"why": why}, status=400)
+
+
+def _session_over(request: HttpRequest) -> HttpResponse:
+    """The session was ended meanwhile, as by a logout in another tab.
+
+    Django notices when it writes the session after the view: whatever that did is committed.
+    """
+    # The page is a stranger's by now: no menu, no figures.
+    request.user = AnonymousUser()
+    is_read = request.method in SAFE_METHODS
+    # Both lead to the login, and from there to what was asked for.
+    back = request.get_full_path() if is_read else reverse("overview")
+    where = {"acts": "" if is_read else "yes", "back": back}
+    return render(request, f"{PAGES}session_over.html", where, status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

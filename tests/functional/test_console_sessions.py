@@ -3,18 +3,21 @@
 import time
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from console.layout.access import Right
 from console.models import ConsoleSession
-from console.people import accounts
-from console.people.session_limits import BEGAN
+from console.people import accounts, roles
+from console.people.session_limits import BEGAN, NOTED_SECONDS, SEEN
 from integration.models import ConfigurationChange
-from tests.support.rows import PASSWORD, a_person, an_address
+from tests.support.rows import PASSWORD, a_held, a_person, a_queue_row, an_address
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
+MAY_BE_DONE = 'id="may-be-done"'
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
@@ -31,6 +34,25 @@ def is_in(client: Client) -> bool:
 
 def number_of(client: Client) -> int:
     return ConsoleSession.objects.get(session_key=client.session.session_key).pk
+
+
+def acting_on_audit(does: str) -> None:
+    """Let the database do this, too, wherever a row of audit is stored."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE FUNCTION acts() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {does}; "
+            "RETURN NEW; END $$; CREATE TRIGGER acts BEFORE INSERT "
+            "ON integration_configurationchange FOR EACH ROW EXECUTE FUNCTION acts()"
+        )
+
+
+def whose_session_is_written_next(person: User) -> Client:
+    """Somebody who was seen so long ago that the next request writes their session."""
+    client = logged_in(person)
+    session = client.session
+    session[SEEN] = int(time.time()) - NOTED_SECONDS
+    session.save()
+    return client
 
 
 def test_the_page_lists_where_one_is_logged_in_and_nobody_elses() -> None:
@@ -78,6 +100,35 @@ def test_an_administrator_logs_somebody_out_everywhere_but_nobody_above() -> Non
     assert "ended by an administrator" in str(
         ConfigurationChange.every.filter(name=olga.username).values_list("reason", flat=True)
     )
+
+
+@pytest.mark.parametrize("is_one_transaction", [False, True])
+def test_who_is_logged_out_while_they_act_is_told_that_it_may_be_done(
+    monkeypatch: pytest.MonkeyPatch, *, is_one_transaction: bool
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", is_one_transaction)
+    client = whose_session_is_written_next(a_person("Administrators"))
+    viewers = Group.objects.get(name="Viewers")
+    acting_on_audit("DELETE FROM django_session")
+    asked = {"rights": ["view", "operate"], "seen": roles.stamp(viewers)}
+    answer = client.post(reverse("role", args=[viewers.pk]), asked)
+    assert answer.status_code == 400
+    assert roles.rights_of(Group.objects.get(name="Viewers")) == {Right.VIEW, Right.OPERATE}
+    assert MAY_BE_DONE in answer.text
+    # Whoever is out sees no menu, and comes in by the login.
+    assert 'id="menu"' not in answer.text
+    assert f'href="{reverse("overview")}"' in answer.text
+    assert not is_in(client)
+
+
+def test_who_is_logged_out_while_they_read_is_led_back_to_the_page() -> None:
+    client = whose_session_is_written_next(a_person("Editors"))
+    page = reverse("failure", args=[a_held(a_queue_row()).pk])
+    acting_on_audit("DELETE FROM django_session")
+    answer = client.get(page)
+    assert answer.status_code == 400
+    assert MAY_BE_DONE not in answer.text
+    assert f'href="{page}"' in answer.text
 
 
 def test_a_new_password_keeps_this_session_and_ends_the_others() -> None:
