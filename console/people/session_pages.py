@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -67,12 +68,19 @@ def end_of_person(request: HttpRequest, person_id: str) -> HttpResponse:
     known = accounts.person(person_id)
     if known is None:
         raise Http404("There is no such person.")
-    own = request.session.session_key
-    count = taken(request, lambda: taking.all_sessions(known, request.user, but=own))
+    count = taken(request, lambda: _ended_with_its_row(request, known))
     if count is not None:
-        trail.note_ended(request, known.get_username(), count)
         messages.success(request, f"Sessions of {known.get_username()} that were ended: {count}.")
     return see("person", person_id)
+
+
+def _ended_with_its_row(request: HttpRequest, known: User) -> int:
+    """End this person's sessions and note it: both, or neither where the row cannot be stored."""
+    with transaction.atomic():
+        own = request.session.session_key
+        count = taking.all_sessions(known, request.user, but=own)
+        trail.note_ended(request, known.get_username(), count)
+        return count
 
 
 def _refuse_guest() -> None:

@@ -75,11 +75,17 @@ def disconnect(by: User) -> None:
     taking.company_login(User.objects.get(username="otto"), by, "")
 
 
+def end_sessions(by: User) -> None:
+    taking.all_sessions(User.objects.get(username="otto"), by, but=None)
+
+
 TAKING = (revoke_token, remove_factors, disconnect)
+# The row of audit of ended sessions tells of an address, which the page knows.
+WAYS = (*TAKING, end_sessions)
 
 
 def ways_in(otto: User) -> None:
-    """A token, a second factor and the company login; as rows, so that no audit tells of them."""
+    """One of every kind; as rows, so that no audit tells of them."""
     now = database_now()
     later = timezone.now() + timedelta(days=1)
     PersonalToken.objects.create(
@@ -89,12 +95,13 @@ def ways_in(otto: User) -> None:
         person=otto, kind=SecondFactor.Kind.PASSKEY, name="key", data={"key": "k"}, created_at=now
     )
     CompanyIdentity.objects.create(person=otto, issuer="https://id", subject="otto", seen_at=now)
+    ConsoleSession.objects.create(person=otto, session_key="k", began_at=now, seen_at=now)
 
 
 def has_every_way_in(otto: User) -> bool:
     token = PersonalToken.objects.filter(person=otto, revoked_at=None)
-    rest = (SecondFactor.objects.filter(person=otto), CompanyIdentity.objects.filter(person=otto))
-    return all(rows.exists() for rows in (token, *rest))
+    rest = (SecondFactor, CompanyIdentity, ConsoleSession)
+    return token.exists() and all(model.objects.filter(person=otto).exists() for model in rest)
 
 
 @pytest.fixture(params=[change_person, change_role, store_rule, delete_rule, *TAKING])
@@ -130,7 +137,7 @@ def test_a_right_that_was_taken_meanwhile_does_not_count(changed: Callable[[User
     assert not ConfigurationChange.objects.exists()
 
 
-@pytest.mark.parametrize("take", TAKING)
+@pytest.mark.parametrize("take", WAYS)
 def test_ways_in_of_who_was_raised_meanwhile_are_not_taken(take: Callable[[User], None]) -> None:
     """Otto as the page has loaded him had no more rights than Clara."""
     clerks = Group.objects.create(name="Clerks")
@@ -144,15 +151,32 @@ def test_ways_in_of_who_was_raised_meanwhile_are_not_taken(take: Callable[[User]
     assert has_every_way_in(otto)
 
 
-def test_who_may_not_manage_people_any_more_ends_nobodys_sessions() -> None:
+def limit(person: User) -> None:
+    Limit.objects.create(person=person)
+
+
+def take_role(person: User) -> None:
+    person.groups.clear()
+
+
+def switch_off(person: User) -> None:
+    User.objects.filter(pk=person.pk).update(is_active=False)
+
+
+@pytest.mark.parametrize(
+    ("lose", "refused"),
+    [(take_role, PermissionDenied), (switch_off, PermissionDenied), (limit, PersonProtectedError)],
+)
+def test_who_may_not_manage_people_any_more_ends_nobodys_sessions(
+    lose: Callable[[User], None], refused: type[Exception]
+) -> None:
     adam, otto = a_person("Administrators", "adam"), a_person("Viewers", "otto")
-    now = database_now()
-    ConsoleSession.objects.create(person=otto, session_key="k", began_at=now, seen_at=now)
+    ways_in(otto)
     assert has(adam, Right.PEOPLE)
-    adam.groups.clear()
-    with pytest.raises(PermissionDenied):
-        taking.all_sessions(otto, adam, but=None)
-    assert ConsoleSession.objects.filter(person=otto).exists()
+    lose(adam)
+    with pytest.raises(refused):
+        end_sessions(adam)
+    assert has_every_way_in(otto)
 
 
 def test_a_right_that_was_taken_meanwhile_cannot_be_given() -> None:
@@ -203,7 +227,7 @@ def test_rights_that_come_with_the_person_count(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("take", TAKING)
+@pytest.mark.parametrize("take", WAYS)
 @pytest.mark.parametrize("held", ["adam", "otto"])
 def test_who_takes_ways_in_waits_for_changes_of_either(
     take: Callable[[User], None], held: str

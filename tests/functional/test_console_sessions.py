@@ -3,13 +3,14 @@
 import time
 
 import pytest
-from django.contrib.auth.models import Group, User
-from django.db import connection
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.sessions.models import Session
+from django.db import Error, connection
 from django.test import Client
 from django.urls import reverse
 
 from console.layout.access import Right
-from console.models import ConsoleSession
+from console.models import ConsoleSession, Limit
 from console.people import accounts, roles
 from console.people.session_limits import BEGAN, NOTED_SECONDS, SEEN
 from integration.models import ConfigurationChange
@@ -34,6 +35,16 @@ def is_in(client: Client) -> bool:
 
 def number_of(client: Client) -> int:
     return ConsoleSession.objects.get(session_key=client.session.session_key).pk
+
+
+def end_all(client: Client, person: User) -> int:
+    return client.post(reverse("person-sessions-end", args=[person.pk])).status_code
+
+
+def logouts() -> list[tuple[str, str]]:
+    """Who has logged whom out."""
+    rows = ConfigurationChange.every.filter(action="logout").order_by("at")
+    return list(rows.values_list("actor", "name"))
 
 
 def acting_on_audit(does: str) -> None:
@@ -100,6 +111,68 @@ def test_an_administrator_logs_somebody_out_everywhere_but_nobody_above() -> Non
     assert "ended by an administrator" in str(
         ConfigurationChange.every.filter(name=olga.username).values_list("reason", flat=True)
     )
+
+
+def test_a_cookie_of_a_session_that_an_administrator_ended_does_nothing() -> None:
+    olga, viewers = a_person("Administrators"), Group.objects.get(name="Viewers")
+    hers, adams = logged_in(olga), logged_in(a_person("Administrators"))
+    old = hers.cookies["sessionid"].value
+    assert end_all(adams, olga) == 303
+    assert not Session.objects.filter(session_key=old).exists()
+    asked = {"rights": ["view", "operate"], "seen": roles.stamp(viewers)}
+    answer = hers.post(reverse("role", args=[viewers.pk]), asked)
+    assert answer["Location"].startswith(reverse("login"))
+    assert roles.rights_of(Group.objects.get(name="Viewers")) == {Right.VIEW}
+    assert is_in(logged_in(olga)), "they may come in again"
+
+
+def test_who_ends_their_own_sessions_as_an_administrator_keeps_this_one() -> None:
+    adam = a_person("Administrators")
+    here, there = logged_in(adam), logged_in(adam)
+    assert end_all(here, adam) == 303
+    assert (is_in(here), is_in(there)) == (True, False)
+    assert number_of(here) == ConsoleSession.objects.get().pk
+
+
+def test_each_end_by_an_administrator_has_one_row_of_audit() -> None:
+    olga, adam = a_person("Viewers"), a_person("Administrators")
+    address = an_address()
+    adams = logged_in(adam, address)
+    logged_in(olga)
+    logged_in(olga)
+    end_all(adams, olga)
+    assert logouts() == [(adam.username, olga.username)]
+    row = ConfigurationChange.every.get(action="logout")
+    assert (row.kind, row.after["address"], row.is_access) == ("session", address, True)
+    assert row.reason.startswith("2 ")
+    adams.get(reverse("person-sessions-end", args=[olga.pk]))
+    assert len(logouts()) == 1, "a link that leads here ends nothing"
+
+
+def test_sessions_are_not_ended_where_it_cannot_be_noted() -> None:
+    olga = a_person("Viewers")
+    hers, adams = logged_in(olga), logged_in(a_person("Administrators"))
+    acting_on_audit("RAISE 'full'")
+    with pytest.raises(Error):
+        end_all(adams, olga)
+    assert is_in(hers)
+    assert ConsoleSession.objects.filter(person=olga).exists()
+
+
+def test_nobody_without_the_right_or_below_ends_somebodys_sessions() -> None:
+    clerks = Group.objects.create(name="Clerks")
+    codes = [right.permission.split(".")[1] for right in (Right.PEOPLE, Right.VIEW)]
+    clerks.permissions.set(Permission.objects.filter(codename__in=codes))
+    editor, limited = a_person("Editors"), a_person("Administrators")
+    Limit.objects.create(person=limited)
+    theirs = logged_in(editor)
+    # A refusal leads back to the page, which says why.
+    for by, status in ((a_person("Operators"), 403), (limited, 403), (a_person("Clerks"), 303)):
+        assert end_all(logged_in(by), editor) == status
+        assert is_in(theirs)
+    assert end_all(Client(), editor) == 302
+    assert is_in(theirs)
+    assert logouts() == []
 
 
 @pytest.mark.parametrize("is_one_transaction", [False, True])
