@@ -75,6 +75,10 @@ NO_FILE: Final = (
     "No file was chosen, so nothing was saved. Download the message, correct it, and choose the "
     "corrected file here."
 )
+FILE_GONE: Final = (
+    "The file was not sent again, so nothing was saved: browsers do not keep it. Choose it once "
+    "more; or press the button again to go on with the text below."
+)
 NOT_UTF_8: Final = (
     "The file is not UTF-8 text, so nothing was saved. Save it as UTF-8 in your editor and choose "
     "it again."
@@ -206,6 +210,9 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
     file, inner = request.FILES.get("file"), request.FILES.get("document")
     upload = file or inner
     if not isinstance(upload, UploadedFile):
+        if "of_file" in request.POST and message.text is not None:
+            # The page told of that file: the text beside it is another one, that nobody meant.
+            return FILE_GONE
         is_absent = message.text is None and "text" not in request.POST
         return NO_FILE if is_absent else _composed(request, message)
     # What the engine would not read is not read here either.
@@ -253,6 +260,7 @@ def _form(request: HttpRequest, message: Editable, page: Page) -> HttpResponse:
         "text": None if message.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,
+        "is_of_file": bool(request.FILES),
         "is_repeated": page.check is not None and page.check.repeats(f.text for f in page.faults),
         "changes": _changes(request, message, page),
         "theirs": _theirs(request, message, page),

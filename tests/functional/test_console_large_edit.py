@@ -1,6 +1,7 @@
 """A message too long for a text field is edited as a file: downloaded, corrected, uploaded."""
 
 import json
+import re
 from html import unescape
 
 import pytest
@@ -69,6 +70,48 @@ def test_a_long_record_is_a_file_too_and_replaces_the_whole(client: Client) -> N
     form = {"version": 1, "part": "record", "file": a_file(b'{"a":\r\n1}')}
     assert client.post(address, form).status_code == 303
     assert kept(error) == b'{"a":\r\n1}'
+
+
+class TestFileBesideText:
+    """A message with a text field, replaced by a file: browsers send the text, too."""
+
+    def beside(self, content: bytes, **more: object) -> dict[str, object]:
+        return {"version": 1, "part": "record", "text": '{"a": 1}', "file": a_file(content), **more}
+
+    def sent_on(self, page: str, **more: object) -> dict[str, object]:
+        """What a browser sends of the page that answered, with no file chosen."""
+        fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page)
+        fields = [(name, value) for name, value in fields if name != "csrfmiddlewaretoken"]
+        return {**dict(fields), "text": '{"a": 1}', **more}
+
+    @pytest.mark.parametrize("verb", ["check", "edit"])
+    def test_a_file_that_was_looked_at_is_not_exchanged_for_the_text(
+        self, client: Client, verb: str
+    ) -> None:
+        error = held(b'{"a": 1}')
+        content = b'{"a": 2}' if verb == "check" else b'{"a": }'
+        page = client.post(reverse(verb, args=[error.pk]), self.beside(content)).text
+        told = self.sent_on(page, anyway="1", then="release")
+        answer = client.post(reverse("edit", args=[error.pk]), told)
+        assert answer.status_code == 422
+        error.refresh_from_db()
+        assert (error.state, error.version) == ("HOLD", 1)
+        # Whoever means the text says so once more.
+        again = client.post(reverse("edit", args=[error.pk]), self.sent_on(answer.text))
+        assert again.status_code == 303
+
+    def test_a_text_of_somebody_else_is_not_replaced_by_an_older_one(self, client: Client) -> None:
+        error = held(b'{"a": 1}')
+        address = reverse("edit", args=[error.pk])
+        client.post(address, {"version": 1, "part": "record", "text": '{"by": "emil"}'})
+        lost = client.post(address, self.beside(b'{"a": 2}'))
+        assert lost.status_code == 409
+        answer = client.post(address, self.sent_on(lost.text, over="2"))
+        assert answer.status_code == 422
+        assert kept(error) == b'{"by": "emil"}'
+        with_file = {**self.sent_on(lost.text, over="2"), "file": a_file(b'{"a": 2}')}
+        assert client.post(address, with_file).status_code == 303
+        assert kept(error) == b'{"a": 2}'
 
 
 def test_a_file_uploaded_as_it_was_downloaded_is_no_edit(client: Client) -> None:
