@@ -135,7 +135,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, Any]:
         "skips": selector.skips(operation) if progress.skipped else (),
         "causes": selector.failed_causes(operation) if progress.failed else (),
         "waits": waits_of(selector.released(operation)) if progress.waiting else (),
-        "first": selector.first_done(operation) if operation.why_paused == "first" else None,
+        "first": selector.last_done(operation) if operation.why_paused == "first" else None,
         "page": selector.items(operation.pk, shown, -1 if after is None else after),
         "show": shown,
         "tabs": TABS,

@@ -49,6 +49,11 @@ SELECT i.outcome, {_BECAME} AS became, count(*),
   count(*) FILTER (WHERE e.ended = 'SUPERSEDED')
 {_JOINED} WHERE i.operation_id = %s GROUP BY 1, 2
 """
+# Not by place: what somebody held at its turn comes later.
+_LAST_DONE: Final = """
+SELECT place FROM integration_operationitem
+WHERE operation_id = %s AND outcome = 'DONE' ORDER BY at DESC, place DESC LIMIT 1
+"""
 _SKIPS: Final = """
 SELECT outcome, text, count(*) FROM integration_operationitem
 WHERE operation_id = %s AND outcome NOT IN ('', 'DONE') GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %s
@@ -279,10 +284,11 @@ def told(operation: Operation, causes: list[Cause]) -> list[Cause]:
     return [cause._replace(text=HIDDEN) for cause in shown]
 
 
-def first_done(operation: Operation) -> Item | None:
-    """The first message that the operation has done: how it ends tells how the rest would."""
-    first = items(operation.pk, Show.DONE, limit=1).items
-    return first[0] if first else None
+def last_done(operation: Operation) -> Item | None:
+    """The message that the operation has done last: how it ends tells how the rest would."""
+    for (place,) in fetch_all(_LAST_DONE, [operation.pk]):
+        return next(iter(items(operation.pk, Show.DONE, place - 1, limit=1).items), None)
+    return None
 
 
 def items(
