@@ -17,6 +17,8 @@ QUEUES: Final = 1_000
 QUICK_QUEUES: Final = 100
 SETTLES_SECONDS: Final = 600.0
 PICKUP_SECONDS: Final = 0.5
+# What was idle a moment ago is watched more closely for some twenty seconds.
+QUIET_SECONDS: Final = 30.0
 _NEVER_TAKEN: Final = """
 SELECT count(*) FROM integration_queuepartition p WHERE NOT EXISTS (
   SELECT 1 FROM integration_partitionlease l WHERE l.partition_id = p.id)
@@ -45,6 +47,7 @@ def idle_1000(ground: Ground) -> Figure:
         rig.until(lambda: not rig.value(_NEVER_TAKEN), "each queue was started", SETTLES_SECONDS)
         rig.until(lambda: not rig.value(_AT_WORK), "no run is attached or wanted", SETTLES_SECONDS)
         rig.until(lambda: rig.value(_WATCHED), "the idle queues are watched", 60)
+        time.sleep(0 if ground.quick else QUIET_SECONDS)
         spent = _spent(rig, ours, seconds)
         names = [f"idle-{number:04d}" for number in range(queues)]
         sender = Sender(rig, names, seed=3)
