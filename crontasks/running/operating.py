@@ -56,17 +56,19 @@ _PATIENCE_SECONDS: Final = 3.0
 _ASK_QUEUE_EVERY_SECONDS: Final = 1.0
 _LOOK_EVERY_SECONDS: Final = 1.0
 
-_ASK: Final = f"""
+_ASK: Final = """
     UPDATE integration_operation SET asked_at = clock_timestamp()
     WHERE id IN (
         SELECT id FROM integration_operation
         WHERE state = 'RUNNING' AND (lease_until IS NULL OR lease_until < clock_timestamp())
           AND (asked_at IS NULL
-               OR asked_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS}))
-          AND (%s::uuid IS NULL OR id = %s)
+               OR asked_at < clock_timestamp() - make_interval(secs => {seconds})){more}
         ORDER BY asked_at NULLS FIRST, id FOR UPDATE SKIP LOCKED
     )
     RETURNING id, asked_at"""
+# Asked twice a second: without parameters, for a statement with some is planned anew each time.
+_ASK_ALL: Final = _ASK.format(seconds=REISSUE_SECONDS, more="")
+_ASK_ONE: Final = _ASK.format(seconds=REISSUE_SECONDS, more=" AND id = %s")
 _STANDS: Final = "SELECT 1 FROM integration_operation WHERE id = %s AND asked_at = %s"
 _TAKE_BACK: Final = "UPDATE integration_operation SET asked_at = NULL WHERE id = ANY(%s)"
 logger = logging.getLogger(__name__)
@@ -74,7 +76,10 @@ logger = logging.getLogger(__name__)
 
 def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     """Send every running operation that nobody works on to the workers; returns their ids."""
-    cursor.execute(_ASK, (operation_id, operation_id))
+    if operation_id is None:
+        cursor.execute(_ASK_ALL)
+    else:
+        cursor.execute(_ASK_ONE, (operation_id,))
     unsent: dict[UUID, datetime] = dict(cursor.fetchall())
     due = list(unsent)
     try:
