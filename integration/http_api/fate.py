@@ -42,6 +42,7 @@ STATES: Final = (
     "waiting_for_retry",
     "held",
     "released",
+    "parked",
     "deleted",
     "expired",
     "no_longer_tracked",

@@ -4,8 +4,10 @@ import base64
 import json
 from decimal import Decimal
 
+import jsonschema
 import pytest
 
+from console.http_api import openapi
 from crontasks.health import flow_set_up
 from integration.codec import decode_headers
 from integration.delivery.reading import Reader
@@ -286,6 +288,7 @@ class TestWhatBecameOfIt:
     def state(self, partner, id_: str) -> str:
         answer = partner.ask(id_)
         assert answer.status_code == 200
+        jsonschema.validate(answer.json(), openapi.SCHEMAS["Fate"])
         return answer.json()["state"]
 
     def test_from_accepted_over_kafka_to_held_and_deleted(self) -> None:
@@ -300,7 +303,8 @@ class TestWhatBecameOfIt:
         assert (told["state"], told["code"]) == ("held", "BAD_VALUE")
         assert (told["detail"], told["attempts"]) == ("The priority is missing.", 4)
         assert "payload" not in str(told)
-        moves = {"RETRY": "waiting_for_retry", "READY": "released", "DELETED": "deleted"}
+        moves = {"RETRY": "waiting_for_retry", "READY": "released", "PARKED": "parked"}
+        moves |= {"DELETED": "deleted"}
         for state, word in moves.items():
             MessageError.objects.filter(pk=error.pk).update(
                 state=state, closed_at=error.first_failed_at, not_before=error.first_failed_at
