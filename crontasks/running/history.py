@@ -13,6 +13,7 @@ from django.utils import timezone
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
 from integration.delivery.report import RunEnding
+from integration.documents.refusals import plain_text
 from integration.store import locks
 from integration.store.sessions import database_now, fetch_all
 
@@ -100,8 +101,9 @@ def end(run: CronRun, outcome: Outcome, context: Context) -> None:
     run.duration_seconds = round((run.ended_at - run.started_at).total_seconds(), 3)
     run.state = outcome.state
     run.counts = {name: count for name, count in outcome.counts.items() if count}
-    run.text = outcome.text[:TEXT_LENGTH]
-    run.log_excerpt = context.excerpt
+    # Whatever a task says or raises, the page has it: a row that cannot be written stays at work.
+    run.text = plain_text(outcome.text)[:TEXT_LENGTH]
+    run.log_excerpt = plain_text(context.excerpt)
     run.save()
 
 
@@ -139,17 +141,18 @@ def _note(
     last.duration_seconds = round(
         (last.duration_seconds or 0) + (ended_at - started_at).total_seconds(), 3
     )
-    last.ended_at, last.ending, last.text = ended_at, str(report.ending), report.text[:TEXT_LENGTH]
+    last.ended_at, last.ending, last.text = ended_at, str(report.ending), _said(report)
     last.state = RunState.FAILED if report.ending == RunState.FAILED else RunState.DONE
     last.save()
     return last
 
 
 def _is_repeated(last: CronRun | None, report: Report) -> TypeGuard[CronRun]:
-    return last is not None and (last.ending, last.text) == (
-        report.ending,
-        report.text[:TEXT_LENGTH],
-    )
+    return last is not None and (last.ending, last.text) == (report.ending, _said(report))
+
+
+def _said(report: Report) -> str:
+    return plain_text(report.text)[:TEXT_LENGTH]
 
 
 def _joins(last: CronRun, started_at: datetime) -> bool:
