@@ -16,6 +16,20 @@ def is_storable(text: str) -> bool:
     return _UNSTORABLE.search(text) is None
 
 
+def is_storable_json(value: object) -> bool:
+    """Return whether it can hold a value of JSON: every text in it, names as well."""
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, str) and not is_storable(here):
+            return False
+        if isinstance(here, dict):
+            waiting += [*here, *here.values()]
+        elif isinstance(here, list):
+            waiting += here
+    return True
+
+
 def without_bidi(text: str) -> str:
     r"""The text with every bidirectional control character as its escape, such as `\u202e`."""
     return _BIDI.sub(_escape, text)

@@ -41,7 +41,10 @@ class OptionalDocument(forms.JSONField):
     """JSON, or nothing: an empty field says that there is none, better than the word null."""
 
     def prepare_value(self, value: Any) -> Any:
-        return "" if value is None else super().prepare_value(value)
+        if value is None:
+            return ""
+        # Half of a character stays the escape that it was typed as: no page can hold it.
+        return str(super().prepare_value(value)).encode(errors="backslashreplace").decode()
 
 
 PARTS: Final = (

@@ -8,6 +8,7 @@ from integration.documents.exact_json import StoredDecoder
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
 from integration.paths import BadPath, compile_path
+from integration.plain import is_storable_json
 
 
 class ObjectStructure(models.Model):
@@ -54,6 +55,12 @@ class ObjectStructure(models.Model):
     def _check_schema(self) -> None:
         if self.json_schema is None:
             return
+        if not is_storable_json(self.json_schema):
+            text = (
+                "It holds a NUL character or half of a character, and the database stores neither. "
+                "In a pattern write it with two backslashes, such as \\\\u0000."
+            )
+            raise ValidationError({"json_schema": text})
         try:
             Draft202012Validator.check_schema(self.json_schema)
         except SchemaError as e:

@@ -349,3 +349,19 @@ class TestConnection:
         client = limited_to(ExternalSystem.objects.create(name="mine"))
         address = reverse("provider-test", args=[provider.pk])
         assert client.post(address).status_code == 403
+
+
+@pytest.mark.parametrize("part", ["\\u0000", "\\ud800"])
+def test_a_schema_that_the_database_cannot_hold_is_refused_by_its_field(
+    client: Client, part: str
+) -> None:
+    """Generated ones have patterns such as [^\\u0000]; as the pattern's own escape it is stored."""
+    entered = {**forms()["structure"], "json_schema": '{"pattern": "^[^' + part + ']*$"}'}
+    answer = client.post(reverse("structure-new"), entered)
+    assert answer.status_code == 422
+    assert answer.context["form"].errors.keys() == {"json_schema"}
+    names = {**entered, "json_schema": '{"properties": {"' + part + '": {}}}'}
+    assert client.post(reverse("structure-new"), names).status_code == 422
+    escaped = {**entered, "json_schema": '{"pattern": "^[^\\\\u0000]*$"}'}
+    assert client.post(reverse("structure-new"), escaped).status_code == 303
+    assert ObjectStructure.objects.get().json_schema == {"pattern": "^[^\\u0000]*$"}
