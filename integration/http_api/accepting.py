@@ -66,6 +66,7 @@ def publish_post(post: Post) -> Answer:
     try:
         with transaction.atomic(using=alias()):
             headers = _context_headers(post)
+            before = fetch_all(_NEXT_ROW)[0][0]
             ids = publish_document(post.service, post.body, key, headers=headers).ids
             facts = {
                 "message_id": post.message_id,
@@ -75,7 +76,10 @@ def publish_post(post: Post) -> Answer:
                 "messages": dict(ids),
             }
             answer = Answer(ACCEPTED, facts)
-            receipts.write_called(post, answer, count=1)
+            if ids:
+                receipts.write_published(post, answer, before=before)
+            else:
+                receipts.write_called(post, answer, count=1)
     except UnknownChannelError as unknown:
         raise NoSuchChannelError(channel=post.service) from unknown
     except PayloadRefusedError as refused:

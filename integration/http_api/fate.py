@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -33,6 +33,8 @@ _QUEUED: Final = {
     OutboxState.DEAD: "held",
     OutboxState.CANCELLED: "deleted",
 }
+# Of what a post has published, the message that is least far tells.
+_LEAST_FAR: Final = ("held", "accepted", "in_kafka", "deleted")
 STATES: Final = (
     "accepted",
     "in_kafka",
@@ -117,6 +119,8 @@ def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:
 
 def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
     """Look from the latest to the earliest that is known: failure, track, outgoing row."""
+    if receipt.queue_id is None and receipt.first_row is not None:
+        return [_published(receipt)]
     if receipt.queue_id is None:
         state = str(receipt.answer.get("state"))
         ended = state if state in STATES else "applied"
@@ -157,6 +161,14 @@ def _failed(row: MessageError) -> Fate:
 def _tracks(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:
     rows = of_messages(ids, receipt.queue_id or 0, receipt.received_at, _ENDS)
     return {row.message_id: Fate(row.message_id, _ENDS[Ended(row.ended)], row.at) for row in rows}
+
+
+def _published(receipt: Receipt) -> Fate:
+    """The fate of a post to a channel; what its targets do with it is not told to its sender."""
+    fates = _rows(receipt, list(receipt.answer["messages"].values())).values()
+    # Rows are cleaned up only once they are in Kafka.
+    known = min(fates, key=lambda fate: _LEAST_FAR.index(fate.state), default=None)
+    return replace(known or Fate("", "in_kafka", None), message_id=receipt.message_id)
 
 
 def _rows(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:

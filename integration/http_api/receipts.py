@@ -32,6 +32,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, {{rows}}, clock_timestamp())
 ON CONFLICT DO NOTHING RETURNING id"""
 _QUEUED: Final = _INSERT.format(rows=f"coalesce(%s::bigint, {_OWN_ROW}), {_OWN_ROW}")
 _CALLED: Final = _INSERT.format(rows="NULL, NULL")
+_PUBLISHED: Final = _INSERT.format(rows=f"%s::bigint, {_OWN_ROW}")
 # Receipt first: where its id is taken, no message is written. Both have the number that is drawn.
 _WITH_MESSAGE: Final = f"""
 WITH drawn AS (SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id')) AS row),
@@ -159,10 +160,15 @@ def write_called(post: Post, answer: Answer, *, count: int) -> None:
     _write(_CALLED, post, answer, [count, None])
 
 
+def write_published(post: Post, answer: Answer, *, before: int) -> None:
+    """Write like `write_queued`, for a post whose outgoing messages go to queues of others."""
+    _write(_PUBLISHED, post, answer, [1, None, before])
+
+
 def of_message(system_id: int, id_: str) -> Receipt | None:
     """The receipt of a message id, else of a sender's own id; only of that system.
 
-    Without a queue its messages were handled at once.
+    Without a queue its messages were handled at once, or published where it has outgoing rows.
     """
     own = Receipt.objects.filter(system=system_id)
     return own.filter(message_id=id_).first() or own.filter(sender_id=id_).first()
