@@ -186,6 +186,8 @@ class _Reader:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 self._refuse(_line(key), place, "A name before the colon is a word or in quotes.")
+            elif why := _unfit(key.value):
+                self._refuse(_line(key), place, why)
             elif key.value in lines:
                 why = f"“{key.value}” is given twice; first in line {lines[key.value]}."
                 self._refuse(_line(key), place, why)

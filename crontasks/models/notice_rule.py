@@ -79,7 +79,8 @@ class NoticeRule(models.Model):
         mistakes: dict[str, str] = {**self._thresholds(), **self._times()}
         if self.code and (self.kind != NoticeKind.FAILURES or self.at_least is None):
             mistakes["code"] = "Cause needs the kind FAILURES and At least."
-        if self.kind and not FACTS[NoticeKind(self.kind)].is_of_queue:
+        # Called for a kind that there is not, too: what is wrong with that is told already.
+        if self.kind in NoticeKind.values and not FACTS[NoticeKind(self.kind)].is_of_queue:
             for name in ("system", "queue"):
                 if getattr(self, name) is not None:
                     mistakes[name] = "This kind is about the whole installation."

@@ -56,8 +56,8 @@ class EventSubscription(models.Model):
         return self.name
 
     def clean(self) -> None:
-        known = set(EventKind.values)
-        kinds = self.kinds
+        # A list, which anything may be looked for in: a file may have written one in a list.
+        kinds, known = self.kinds, EventKind.values
         if not isinstance(kinds, list) or not kinds or not all(kind in known for kind in kinds):
             text = f"Name one kind or several of {', '.join(EventKind.values)}."
             raise ValidationError({"kinds": text})

@@ -46,6 +46,8 @@ class ObjectStructure(models.Model):
         }
         for field, paths in paths_of.items():
             for path in paths:
+                if not isinstance(path, str):
+                    raise ValidationError({field: f"{path!r} is not a path."})
                 try:
                     compile_path(path)
                 except BadPath as e:

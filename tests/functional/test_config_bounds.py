@@ -1,4 +1,4 @@
-"""Seconds and factors beyond what a clock holds: no configuration file may set them."""
+"""Values that no field can have, in a configuration file: each is told with its field."""
 
 import pytest
 
@@ -29,3 +29,23 @@ def test_what_no_clock_holds_is_told_with_its_field(tmp_path, line: str) -> None
     )
     assert code == 1
     assert line.partition(":")[0] in said
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "line"),
+    [
+        ("notice_rules", "name: assets-lag", "kind: LAGGING"),
+        ("structures", "name: assets", "key_paths: [5]"),
+        ("structures", "name: assets", "key_paths: [[$.assetnum]]"),
+        ("structures", "name: assets", "key_paths: [null]"),
+        ("event_subscriptions", "name: events", "kinds: [[failure.held]]"),
+        ("event_subscriptions", "name: events", "kinds: [{failure: held}]"),
+    ],
+)
+def test_a_value_of_another_form_is_told_with_its_field(
+    tmp_path, section: str, entry: str, line: str
+) -> None:
+    a_whole_configuration()
+    code, said = Config(tmp_path)("plan", text=f"format: 1\n{section}:\n  - {entry}\n    {line}\n")
+    assert code == 1
+    assert f"line 4: {section} {entry.removeprefix('name: ')}, {line.partition(':')[0]}: " in said

@@ -21,6 +21,14 @@ def test_a_number_that_nobody_means_is_refused_at_once(number: str) -> None:
     assert time.process_time() - began < 20
 
 
+@pytest.mark.parametrize("name", ['"a\\0b"', '"a\\ud800b"'])
+def test_a_name_that_the_database_cannot_hold_is_told_with_its_line(name: str) -> None:
+    file = f"format: 1\nqueues:\n- name: a\n  properties:\n    {name}: 1\n"
+    with pytest.raises(ConfigFileError) as told:
+        read(file.encode(), ["queues"])
+    assert [mistake.line for mistake in told.value.mistakes] == [5]
+
+
 def entry(number: int, error_queue: int | None) -> Entry:
     values = {"name": Given(number, f"q{number}")}
     if error_queue is not None:
