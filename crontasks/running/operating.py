@@ -26,6 +26,7 @@ from integration.actions.operation_items import (
     OperationStep,
     work,
 )
+from integration.documents.refusals import plain_text
 from integration.models import Operation
 from integration.policy.moves import READS_CONTENT
 from integration.policy.operations import (
@@ -133,7 +134,7 @@ def run_operation(
             raise  # The lease runs out, and the next runner goes on.
         # The runner's outermost loop: what fails once would fail again and again.
         logger.exception("an operation could not go on", extra={"operation": str(operation_id)})
-        store.step_back(tenure, f"{type(e).__name__}: {e}"[:WHY_CHARACTERS])
+        store.step_back(tenure, plain_text(f"{type(e).__name__}: {e}")[:WHY_CHARACTERS])
     state = store.leave(tenure)
     observe(OperationStep.LEFT)
     return state

@@ -137,10 +137,12 @@ def _chunk(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: boo
         if orders is None:
             return Chunk(is_ours=False)
         limit = 1 if orders.first_only else most
-        items = store.next_items(tenure, from_place, limit)
+        # One more tells whether these are the last ones: after a first one none may wait then.
+        ahead = store.next_items(tenure, from_place, limit + 1)
+        items = ahead[:limit]
         job = replace(job, scope=_scope(orders))
         ended, queues = _carried_out(job, items, patient=patient)
-        is_over = len(items) < limit and len(ended) == len(items)
+        is_over = len(ahead) == len(items) == len(ended)
         if ended:
             store.write_outcomes(tenure, items, ended)
         job.observe(OperationStep.NOTED)

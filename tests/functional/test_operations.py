@@ -16,7 +16,7 @@ from integration.actions.errors import (
     ReasonMissingError,
 )
 from integration.actions.failures import lateness_of
-from integration.actions.operation_items import Job, work
+from integration.actions.operation_items import Job, OperationStep, work
 from integration.actions.operations import Options
 from integration.models import (
     ConfigurationChange,
@@ -182,6 +182,27 @@ def test_one_first_then_it_waits_for_a_person():
     assert (more.place, more.became) == (1, "WAITING")
     operations.resume(operation.pk, version=operation.version, actor="otto")
     assert run(operation) is OperationState.DONE
+
+
+def test_the_first_one_is_the_last_where_nothing_is_left_to_wait():
+    some_held(2)
+    operation = started(plan(), first_only=True)
+    MessageError.objects.filter(pk=operation.items.get(place=0).error_id).update(version=9)
+    assert run(operation) is OperationState.DONE
+    assert outcomes(operation)[1] == "DONE"
+
+
+def test_it_pauses_whatever_the_text_of_what_went_wrong_holds():
+    some_held(1)
+    operation = started(plan())
+
+    def fail(step: OperationStep) -> None:
+        if step is OperationStep.NOTED:
+            raise ValueError("half \ud800 and \0")
+
+    assert run_operation(operation.pk, observe=fail) is OperationState.PAUSED
+    operation.refresh_from_db()
+    assert operation.why_paused.startswith("ValueError: half ")
 
 
 def test_pause_resume_and_cancel_keep_what_is_done():
