@@ -2,19 +2,49 @@
 
 `python -m tests.support.class_archive` makes it, if nobody has or is about to; Java itself sees
 whether it fits, and does without where it does not or is not there yet. Making it takes half a
-minute, beside the tests, once for a checkout.
+minute, beside the tests; it is kept in the user's cache for as long as Spark's jars and Java are
+the same, and lie where they did.
 """
 
 import fcntl
+import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from devstack import paths
+
 ROOT: Final = Path(__file__).resolve().parents[2]
-ARCHIVE: Final = ROOT / ".lib" / "spark-classes.jsa"
+KEPT: Final = paths.cached("spark-classes")
+# Of so many environments; each takes 170 MB.
+MOST: Final = 3
+
+
+def _key() -> str:
+    """What decides whether Java takes an archive, and what is in it.
+
+    Java wants the jars under the same paths, as old as they were, and in the order in which the
+    folder lists them.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = (Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")).resolve()
+    found = paths.in_packages("pyspark/jars/ivy-*.jar")
+    jars = list(found.parent.iterdir()) if found else []
+    looked = hashlib.sha256(Path(__file__).read_bytes())
+    for file in (java.parents[1] / "lib" / "modules", *jars):
+        with suppress(OSError):
+            stat = file.stat()
+            looked.update(f"{file} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return looked.hexdigest()[:16]
+
+
+ARCHIVE: Final = KEPT / f"{_key()}.jsa"
 # The quick compiler and the plain collector suit a JVM best that lives for seconds. Remarks on an
 # archive that does not fit would stand among what a job prints.
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
@@ -33,7 +63,10 @@ WRITTEN_WITHIN_SECONDS: Final = 120.0
 
 def have_one_made() -> None:
     """Let it be made beside this process, if it is not there."""
-    if not ARCHIVE.exists():
+    if ARCHIVE.exists():
+        # Those that were used last are kept.
+        ARCHIVE.touch()
+    else:
         making = subprocess.Popen(
             [sys.executable, "-m", "tests.support.class_archive"],
             cwd=ROOT,
@@ -47,8 +80,7 @@ def have_one_made() -> None:
 
 
 def main() -> None:
-    ARCHIVE.parent.mkdir(exist_ok=True)
-    with ARCHIVE.with_suffix(".lock").open("w") as lock:
+    with (KEPT / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -74,6 +106,8 @@ def _make() -> None:
         _train(spark, Path(folder) / "rows")
     session.close_session()
     new.rename(ARCHIVE)
+    for old in sorted(KEPT.glob("*.jsa"), key=lambda one: one.stat().st_mtime)[:-MOST]:
+        old.unlink()
 
 
 def _train(spark: Any, folder: Path) -> None:
