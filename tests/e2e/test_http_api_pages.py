@@ -27,7 +27,6 @@ def test_a_token_is_made_used_rotated_and_revoked(
     page.get_by_role("link", name="HTTP API", exact=True).click()
     found = faults(page, "no token")
     page.get_by_role("link", name="Make a token…").click()
-    found += faults(page, "form")
     page.get_by_label("Name").fill("erp")
     page.get_by_role("button", name="Make the token").click()
     token = page.get_by_label("The token").input_value()

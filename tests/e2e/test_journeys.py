@@ -74,17 +74,11 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
-@pytest.mark.parametrize("javascript", [True, False])
 def test_a_blocked_queue_is_seen_mended_and_runs(
-    open_page: OpenPage,
-    servers: Servers,
-    workers: CeleryWorld,
-    complaints: list[str],
-    *,
-    javascript: bool,
+    open_page: OpenPage, servers: Servers, workers: CeleryWorld, complaints: list[str]
 ) -> None:
     queue, worker = a_stopped_queue(servers, workers)
-    page = open_page("Editors", javascript=javascript)
+    page = open_page("Editors")
     page.goto("/")
     expect(page.get_by_text("Refused for good.").first).to_be_visible()
     page.get_by_role("link", name="Fix", exact=True).click()

@@ -40,15 +40,13 @@ def workers(child_environment: dict[str, str], tmp_path: Path) -> Iterator[Celer
 class Hand:
     """What a person does, counted."""
 
-    def __init__(self, page: Page, *, javascript: bool) -> None:
+    def __init__(self, page: Page) -> None:
         self.page = page
-        self.javascript = javascript
         self.clicks = 0
 
     def look(self) -> None:
         """Pause as one who reads: what leaves a page while htmx asks is told as its error."""
-        if self.javascript:
-            self.page.clock.run_for(400)
+        self.page.clock.run_for(400)
         settled(self.page)
         expect(self.page.locator(".htmx-request")).to_have_count(0)
 
@@ -74,32 +72,25 @@ def current_step(page: Page) -> str:
     return page.locator("li[aria-current=step] a").inner_text()
 
 
-@pytest.mark.parametrize("javascript", [True, False])
 def test_a_new_partner_from_nothing_to_an_applied_message(
     open_page: OpenPage,
     servers: Servers,
     workers: CeleryWorld,
     complaints: list[str],
-    *,
-    javascript: bool,
 ) -> None:
+    """Without scripts it is tests/functional/test_setup_partners.py."""
     workers.worker("e2e", queues="celery,relay", concurrency=3)
     workers.beat("beat")
-    page = open_page("Administrators", javascript=javascript, width=WIDE, own_clock=javascript)
+    page = open_page("Administrators", width=WIDE, own_clock=True)
     page.goto("/")
-    hand = Hand(page, javascript=javascript)
+    hand = Hand(page)
     topic = f"partner-{uuid.uuid4().hex[:8]}"
     hand.follow("New partner")
     make_everything(hand, servers.kafka_bootstrap, topic)
     assert current_step(page) == "Test message"
     hand.write("Payload", '{"n": 7, "do": "ok"}')
     hand.press("Send")
-    works = page.get_by_text("It works: applied").first
-    if javascript:
-        expect(works).to_be_visible(timeout=60_000)
-    else:
-        eventually(Effect.objects.exists, *workers.children)
-        follow_by_hand(page)
+    expect(page.get_by_text("It works: applied").first).to_be_visible(timeout=60_000)
     assert [effect.n for effect in Effect.objects.all()] == [7]
     assert ConfigurationChange.objects.count() == 5
     assert hand.clicks <= MOST_CLICKS
@@ -128,16 +119,6 @@ def make_everything(hand: Hand, bootstrap: str, topic: str) -> None:
     hand.tick("Sequential: stop at the first failure")
     hand.press("Save and continue")
     expect(page.get_by_text("erp-obey was added")).to_be_visible()
-
-
-def follow_by_hand(page: Page) -> None:
-    """Without JavaScript the page is asked again by its link."""
-    for _ in range(240):
-        if page.get_by_text("It works: applied").count():
-            return
-        page.get_by_role("link", name="Check again").click()
-        page.wait_for_timeout(250)
-    raise AssertionError(page.locator("#journey").inner_text())
 
 
 def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
@@ -224,15 +205,16 @@ def test_the_queues_form_shows_its_effect_as_one_types(
     assert complaints == []
 
 
-def test_every_step_is_readable_by_everybody(
+def test_the_steps_are_readable_by_everybody(
     open_page: OpenPage, servers: Servers, complaints: list[str]
 ) -> None:
     provider = a_provider(servers.kafka_bootstrap)
     service = EnterpriseService.objects.create(interface="NOBODY")
     queue = a_queue_row(provider=provider)
     known = f"provider={provider.pk}&service={service.pk}&queue={queue.name}"
-    addresses = [f"/partners/new/{step}/?{known}" for step in ("provider", "service", "structure")]
-    addresses += [f"/partners/new/{step}/?{known}" for step in ("system", "queue", "message")]
+    # The other two are a form that has a page of its own (test_every_page).
+    steps = ("provider", "service", "queue", "message")
+    addresses = [f"/partners/new/{step}/?{known}" for step in steps]
     addresses.append(f"/queues/new/?endpoint={an_endpoint().pk}")
     page = open_page("Administrators", width=WIDE)
     found = []

@@ -1,11 +1,11 @@
-"""The outbox in a real browser: both themes, a narrow screen, decisions without JavaScript."""
+"""The outbox in a real browser: a narrow screen, decisions without JavaScript."""
 
 import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
 from integration.models import OutboxRow
-from tests.e2e.conftest import OpenPage, in_colours, settled
+from tests.e2e.conftest import OpenPage, settled
 from tests.e2e.faults import NARROW, too_wide
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt
 from tests.support.rows import a_queue_row
@@ -26,18 +26,15 @@ def test_the_outbox_complains_of_nothing_and_is_no_wider_than_the_screen(
         settled(page)
         for width in (1280, NARROW):
             assert too_wide(page, width) == [], address
-            for colours in ("dark", "light"):
-                in_colours(page, colours)
     assert complaints == []
 
 
-@pytest.mark.parametrize("javascript", [True, False])
 def test_a_row_is_given_up_with_a_reason_and_another_sent_again(
-    open_page: OpenPage, complaints: list[str], *, javascript: bool
+    open_page: OpenPage, complaints: list[str]
 ) -> None:
     provider = a_provider()
     lost, mended = a_dead_row(provider), a_dead_row(provider)
-    page = open_page("Operators", javascript=javascript)
+    page = open_page("Operators", javascript=False)
     page.goto(reverse("outbox"))
     page.get_by_label(f"Give up row {lost.pk}", exact=True).click()
     page.get_by_label("Reason", exact=True).locator("visible=true").fill("sent by mail")

@@ -14,7 +14,7 @@ from integration.models import (
     Provider,
 )
 from tests.e2e.conftest import OpenPage, settled
-from tests.e2e.faults import WIDE, faults
+from tests.e2e.faults import NARROW, WIDE, faults, too_wide
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -60,7 +60,8 @@ def test_what_answers_show_is_as_accessible_as_the_pages(
     # What these have here is longer, or used by more, than what every page is looked at with.
     for name in ("endpoint", "endpoint-change", "service"):
         page.goto(reverse(name, args=[numbers[name.partition("-")[0]]]))
-        found += faults(page, name)
+        for width in (NARROW, WIDE):
+            found += too_wide(page, width)
     found += asked(page, numbers["provider"])
     found += tried(page, numbers["structure"])
     found += in_conflict(page, numbers["system"])
@@ -87,7 +88,7 @@ def tried(page: Page, structure: int) -> list[str]:
 
 
 def in_conflict(page: Page, system: int) -> list[str]:
-    """The conflict, then the history and audit of the choice."""
+    """The conflict, then the audit of the choice."""
     page.goto(reverse("system-change", args=[system]))
     ExternalSystem.objects.update(description="theirs")
     page.get_by_label("Description").fill("mine")
@@ -97,9 +98,6 @@ def in_conflict(page: Page, system: int) -> list[str]:
     found = faults(page, "conflict")
     save(page)
     expect(page.locator("main")).to_contain_text("new phone list")
-    found += faults(page, "history")
-    page.goto(reverse("changes"))
-    found += faults(page, "changes")
     page.goto(reverse("change", args=[ConfigurationChange.objects.get().pk]))
     return found + faults(page, "change")
 

@@ -1,4 +1,4 @@
-"""Tracked messages in a real browser: both themes, a narrow screen, from the list to the story."""
+"""Tracked messages in a real browser: a narrow screen, from the list to the story."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from integration.models import ErrorAttempt, ErrorChange, ExternalSystem
-from tests.e2e.conftest import OpenPage, in_colours
+from tests.e2e.conftest import OpenPage
 from tests.e2e.faults import NARROW, WIDE, too_wide
 from tests.support.rows import a_held, a_queue_row
 from tests.support.tracks import a_track_row
@@ -52,9 +52,7 @@ def a_busy_day() -> str:
 
 
 def fits(page: Page) -> bool:
-    """No wider than a wide screen and a narrow one, on which it stays; dark and light."""
-    for colours in ("dark", "light"):
-        in_colours(page, colours)
+    """No wider than a wide screen and a narrow one, on which it stays."""
     return [fault for width in (WIDE, NARROW) for fault in too_wide(page, width)] == []
 
 

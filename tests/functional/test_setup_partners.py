@@ -1,5 +1,6 @@
 """A new partner step by step over HTTP: resumable, nothing half-made, every step one real thing."""
 
+import html
 import uuid
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -88,7 +89,9 @@ def test_from_nothing_to_a_message_that_was_applied(client: Client, kafka: Serve
     assert queue.partitions.count() == 1
     assert topic in admin.topics(queue.provider)
     at = went_on(client.post(at, shown(client, at) | {"payload": "{}"}))
-    assert "On its way" in client.get(at).text
+    waiting = client.get(at).text
+    assert "On its way" in waiting
+    assert f'href="{at}"' in html.unescape(waiting), "without scripts it is asked again by hand"
     row = OutboxRow.objects.get()
     OutboxRow.objects.update(state="PUBLISHED", published_at=timezone.now())
     MessageTrack.objects.create(
