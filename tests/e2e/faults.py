@@ -8,6 +8,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import in_colours, settled
+from tests.e2e.looks import Looks
 
 WIDE: Final = 1440
 NARROW: Final = 390
@@ -20,11 +21,13 @@ LOADED: Final[WeakSet[Page]] = WeakSet()
 # Of all texts that axe has found readable, how they and all around them were painted; of those that
 # it cannot judge, where they stood as well. Most texts of a page look like others before, and each
 # costs axe milliseconds.
-SEEN: Final[set[str]] = set()
+SEEN: Final = Looks()
 # Left to itself, axe copies the source of what each rule looks at, reads all style sheets, and asks
 # of each element of `main` whether a landmark is around it.
 RUN: Final = """async ([rules, seen]) => {
   const known = new Set(seen.split("\\n"));
+  const again = new Set();
+  const met = look => known.has(look) && Boolean(again.add(look));
   const painting = ["color", "background-color", "background-image", "opacity", "font-size",
     "font-weight", "text-shadow", "text-decoration-line", "position", "z-index", "filter",
     "mix-blend-mode", "visibility"];
@@ -59,11 +62,11 @@ RUN: Final = """async ([rules, seen]) => {
   const unknown = new Map();
   for (const element of document.body.querySelectorAll("*")) {
     if (!hasText(element) || !element.checkVisibility({ visibilityProperty: true })) continue;
-    if (known.has(look(element))) continue;
+    if (met(look(element))) continue;
     const stands = place(element);
-    if (!known.has(stands)) unknown.set(element, stands);
+    if (!met(stands)) unknown.set(element, stands);
   }
-  if (rules && unknown.size === 0) return [[], ""];
+  if (rules && unknown.size === 0) return [[], [...again].join("\\n")];
   for (const element of unknown.keys()) element.setAttribute("data-unknown", "");
   if (!globalThis.axe) {
     loadAxe();
@@ -76,7 +79,7 @@ RUN: Final = """async ([rules, seen]) => {
   const header = document.querySelector("body > header");
   const top = header && hash(innerWidth + header.outerHTML
     .replaceAll(/ data-unknown=""|(?<=csrfmiddlewaretoken" value=")\\w+|updated \\d+ s ago/g, ""));
-  const isNew = rules || !known.has(top) || header.querySelector("[data-unknown]");
+  const isNew = rules || !met(top) || header.querySelector("[data-unknown]");
   const results = await axe.run(isNew ? document : { exclude: ["body > header"] }, {
     elementRef: true, preload: false, selectors: false, reporter: found => found,
     ...(rules && { runOnly: rules }),
@@ -89,34 +92,40 @@ RUN: Final = """async ([rules, seen]) => {
   if (faulty.length === 0 && top && !rules) unknown.set(header, top);
   return [
     faulty.map(one => `${one.id}: ${elements(one.violations)[0].outerHTML.slice(0, 160)}`),
-    [...elements(passes).map(look), ...unknown.values()].join("\\n"),
+    [...again, ...elements(passes).map(look), ...unknown.values()].join("\\n"),
   ];
 }"""
 
 
-def faults(page: Page, where: str = "", *, widths: Sequence[int] = (WIDE,)) -> list[str]:
+def faults(
+    page: Page, where: str = "", *, widths: Sequence[int] = (WIDE,), leave: bool = False
+) -> list[str]:
     """What axe finds at these widths in both themes, and the screens that the page is too wide for.
 
     One load serves all of it. It begins in the colours that the last look ended in, and leaves the
-    page wide.
+    page wide; or, with `leave`, as it then is, and the next look begins at that width.
     """
     settled(page)
     if page not in LOADED:
         page.add_init_script(LOAD)
         page.evaluate(LOAD)
         LOADED.add(page)
+        browser = page.context.browser
+        SEEN.recall(AXE_SCRIPT, RUN, browser.version if browser else "")
     themes = ["light", "dark"]
     if page.evaluate("document.documentElement.dataset.bsTheme") == "dark":
         themes.reverse()
     found = []
-    for width in sorted({*widths, NARROW}, reverse=True):
+    is_narrow = page.viewport_size is not None and page.viewport_size["width"] == NARROW
+    for width in sorted({*widths, NARROW}, reverse=not is_narrow):
         found += too_wide(page, width)
         if width in widths:
             found += [f"{themes[0]}, {width}: {one}" for one in _violations(page)]
             themes.reverse()
             in_colours(page, themes[0])
             found += [f"{themes[0]}, {width}: {one}" for one in _violations(page, OF_COLOURS)]
-    _give(page, WIDE)
+    if not leave:
+        _give(page, WIDE)
     return [f"{where or page.url}: {one}" for one in found]
 
 
@@ -134,6 +143,6 @@ def _give(page: Page, width: int) -> None:
 
 
 def _violations(page: Page, rules: Sequence[str] | None = None) -> list[str]:
-    told, seen = page.evaluate(RUN, [rules, "\n".join(SEEN)])
-    SEEN.update(seen.split("\n"))
+    told, seen = page.evaluate(RUN, [rules, "\n".join(SEEN.known)])
+    SEEN.keep(seen.split("\n"))
     return list(told)

@@ -1,5 +1,7 @@
 """Every page of the table of addresses in Chromium: axe, both themes, wide and narrow."""
 
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -7,6 +9,7 @@ from django.test import Client
 from devstack.servers import Servers
 from tests.e2e.conftest import OpenPage
 from tests.e2e.faults import WIDE, faults
+from tests.e2e.looks import Looks
 from tests.support.builders import a_provider
 from tests.support.every_page import PUBLIC, a_world, every_address, jms_pages
 from tests.support.rows import some_live_processes
@@ -51,7 +54,7 @@ def test_axe_finds_nothing_and_the_browser_has_no_complaint(
     found = []
     for address in addresses:
         page.goto(address)
-        found += faults(page)
+        found += faults(page, leave=True)
     assert not found, "\n".join(found)
     assert complaints == []
 
@@ -74,3 +77,14 @@ def test_a_bad_page_is_told_at_each_look(open_page: OpenPage) -> None:
                 [f"{ends}, 1440", "link-in-text-block"],
             ]
         )
+
+
+def test_what_was_fine_is_known_to_the_next_run_unless_something_has_changed(
+    tmp_path: Path,
+) -> None:
+    first, same, other = (Looks(tmp_path / "looks") for _ in range(3))
+    first.recall("axe", "browser 1")
+    first.keep(["fine"])
+    same.recall("axe", "browser 1")
+    other.recall("axe", "browser 2")
+    assert (same.known, other.known) == ({"fine"}, set())
