@@ -116,9 +116,9 @@ def _slow(call: Callable[[int], object]) -> str:
             lambda n=n: call(n)  # type: ignore[misc]
         ) > SMALL_SECONDS:
             return f"{took:.3f} s already at n = {n}"
-    if _once(lambda: call(LARGE)) < FAST_SECONDS:
+    if (took := _once(lambda: call(LARGE))) < FAST_SECONDS:
         return ""
-    return _growth(call, LARGE)
+    return _growth(call, LARGE if took < TIMES**2 * FAST_SECONDS else LARGE // TIMES)
 
 
 def _growth(call: Callable[[int], object], n: int) -> str:
