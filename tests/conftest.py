@@ -5,7 +5,7 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
-from devstack import ports
+from devstack import paths, ports
 from tests.support.amqp import (  # noqa: F401 - hooks and fixtures are found by name here
     amqp_broker,
 )
@@ -58,6 +58,9 @@ if tester := os.environ.get("PYTEST_XDIST_WORKER"):
 # Whatever the shell says: a process that has to compile its modules begins two seconds later.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What it reads in our sources and in Unicode is told by contents, and takes seconds to find again.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(paths.cached("hypothesis")))
 
 # How long an example takes is the machine's affair, and how long its values take to be drawn:
 # on a busy one, 200 ms say nothing, and no second does.
