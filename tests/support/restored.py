@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
 from django.db import connection, connections
@@ -66,8 +67,20 @@ def own() -> None:
 
 def back_up() -> None:
     """Copy the test's database as it is now: file by file, and not through the journal."""
+    copy_to(BACKUP)
+
+
+def copy_to(name: str) -> None:
+    """The same under any name; a database that has it makes room."""
     own = connection.settings_dict["NAME"]
-    _in_place_of(BACKUP, f'CREATE DATABASE "{BACKUP}" TEMPLATE "{own}" STRATEGY file_copy')
+    _in_place_of(name, f'CREATE DATABASE "{name}" TEMPLATE "{own}" STRATEGY file_copy')
+
+
+def give_tables_to(url: str) -> None:
+    """Put a copy in place of another project's database; it belongs to no deployment yet."""
+    copy_to(urlsplit(url).path.removeprefix("/"))
+    with psycopg.connect(url) as session:
+        session.execute("DELETE FROM integration_deployment")
 
 
 def restore() -> None:

@@ -3,9 +3,12 @@
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import psycopg
 
 from devstack import paths
 
@@ -51,6 +54,16 @@ def set_up(folder: Path, environment: Mapping[str, str], python: str) -> None:
     place = environment["SLUICE_KAFKA_BOOTSTRAP"]
     (folder / "setup.yaml").write_text(re.sub(r"(?<=bootstrap_servers: ).*", place, text))
     run([python, "manage.py", "config", "apply", "setup.yaml"], folder, environment)
+
+
+@contextmanager
+def a_copy_for_its_tests(url: str) -> Iterator[None]:
+    """What Django's test runner finds and keeps: to migrate another takes ten seconds."""
+    server, name = url.rsplit("/", 1)
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE test_{name} TEMPLATE {name}")
+        yield
+        connection.execute(f"DROP DATABASE test_{name} WITH (FORCE)")
 
 
 def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> str:
