@@ -140,7 +140,7 @@ def test_each_role_reaches_what_it_may(world: dict[str, Any], role: str) -> None
 def test_a_method_that_no_form_uses_is_answered(world: dict[str, Any]) -> None:
     """What a viewer may ask for, a viewer asks for so below.
 
-    By GET an administrator asks for every address in test_console_directions.py.
+    By GET an administrator asks for every address in test_mounted_console.py.
     """
     client = logged_in("Administrators")
     for place, address in enumerate(addresses_of("Viewers", world)[1]):

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -23,7 +24,8 @@ from devstack.servers import Servers
 from sluice_cli.asking import Connection
 from sluice_cli.main import built
 from tests.functional.test_console_access import HARMLESS
-from tests.support.every_page import a_cluster_for_it, a_world, every_address, jms_pages
+from tests.functional.test_console_directions import EVIL, SPELLING, is_spelt, planted
+from tests.support.every_page import a_cluster_for_it, every_address, jms_pages
 from tests.support.http_api import a_partner
 from tests.support.identity_provider import IdentityProvider, came_back
 from tests.support.operator_api import a_program, application
@@ -86,9 +88,12 @@ def administrator() -> Client:
 
 @pytest.mark.usefixtures("host", "unanswered")
 def test_every_page_stays_below_the_prefix(servers: Servers, administrator: Client) -> None:
+    """And obeys no control characters of partners: those that have their texts spell them out."""
     a_cluster_for_it(servers.kafka_bootstrap)
-    astray, drawn = {}, 0
-    for name, path in below_ops(a_world()).items():
+    astray, spelt, drawn = {}, set(), 0
+    told = below_ops(planted())
+    told["tracked-message"] += "?" + urlencode({"id": EVIL})
+    for name, path in told.items():
         assert path.startswith("/ops/")
         answer = administrator.get(path)
         assert answer.status_code in HARMLESS, (name, answer.status_code)
@@ -97,11 +102,13 @@ def test_every_page_stays_below_the_prefix(servers: Servers, administrator: Clie
         if answer.streaming or "html" not in answer.get("Content-Type", ""):
             continue
         drawn += '<nav id="menu"' in answer.text
+        spelt |= {name} if is_spelt(answer.text, name) else set()
         led = {*LED_TO.findall(answer.text), *BACK_TO.findall(answer.text)}
         outside = {one for one in led if not one.startswith(("/ops/", "/static/"))}
         if outside:
             astray[name] = outside
     assert not astray
+    assert spelt >= SPELLING
     assert drawn > 40
 
 
