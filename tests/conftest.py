@@ -34,6 +34,9 @@ from tests.support.registry import (  # noqa: F401 - hooks and fixtures are foun
     schema_registry,
     small_registry,
 )
+from tests.support.reported import (  # noqa: F401 - hooks and fixtures are found by name here
+    pytest_report_to_serializable,
+)
 from tests.support.secured_kafka import (  # noqa: F401 - hooks and fixtures are found by name here
     _no_secured_kafka_is_left,
     pytest_runtest_teardown,
