@@ -8,7 +8,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
-from integration.delivery.batch_result import BatchResult
+from integration.delivery.batch_result import Applied, BatchResult
 from integration.delivery.context import RunContext
 from integration.delivery.exhaustion import call_hooks
 from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
@@ -133,7 +133,7 @@ def _in_transaction(
     spans.begin(units, work.arrival)
     keys = _key_order(context, owned, units)
     if context.queue.dedupe:
-        _find_duplicates(context.queue, work, units)
+        _find_duplicates(context.queue, owned, work, units)
     outcomes = _handled(context, owned, units, opened, keys, mode=mode)
     context.observer.step(Step.HANDLED)
     if work.is_lost():
@@ -149,7 +149,7 @@ def _in_transaction(
     result.batch_result.outgoing += outbound.rows
     result.batch_result.arrivals += outbound.arrivals
     if context.queue.dedupe:
-        _remember_ids(context.queue, result, units, outcomes)
+        _remember_ids(context.queue, owned, result, units, outcomes)
     if context.manager.is_lost() or not work.settle(result.batch_result):
         return Fenced()
     context.observer.step(Step.SETTLED)
@@ -281,7 +281,9 @@ def _success_between(owned: Owned, settled: Settled) -> None:
         owned.failure_streak.saw_success()
 
 
-def _find_duplicates(queue: QueueSnapshot, work: UnitOfWork, units: Sequence[Unit]) -> None:
+def _find_duplicates(
+    queue: QueueSnapshot, owned: Owned, work: UnitOfWork, units: Sequence[Unit]
+) -> None:
     """Same id, same content: DUPLICATE. Same id, other content: held, never dropped.
 
     A failure that is tried again may have a repetition that was applied in another partition while
@@ -294,9 +296,10 @@ def _find_duplicates(queue: QueueSnapshot, work: UnitOfWork, units: Sequence[Uni
     if again:
         applied = work.applied([unit.message_id for unit in again])
         for unit in again:
-            content, *place = applied.get(unit.message_id, (b"", None, None))
-            is_itself = place == [unit.record.partition, unit.record.offset]
-            if not is_itself and _is_in(frozenset({content}), queue, unit):
+            first = applied.get(unit.message_id)
+            if first is None or first == _as_applied(owned, unit, first.content):
+                continue
+            if _is_in(frozenset({first.content}), queue, unit):
                 unit.known = DUPLICATE
     hashes_by_id = dict(work.seen([unit.message_id for unit in fresh])) if fresh else {}
     for unit in fresh:
@@ -321,13 +324,18 @@ def _reused(message_id: str) -> Failure:
 
 def _remember_ids(
     queue: QueueSnapshot,
+    owned: Owned,
     result: BatchOutcome,
     units: Sequence[Unit],
     outcomes: Sequence[Outcome],
 ) -> None:
     for unit, outcome in zip(units, outcomes, strict=False):
         if isinstance(outcome, Good) and unit.known is None:
-            value = queue.hash_of(unit.record.value)
+            applied = _as_applied(owned, unit, queue.hash_of(unit.record.value))
             must_be_new = unit.row is None
-            seen = (unit.message_id, value, unit.record.offset, must_be_new)
-            result.batch_result.seen.append(seen)
+            result.batch_result.seen.append((unit.message_id, applied, must_be_new))
+
+
+def _as_applied(owned: Owned, unit: Unit, content: bytes) -> Applied:
+    topic_uuid = owned.topic_uuid if unit.row is None else unit.row.topic_uuid
+    return Applied(content, topic_uuid, unit.record.partition, unit.record.offset)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 from uuid import UUID
 
 from integration.delivery.sending.values import Dispatch
@@ -22,6 +23,15 @@ class Counters:
     retry_no: int
     spent: int
     crashes: int = 0
+
+
+class Applied(NamedTuple):
+    """A message that was applied under its id: the hash of its content, and where it stands."""
+
+    content: bytes
+    topic_uuid: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +104,9 @@ class BatchResult:
     """offsets that the position went back over, and that have a row: an open one is as new as what
     is read around it"""
     outgoing: list[Outgoing] = field(default_factory=list)
-    seen: list[tuple[str, bytes, int, bool]] = field(default_factory=list)
-    """(message id, content hash, offset, whether the id must be new) of applied messages; queues
-    with dedupe only"""
+    seen: list[tuple[str, Applied, bool]] = field(default_factory=list)
+    """(message id, the message, whether the id must be new) of applied ones; queues with dedupe
+    only"""
     copies: list[tuple[UUID, int]] = field(default_factory=list)
     """(error row, offset of its copy) found on an error queue"""
     state: StateChange | None = None

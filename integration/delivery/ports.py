@@ -9,7 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from integration.delivery.added import AddedPartitions
-from integration.delivery.batch_result import BatchResult, StateChange
+from integration.delivery.batch_result import Applied, BatchResult, StateChange
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
@@ -154,8 +154,8 @@ class UnitOfWork(Protocol):
         An id has several when other content that came under it is held.
         """
 
-    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
-        """Content hash, partition and offset of the first message applied under each of the ids."""
+    def applied(self, ids: Sequence[str]) -> Mapping[str, Applied]:
+        """Return the first message that was applied under each of the ids."""
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""

@@ -53,6 +53,9 @@ class SeenMessage(models.Model):
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE)
     message_id = models.TextField()
     content_hash = models.BinaryField()
+    topic_uuid = models.CharField(
+        max_length=36, default="", db_default="", help_text="Empty: not remembered yet then."
+    )
     partition = models.IntegerField()
     offset = models.BigIntegerField()
     seen_at = models.DateTimeField()

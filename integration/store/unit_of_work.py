@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors as pg
 
-from integration.delivery.batch_result import BatchResult
+from integration.delivery.batch_result import Applied, BatchResult
 from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
@@ -82,7 +82,7 @@ CANCEL_RETRY_MARKERS: Final = (
     "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
 )
 APPLIED_IDS: Final = (
-    'SELECT message_id, content_hash, partition, "offset" FROM integration_seenmessage '
+    'SELECT message_id, content_hash, topic_uuid, partition, "offset" FROM integration_seenmessage '
     "WHERE queue_id = %s AND message_id = ANY(%s)"
 )
 OPEN_IDS: Final = (
@@ -99,9 +99,9 @@ LINK_COPIES: Final = (
 )
 REMEMBER_IDS: Final = (
     "INSERT INTO integration_seenmessage "
-    '(queue_id, message_id, content_hash, partition, "offset", seen_at) '
-    "SELECT %s, v.message_id, v.hash, %s, v.at, clock_timestamp() "
-    "FROM unnest(%s::text[], %s::bytea[], %s::bigint[]) v (message_id, hash, at) "
+    '(queue_id, message_id, content_hash, topic_uuid, partition, "offset", seen_at) '
+    "SELECT %s, v.*, clock_timestamp() "
+    "FROM unnest(%s::text[], %s::bytea[], %s::text[], %s::int[], %s::bigint[]) v "
     "ON CONFLICT (queue_id, message_id) DO NOTHING RETURNING message_id"
 )
 # The other one has committed since this transaction looked: it is tried again, and sees that.
@@ -148,13 +148,13 @@ class DatabaseUnitOfWork(OpenTransaction):
         for id_, value in self._run(OPEN_IDS, [self.queue.id, list(ids)]).fetchall():
             own = self.queue.hash_of(None if value is None else bytes(value))
             hashes[id_] = hashes.get(id_, frozenset()) | {own}
-        for id_, (value, _, _) in self.applied(ids).items():
-            hashes[id_] = hashes.get(id_, frozenset()) | {value}
+        for id_, first in self.applied(ids).items():
+            hashes[id_] = hashes.get(id_, frozenset()) | {first.content}
         return hashes
 
-    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
+    def applied(self, ids: Sequence[str]) -> Mapping[str, Applied]:
         rows_ = self._run(APPLIED_IDS, [self.queue.id, list(ids)]).fetchall()
-        return {id_: (bytes(value), partition, offset) for id_, value, partition, offset in rows_}
+        return {id_: Applied(bytes(content), *place) for id_, content, *place in rows_}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         locked = self._run(
@@ -306,8 +306,8 @@ class DatabaseUnitOfWork(OpenTransaction):
 
         In one order everywhere: two batches that share several ids wait for each other then.
         """
-        ids, hashes, offsets, new = zip(*sorted(batch_result.seen), strict=True)
-        parameters = [self.queue.id, self.owned.partition, list(ids), list(hashes), list(offsets)]
+        ids, applied, new = zip(*sorted(batch_result.seen), strict=True)
+        parameters = [self.queue.id, list(ids), *map(list, zip(*applied, strict=True))]
         written = {id_ for (id_,) in self._run(REMEMBER_IDS, parameters).fetchall()}
         must_be_new = {id_ for id_, is_new in zip(ids, new, strict=True) if is_new}
         return must_be_new <= written

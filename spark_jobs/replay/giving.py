@@ -20,18 +20,21 @@ GIVEN_BACK: Final = Failure(
     FailureClass.TRANSIENT, "REPLAYED", "A replay gave the message back to its queue."
 )
 # The largest number of the batches that passed an offset is that of the last one, by which what
-# is stored is compared. A failure has its own. A repeat that the queue dropped was never applied:
-# its number would put the old content above what had come between.
+# is stored is compared. A failure has its own. A queue that drops repeats applied the message when
+# it first passed it: a later number is that of a batch which dropped it, and would put the old
+# content above what had come between. So would that of a repeat, which was never applied.
 _NUMBERED: Final = """
 CREATE TEMPORARY TABLE replayed ON COMMIT DROP AS
 WITH numbers AS (
-  SELECT m.partition, m."offset", max(b.number) AS number
+  SELECT m.partition, m."offset",
+    CASE WHEN q.dedupe THEN min(b.number) ELSE max(b.number) END AS number
   FROM integration_queuepartition p
+  JOIN integration_queue q ON q.id = p.queue_id
   JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
   JOIN {messages} m ON m.partition = p.partition
     AND m."offset" BETWEEN b.from_offset AND b.to_offset
   WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
-  GROUP BY m.partition, m."offset"
+  GROUP BY q.dedupe, m.partition, m."offset"
 )
 SELECT m.partition, m."offset",
   coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, m."offset") AS place,
@@ -48,7 +51,8 @@ LEFT JOIN numbers n ON n.partition = m.partition AND n."offset" = m."offset"
 LEFT JOIN integration_messageerror e ON e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
   AND e.partition = m.partition AND e."offset" = m."offset"
 LEFT JOIN integration_seenmessage s ON q.dedupe AND s.queue_id = q.id
-  AND s.message_id = m.message_id AND (s.partition <> m.partition OR s."offset" < m."offset")
+  AND s.message_id = m.message_id
+  AND (s.topic_uuid <> %(uuid)s OR s.partition <> m.partition OR s."offset" < m."offset")
 """
 _UNNUMBERED: Final = """
 SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]

@@ -21,18 +21,21 @@ from spark_jobs.staging import Session
 SHOWN_REJECTS: Final = 1_000
 # Only what was applied by then: in its batch, or by a later try of what had failed. What a person
 # has deleted or still holds was never applied; of what a replay gave back its batch tells. Asked
-# for as the newest, what has no number counts by Kafka's time.
+# for as the newest, what has no number counts by Kafka's time. A queue that drops repeats applied
+# a message when it first passed it.
 _NUMBERED: Final = """
 CREATE TEMPORARY TABLE rebuilt ON COMMIT DROP AS
 WITH numbers AS (
   SELECT d.partition, d."offset", count(*) AS batches,
-    max(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz) AS number
+    CASE WHEN q.dedupe THEN min(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz)
+      ELSE max(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz) END AS number
   FROM integration_queuepartition p
+  JOIN integration_queue q ON q.id = p.queue_id
   JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
   JOIN {documents} d ON d.partition = p.partition
     AND d."offset" BETWEEN b.from_offset AND b.to_offset
   WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
-  GROUP BY d.partition, d."offset"
+  GROUP BY q.dedupe, d.partition, d."offset"
 ), given AS (
   SELECT c.error_id FROM integration_errorchange c
   JOIN integration_messageerror e ON e.id = c.error_id
@@ -57,7 +60,8 @@ WITH numbers AS (
     e.state IS NULL AND EXISTS (SELECT 1 FROM integration_seenmessage s
       JOIN integration_queue q ON q.id = s.queue_id AND q.dedupe
       WHERE s.queue_id = %(queue)s AND s.message_id = d.message_id
-        AND (s.partition <> d.partition OR s."offset" < d."offset")) AS is_repeat,
+        AND (s.topic_uuid NOT IN ('', %(uuid)s) OR s.partition <> d.partition
+          OR s."offset" < d."offset")) AS is_repeat,
     coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, d."offset") AS place
   FROM {documents} d
   LEFT JOIN integration_queuepartition p ON p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s

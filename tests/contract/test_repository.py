@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError
 
-from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
+from integration.delivery.batch_result import RUNNING, Applied, BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError, QueueGoneError, Repository
 from integration.handlers.failures import classify
@@ -54,7 +54,7 @@ def everything(tables: World) -> BatchResult:
         12,
         new_errors=[new],
         outgoing=[a_retry_marker(new.id, provider_id=tables.queue.provider_id)],
-        seen=[("id-10", b"hash", 10, True)],
+        seen=[("id-10", Applied(b"hash", "uuid", 0, 10), True)],
         state=blocked(new.id),
         logged=(10, 12),
     )
@@ -270,18 +270,20 @@ def test_the_lowest_end_of_a_topic_that_was_cut_is_kept_until_a_person_acts(tabl
 
 def test_ids_are_remembered_once_with_their_first_content(tables):
     repository, owned = tables.repository(), owned_by(tables)
-    assert settle(repository, owned, a_batch_result(11, 10, seen=[("a", b"one", 10, True)]))
-    assert settle(repository, owned, a_batch_result(12, 11, seen=[("a", b"two", 11, False)]))
+    first, second = Applied(b"one", "former", 3, 10), Applied(b"two", "uuid", 0, 11)
+    assert settle(repository, owned, a_batch_result(11, 10, seen=[("a", first, True)]))
+    assert settle(repository, owned, a_batch_result(12, 11, seen=[("a", second, False)]))
     with repository.work(owned) as work:
         assert dict(work.seen(["a", "b"])) == {"a": {b"one"}}
-        assert dict(work.applied(["a", "b"])) == {"a": (b"one", owned.partition, 10)}
+        assert dict(work.applied(["a", "b"])) == {"a": first}
 
 
 def test_an_id_that_was_to_be_new_and_is_taken_is_a_conflict(tables):
     """Whoever looked before the other one committed finds out at the end, and looks again."""
     repository, owned = tables.repository(), owned_by(tables)
-    assert settle(repository, owned, a_batch_result(11, 10, seen=[("b", b"one", 10, True)]))
-    both = [("a", b"two", 11, True), ("b", b"one", 12, True)]
+    one, two = Applied(b"one", "uuid", 0, 10), Applied(b"two", "uuid", 0, 11)
+    assert settle(repository, owned, a_batch_result(11, 10, seen=[("b", one, True)]))
+    both = [("a", two, True), ("b", one, True)]
     with pytest.raises(OperationalError) as raised:
         settle(repository, owned, a_batch_result(13, 11, seen=both))
     assert classify(raised.value).kind is FailureClass.CONFLICT

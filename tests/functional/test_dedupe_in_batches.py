@@ -161,6 +161,12 @@ def test_a_failure_that_is_handed_out_again_once_it_was_applied_is_applied_again
     assert (row.state, row.ended) == ("RESOLVED", "APPLIED")
     assert list(Effect.objects.values_list("n", flat=True)) == [1, 1]
 
+    SeenMessage.objects.update(topic_uuid="one that was deleted")
+    MessageError.objects.update(state="READY", not_before=None, closed_at=None, ended="")
+    drain(queue)
+    assert MessageError.objects.get().ended == "DUPLICATE", "applied elsewhere"
+    assert Effect.objects.count() == 2
+
 
 def test_a_message_that_is_sent_again_with_another_count_is_a_repetition(broker: Kafka) -> None:
     queue = a_queue(broker, dedupe=True, retry_wrapper=True, max_retries=0)

@@ -206,6 +206,10 @@ def test_a_repeat_that_the_queue_dropped_is_not_handed_out(broker: Kafka) -> Non
     drain(queue)
     expected = documents("ASSET")
     assert expected["1"][0] == {"a": 1, "name": "new"}
+    # The position goes back over all of them, and each is dropped in a batch of a higher number.
+    QueuePartition.objects.update(next_offset=0)
+    drain(queue)
+    assert documents("ASSET") == expected
 
     ObjectStructure.objects.create(name="AGAIN", key_paths=["$.a"])
     rebuilt = replayed(queue, "structure", target="AGAIN")

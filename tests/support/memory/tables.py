@@ -12,7 +12,13 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from integration.delivery.batch_result import BatchResult, NewError, RowChange, StateChange
+from integration.delivery.batch_result import (
+    Applied,
+    BatchResult,
+    NewError,
+    RowChange,
+    StateChange,
+)
 from integration.delivery.endings import of_known_rows
 from integration.delivery.owned import OpenBatch, Owned
 from integration.delivery.snapshot import QueueSnapshot
@@ -78,7 +84,7 @@ class MemoryDatabase:
         self.tries: list[TryRow] = []
         self.tracks: list[TrackRow] = []
         self.outbox: list[OutRow] = []
-        self.seen: dict[str, tuple[bytes, int, int]] = {}
+        self.seen: dict[str, Applied] = {}
         self.gaps: list[GapRow] = []
         self.circuits = MemoryCircuits(self.clock)
         self.calls = MemoryCalls(self.errors, self.circuits)
@@ -253,8 +259,8 @@ class MemoryDatabase:
         self.wake_parked()
         came = [object_hash(o.kind, key) for o in batch_result.arrivals for key in o.keys]
         self.arrived |= dict.fromkeys(came, batch.arrival)
-        for message_id, content, offset, _ in batch_result.seen:
-            self.seen.setdefault(message_id, (content, owned.partition, offset))
+        for message_id, applied, _ in batch_result.seen:
+            self.seen.setdefault(message_id, applied)
         self.outbox += [
             OutRow(row, self._from_now(row.delay_seconds))
             for row in of_known_rows(batch_result.outgoing, known)

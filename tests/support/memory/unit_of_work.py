@@ -9,7 +9,7 @@ import psycopg
 from django.db import DatabaseError, DataError, IntegrityError, InternalError, OperationalError
 from psycopg import errors as pg
 
-from integration.delivery.batch_result import BatchResult
+from integration.delivery.batch_result import Applied, BatchResult
 from integration.delivery.owned import Owned
 from integration.values import content_hash
 from tests.support.memory.tables import Batch, MemoryDatabase
@@ -89,11 +89,11 @@ class MemoryUnitOfWork:
         self.statement("seen")
         rows = self.database.open_rows()
         known = [(r.message_id, content_hash(r.record.value)) for r in rows]
-        known += [(id_, content) for id_, (content, _, _) in self.database.seen.items()]
+        known += [(id_, first.content) for id_, first in self.database.seen.items()]
         found = {id_: frozenset(value for of, value in known if of == id_) for id_ in ids}
         return {id_: hashes for id_, hashes in found.items() if hashes}
 
-    def applied(self, ids: Sequence[str]) -> Mapping[str, tuple[bytes, int, int]]:
+    def applied(self, ids: Sequence[str]) -> Mapping[str, Applied]:
         self.statement("applied")
         return {id_: first for id_, first in self.database.seen.items() if id_ in ids}
 
@@ -116,7 +116,7 @@ class MemoryUnitOfWork:
         goes_to = batch_result.next_offset if closed is None else max(closed, default=-1) + 1
         if not self.database.keeps_stop(self.owned, goes_to):
             return False
-        must_be_new = {id_ for id_, _, _, is_new in batch_result.seen if is_new}
+        must_be_new = {id_ for id_, _, is_new in batch_result.seen if is_new}
         if self.database.is_owned(self.owned) and must_be_new & self.database.seen.keys():
             self.aborted = True
             raise OperationalError("applied") from pg.SerializationFailure("applied")

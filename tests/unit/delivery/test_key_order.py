@@ -2,6 +2,7 @@
 
 import pytest
 
+from integration.delivery.batch_result import Applied
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
@@ -104,7 +105,7 @@ def test_a_repeat_that_was_parked_in_a_try_that_failed_is_a_repeat_in_the_next()
         if step is Step.UNDONE and world.row(0).state is ErrorState.HOLD:
             world.person("delete", world.row(0).id)
             value = world.topic.partitions[0].records[repeat].value
-            world.database.seen["twice"] = content_hash(value), 1, 0
+            world.database.seen["twice"] = Applied(content_hash(value), "", 1, 0)
 
     script = Script()
     step = script.step
