@@ -29,7 +29,14 @@ TRUNCATED: Final = Flaw(
     FlawCode.TRUNCATED_ENCODING, "The record ends before its schema says that it is complete."
 )
 _MARKS: Final = frozenset({"__fastavro_parsed", "__named_schemas"})
-_UNPARSED: Final = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
+_UNPARSED: Final = (
+    SchemaParseException,
+    UnknownType,
+    ValueError,
+    KeyError,
+    TypeError,
+    OverflowError,
+)
 
 
 def coders(registered: Registered) -> Coders:

@@ -130,7 +130,8 @@ def unscaled(value: object, scale: int, precision: int) -> int:
     number = Decimal(value).scaleb(scale, context=_EXACT)
     if number != number.to_integral_value():
         raise MisfitError(f"it has more than {scale} digits behind the point.")
-    if abs(number) >= Decimal(10) ** precision:
+    # Not abs(): that rounds to 28 digits.
+    if number.copy_abs() >= Decimal(10) ** precision:
         raise MisfitError(f"it has more than {precision} digits.")
     return int(number)
 

@@ -261,6 +261,21 @@ def test_a_decimal_of_more_digits_than_a_number_may_have_is_said(digits, scale):
     assert longest.decode(longest.encode(document)) == document
 
 
+DECIMAL = ', "logicalType": "decimal", "precision": 4'
+
+
+@pytest.mark.parametrize("size", ["1e999", "1e999" + DECIMAL, f"1{'0' * 400}{DECIMAL}"])
+def test_a_size_that_no_number_holds_is_said(size):
+    with pytest.raises(UnusableSchemaError):
+        a_schema(text=f'{{"type": "fixed", "name": "F", "size": {size}}}')
+
+
+def test_no_digit_of_a_long_decimal_is_rounded_away():
+    schema = a_schema(a_record(("x", logical("bytes", "decimal", precision=30, scale=0))))
+    longest = {"x": Decimal("9" * 30)}
+    assert schema.decode(schema.encode(longest)) == longest
+
+
 @pytest.mark.parametrize("known", [5, {"Known": "int"}])
 def test_the_marks_of_the_library_do_not_pass_a_schema(known):
     marks = {"__fastavro_parsed": True, "__named_schemas": known}
